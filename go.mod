@@ -3,6 +3,7 @@ module github.com/nettoll/nettoll
 go 1.26.0
 
 require (
+	codeberg.org/go-pdf/fpdf v0.12.0
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/cilium/ebpf v0.22.0
 	github.com/creachadair/jrpc2 v1.3.6

@@ -24,6 +24,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -590,16 +591,19 @@ func (x *target) atRest(t testing.TB, files int) {
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// honest runs a source as a user does. Where other work takes the CPUs away for all of its first interval it is run
-// again.
+// honest runs a source as a user does. Where other work, that of the attackers as well, takes the CPUs away for half of
+// its first interval it is run again.
 func (x *target) honest(ctx context.Context, t testing.TB, name string, given map[string]string) error {
 	const tries = 5
 	o := options(t, name, x.at, given)
 	o.Length = 40 * time.Millisecond
 	for try := 1; ; try++ {
+		watch := witness.Begin(t)
 		r, err := Source(ctx, o)
+		seen := watch.Seen(t)
+		taken := max(seen.Waited, seen.Excuse())
 		switch {
-		case err != nil && strings.Contains(err.Error(), "nothing has arrived") && try < tries:
+		case err != nil && strings.Contains(err.Error(), "nothing has arrived") && taken > o.Length/2 && try < tries:
 		case err != nil:
 			return err
 		case len(r.Intervals) != o.Trials:

@@ -409,8 +409,11 @@ func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) 
 		t.Sinks = make([]traffic.Sample, s.o.Pairs)
 		return t, nil
 	}
-	if a.Left == nil || len(a.Left.Samples) != s.o.Pairs {
-		return t, fmt.Errorf("%s has sent samples that are none", s.line.peer)
+	if a.Left == nil {
+		return t, fmt.Errorf("%s has sent no samples", s.line.peer)
+	}
+	if got := len(a.Left.Samples); got != s.o.Pairs {
+		return t, fmt.Errorf("%s has sent %d samples of %d", s.line.peer, got, s.o.Pairs)
 	}
 	t.Sinks = a.Left.Samples
 	for i := range t.Sinks {
@@ -418,7 +421,7 @@ func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) 
 		one.Failure, one.Doubt = plain(one.Failure), plain(one.Doubt)
 	}
 	if err := t.AddHistograms(a.Left.Histograms); err != nil {
-		return t, fmt.Errorf("%s has sent durations that are none: %w", s.line.peer, err)
+		return t, fmt.Errorf("%s has sent invalid durations: %w", s.line.peer, err)
 	}
 	return t, nil
 }

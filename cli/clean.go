@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/owned"
 )
 
-// journals is where the runs of a user note what outlives them.
+// journals returns the journals of a user's runs. Runs write to them before they take what outlives them.
 func journals(uid int) journal.Place {
 	dir, _ := owned.Runtime(uid, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
 	return journal.Place{Dir: filepath.Join(dir, "journals"), Steps: catalogue.New().Steps}
@@ -42,7 +42,7 @@ runs and labs that are alive keep what they have. A run that takes such things d
 			for _, r := range results {
 				for _, text := range r.Removed {
 					said = true
-					fmt.Fprintf(std.Out, "removed, of run %d: %s\n", r.PID, text)
+					fmt.Fprintf(std.Out, "undid a step of run %d: %s\n", r.PID, text)
 				}
 				switch {
 				case r.Err != nil:
@@ -50,7 +50,7 @@ runs and labs that are alive keep what they have. A run that takes such things d
 					fmt.Fprintf(std.Err, "nettoll: %v\n", r.Err)
 				case r.Left != "":
 					said = true
-					fmt.Fprintf(std.Out, "left alone, run %d: %s\n", r.PID, r.Left)
+					fmt.Fprintf(std.Out, "left run %d alone: %s\n", r.PID, r.Left)
 				}
 			}
 			if failed {

@@ -16,18 +16,17 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// Exit statuses.
 const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitUsage       = 2
 	exitPartly      = 3  // done, but some cells failed or are unsupported here
-	exitCrashed     = 70 // EX_SOFTWARE, sysexits.h
+	exitCrashed     = 70 // EX_SOFTWARE of sysexits.h
 	exitInterrupted = 130
-	exitAborted     = 134 // 128 + SIGABRT, as a shell says it
+	exitAborted     = 134 // 128 + SIGABRT: the status that a shell reports for it
 )
 
-// exitStatus is what an exit status means, as help and manual say it.
+// exitStatus is an exit status and its meaning in help and manual.
 type exitStatus struct {
 	code    int
 	meaning string
@@ -45,23 +44,23 @@ func exitStatuses() []exitStatus {
 	}
 }
 
-// usageError is an error in what the user wrote: exit status 2.
+// usageError is an error in the command line or in the experiment: exit status 2.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// status is an error that only says how to exit: everything else has been said.
+// status is an error that carries only an exit status: its cause was already printed.
 type status int
 
 func (s status) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-// app is what the commands are made of. Each takes of it what it needs.
+// app holds what commands share. Each command gets only the fields that it needs.
 type app struct {
 	Streams
 	build
 	experiments
 	*privileges
-	verbose bool // say on standard error what happens
+	verbose bool // report progress on standard error
 }
 
 func newApp(parts catalogue.Catalogue, version string, s Streams, args []string) *app {
@@ -71,22 +70,28 @@ func newApp(parts catalogue.Catalogue, version string, s Streams, args []string)
 	}
 }
 
-// Run executes one command line and returns its exit status. Version is what was linked in, "" if nothing was.
+// Run executes one command line, args without the program name, and returns its exit status: 0 done, 1 failed, 2 wrong
+// usage, 3 done in part, 70 or 134 crashed, 130 interrupted; `lab exec` returns that of its command. It prints errors on
+// s.Err. Version is the one that was linked in, "" if none was.
 func Run(ctx context.Context, version string, s Streams, args []string) int {
 	return RunWith(ctx, catalogue.New(), version, s, args)
 }
 
-// RunWith is [Run] with the parts of another catalogue. The agents that it starts must be given the same one: they know
-// its steps alone.
+// RunWith is [Run] with the parts of another catalogue. The agents that it starts need the same catalogue: they know
+// only the steps in it.
 func RunWith(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
 	return guarded(s.Err, func() int { return run(ctx, parts, version, s, args) })
 }
 
 func run(ctx context.Context, parts catalogue.Catalogue, version string, s Streams, args []string) int {
-	// a crash outside of this goroutine ends with SIGABRT, not with status 2, which is for wrong usage
+	// A crash in another goroutine then ends with SIGABRT. By default it ends with status 2, which means wrong usage here.
 	debug.SetTraceback("crash")
 	if code, ok := child(ctx, parts, args, s.In, s.Out, s.Err); ok {
 		return code
+	}
+	if err := startable(); err != nil {
+		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+		return exitFailed
 	}
 	inner, args, err := insideArguments(args)
 	if err != nil {
@@ -102,7 +107,9 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	err = root.ExecuteContext(ctx)
+	if err = misnamed(root, args); err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var code status
 	var wrong usageError
 	switch {
@@ -123,8 +130,9 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	return exitFailed
 }
 
-// interruptible cancels its context at the first interrupt; the second one ends the process at once. Everything that
-// was started ends with it. Heard is called at the first one.
+// interruptible returns a context that the first interrupt cancels. The second one ends the process at once, and with
+// it everything that it started. The function heard is called at the first one. The returned function releases the
+// signals.
 func interruptible(ctx context.Context, stderr io.Writer, heard func()) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
@@ -137,11 +145,11 @@ func interruptible(ctx context.Context, stderr io.Writer, heard func()) (context
 			return
 		}
 		heard()
-		// From here on the kernel's own way: the process ends at once, and the hosts with it.
+		// Restore the default action: a further signal ends the process at once, and its hosts with it.
 		signal.Stop(signals)
 		cancel()
 		select {
-		case again := <-signals: // it came in between
+		case again := <-signals: // a second one arrived before Stop
 			if self, err := os.FindProcess(os.Getpid()); err == nil {
 				_ = self.Signal(again)
 			}
@@ -213,6 +221,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 		sinkCommand(std, a.build, a.privileges),
 		sourceCommand(std, lib, a.build),
 		versionCommand(std, a.build),
+		manCommand(std, a.build, root),
 		studyCommand(std, a.experiments, a.privileges),
 		completionCommand(std),
 	)

@@ -14,13 +14,14 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/stack"
 )
 
-// shell is one that completion can be made for.
+// shell is a shell for which nettoll can print a completion script.
 type shell struct {
 	name    string
-	install string // how it learns about it, for help
+	install string // how to install the script, for help
 	script  func(root *cobra.Command, w io.Writer) error
 }
 
@@ -84,18 +85,18 @@ In bash and zsh, type a backslash before a parenthesis: --workload udp-rr\(mode=
 	}
 }
 
-// complete tells every command how its flags and arguments are completed. It goes by their names, so that a flag is
-// completed alike at every command that has it. What a command completes itself is left alone.
+// complete registers how flags and arguments of every command are completed. It goes by their names, so a flag is
+// completed in the same way at every command. It leaves alone what a command completes itself.
 func (l library) complete(root *cobra.Command) {
 	flags, arguments := l.flagValues(), l.arguments()
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			values, known := flags[f.Name]
-			if list, ok := strings.CutPrefix(f.Usage, "one of "); ok { // as help says it
+			if list, ok := strings.CutPrefix(f.Usage, "one of "); ok { // the wording of help
 				values, known = single(words(strings.Split(list, ", "))), true
 			}
 			if _, has := c.GetFlagCompletionFunc(f.Name); known && !has {
-				_ = c.RegisterFlagCompletionFunc(f.Name, values) // fails where there is one
+				_ = c.RegisterFlagCompletionFunc(f.Name, values) // it fails only if one is registered
 			}
 		})
 		if c.ValidArgsFunction == nil && c.ValidArgs == nil && !c.HasSubCommands() {
@@ -107,7 +108,7 @@ func (l library) complete(root *cobra.Command) {
 	})
 }
 
-// flagValues says what flags can be set to, by their names. A flag that is not here is completed with names of files.
+// flagValues returns the completion of each flag by its name. Other flags are completed with file names.
 func (l library) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
 		"workload":           mixed(l.workloadChoices(), l.ownChoices()),
@@ -115,31 +116,34 @@ func (l library) flagValues() map[string]cobra.CompletionFunc {
 		"affinity":           single(words(experiment.Affinities())),
 		"probe":              single(words(l.catalogue.Parts().ProbeNames())),
 		"pilot":              found(isRun),
-		"fail-on":            single(words(gates())),
-		"congestion-control": single(words(control.CongestionControls())),
+		"fail-on":            listed(words(report.GateWords())),
+		"congestion-control": listed(words(control.CongestionControls())),
+		"baseline":           single(partChoices(l.catalogue.Kinds[0])),
 	}
 	for _, kind := range l.catalogue.Kinds {
 		values[kind.Describe().Name] = listed(partChoices(kind))
 	}
-	for _, number := range []string{"pairs", "time", "precision", "generations", "trial", "seed", "mtu", "set"} {
+	for _, number := range []string{
+		"pairs", "time", "precision", "margin", "spoiled", "generations", "trial", "seed", "mtu", "set",
+	} {
 		values[number] = cobra.NoFileCompletions
 	}
 	return values
 }
 
-// arguments says what the arguments of commands can be, by the commands' names. A command that is not here takes none.
+// arguments returns the completion of arguments by the name of the command. Other commands take no arguments.
 func (l library) arguments() map[string]cobra.CompletionFunc {
 	return map[string]cobra.CompletionFunc{
 		"run":        first(1, suitesOr(found(isExperiment))),
 		"plan":       first(1, suitesOr(found(isExperiment))),
 		"report":     first(1, found(isRun)),
-		"compare":    first(2, found(isRun)),
-		"list":       first(1, single(words(l.kinds()))),
+		"compare":    first(mostCompared, found(isRun)),
+		"list":       first(1, single(words(slices.Compact(append(l.kinds(), l.names()...))))),
 		"completion": first(1, single(words(shellNames()))),
 	}
 }
 
-// choice is one word that can be typed.
+// choice is a word that completion offers.
 type choice struct {
 	name, summary string
 	params        part.List
@@ -153,7 +157,7 @@ func words[T ~string](names []T) []choice {
 	return choices
 }
 
-// partChoices are the parts that a stack can have of a kind.
+// partChoices returns the parts of a kind that a stack can have.
 func partChoices(kind stack.Kind) []choice {
 	var choices []choice
 	for _, p := range stack.Choices(kind) {
@@ -185,7 +189,7 @@ func single(choices []choice) cobra.CompletionFunc {
 	}
 }
 
-// mixed completes one choice, or in the parentheses of a mix its members.
+// mixed completes one choice, or the members inside the parentheses of a mix.
 func mixed(choices, members []choice) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if !strings.HasPrefix(typed, experiment.Mix+"(") {
@@ -198,7 +202,7 @@ func mixed(choices, members []choice) cobra.CompletionFunc {
 	}
 }
 
-// listed completes choices with commas between them, each of them once.
+// listed completes choices separated by commas. It offers each of them once.
 func listed(choices []choice) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		given := part.Split(typed)
@@ -211,7 +215,7 @@ func listed(choices []choice) cobra.CompletionFunc {
 	}
 }
 
-// complete returns what the word typed can become, each with what stands before it on the line.
+// complete returns the completions of the word typed. Each begins with before, the part of the line to its left.
 func complete(before, typed string, choices []choice) ([]string, cobra.ShellCompDirective) {
 	name, inside, open := strings.Cut(typed, "(")
 	var can []string
@@ -236,8 +240,8 @@ func complete(before, typed string, choices []choice) ([]string, cobra.ShellComp
 	return can, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// parameters returns what the last parameter in a parenthesis can become. Those given, "payload=64,", are not offered
-// again.
+// parameters returns the completions of the last parameter in a parenthesis. It does not offer those that given has,
+// such as "payload=64,".
 func parameters(before, given, typed string, params part.List) []string {
 	name, value, valued := strings.Cut(typed, "=")
 	var can []string
@@ -260,7 +264,10 @@ func parameters(before, given, typed string, params part.List) []string {
 	return can
 }
 
-// first completes so many arguments and no more.
+// mostCompared is the largest number of run directories that completion offers for compare.
+const mostCompared = 20
+
+// first completes the first n arguments.
 func first(n int, values cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n {
@@ -270,7 +277,7 @@ func first(n int, values cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// isRun says whether a path is the directory of a run.
+// isRun reports whether a path is a run directory.
 func isRun(path string) bool {
 	info, err := os.Stat(filepath.Join(path, control.RunFile))
 	return err == nil && info.Mode().IsRegular()
@@ -280,7 +287,7 @@ func isExperiment(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path))
 }
 
-// suitesOr completes the suites, and what else there is beside them.
+// suitesOr completes suites, and then whatever others completes.
 func suitesOr(others cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		named, _ := single(words(suites()))(cmd, args, typed)
@@ -289,11 +296,11 @@ func suitesOr(others cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// found completes the paths that are wanted. Where a directory has none, it goes on into the directories below it.
+// found completes the paths that are wanted. If a directory has none, it offers the directories below it.
 func found(wanted func(path string) bool) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		dir, start := filepath.Split(typed)
-		entries, err := os.ReadDir(filepath.Clean(dir)) // "" is here
+		entries, err := os.ReadDir(filepath.Clean(dir)) // "" becomes ".", the current directory
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

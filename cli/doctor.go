@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,14 +21,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// diagnosis is what doctor finds. Its JSON is what `doctor --json` prints: keys are added, and never renamed.
+// diagnosis is the result of doctor. `doctor --format json` prints it: keys may be added, but not renamed.
 type diagnosis struct {
 	Default       string `json:"default_experiment"` // canRun, inPart or cannotRun
 	UserNamespace bool   `json:"user_namespace"`     // whether parts were tried inside one
-	// what root of the machine has and this process does not, in words
+	// what the machine's root may do and this process may not, as sentences
 	NotGranted []string     `json:"not_granted"`
 	Parts      []*diagnosed `json:"parts"`
 	Machine    []aboutThere `json:"machine"`
+	Verdict    string       `json:"verdict"` // what can be measured, as a sentence
 }
 
 const (
@@ -35,27 +38,28 @@ const (
 	cannotRun = "cannot run"
 )
 
-// diagnosed is one part.
+// diagnosed is the result for one part.
 type diagnosed struct {
 	Kind           string     `json:"kind"`
 	Name           string     `json:"name"`
 	Implementation string     `json:"implementation,omitempty"`
-	Works          bool       `json:"works"` // in everything that was tried
+	Works          bool       `json:"works"`                   // at least one try worked, and none failed
+	NotInstalled   bool       `json:"not_installed,omitempty"` // it lacks a program, and nothing else is wrong
 	Tried          []*attempt `json:"tried"`
 }
 
-// attempt is one way to use a part.
+// attempt is one way to use a part, and its result.
 type attempt struct {
-	What    string `json:"what"`                     // "one host"
-	By      string `json:"implementation,omitempty"` // who did the work, where that is found out only then
+	What    string `json:"what"`                     // the way, such as "one host"
+	By      string `json:"implementation,omitempty"` // who did the work, if only the try showed it
 	Works   bool   `json:"works"`
-	LeftOut string `json:"left_out,omitempty"` // why it means nothing; it was not tried then
+	LeftOut string `json:"left_out,omitempty"` // why this way means nothing; it was not tried
 	Reason  string `json:"reason,omitempty"`   // why it does not work
-	Missing string `json:"missing,omitempty"`  // what is not there, where that is known
+	Missing string `json:"missing,omitempty"`  // what is missing, if that is known
 	Hint    string `json:"hint,omitempty"`     // what would help
 }
 
-// aboutThere is one finding about the machine.
+// aboutThere is a fact of the machine.
 type aboutThere struct {
 	Name   string `json:"name"`
 	Value  string `json:"value"`
@@ -64,30 +68,39 @@ type aboutThere struct {
 }
 
 func doctorCommand(std Streams, lib library, rights *privileges) *cobra.Command {
-	var asJSON bool
+	var f formatFlag
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what works on this machine, and what would make results steadier",
 		Long: `Tries each part of the catalogue in the smallest possible lab, in the same way as run. It builds the lab,
 proves that full-size packets pass, measures for some milliseconds, and removes the lab. It also switches the probe
-on and off. For each part the output shows the implementation that works, or why none does and what would help. Then
-doctor checks the machine: its CPUs, other running programs, and the limits of its kernel. It gives advice if
-something makes results scatter. Facts that the machine does not show are listed as not known. It takes a few
-seconds. As an ordinary user it works in a user namespace, as run does.
+on and off. The first line is the verdict. For each part the output shows the implementation that works, or why none
+does and what would help; a dash stands before parts that need a program which is not installed. Then doctor checks
+the machine: its CPUs, other running programs, and the limits of its kernel. It gives advice if something makes
+results scatter. Facts that the machine does not show are listed as not known. It takes a few seconds. As an ordinary
+user it works in a user namespace, as run does.
 
-With --json it prints one object:
+With --format json it prints one object:
   default_experiment  "can run", "can run in part" or "cannot run"
   user_namespace      whether parts were tried inside a user namespace
   not_granted         what the machine's root may do and this process may not, as sentences
-  parts               kind, name, implementation, works, and tried: what, works, left_out, reason, missing, hint
+  parts               kind, name, implementation, works, not_installed, and tried: what, works, left_out, reason,
+                      missing, hint
   machine             name, value, known, advice
+  verdict             what can be measured, as a sentence
+With --format jsonl it prints a line for each part and for each fact of the machine, and one with the rest. With
+--format csv there is a row for each way in which a part was tried.
 
 The exit status is 0 if the default experiment can run, 3 if it cannot because some part does not work here, and 1 if
 nothing can be measured here.`,
 		Example: `  nettoll doctor
-  nettoll doctor --json | jq -r '.parts[] | select(.works | not).name'`,
+  nettoll doctor --format json | jq -r '.parts[] | select(.works | not).name'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := f.chosen(cmd)
+			if err != nil {
+				return err
+			}
 			if ended, err := rights.rootless(); ended {
 				return err
 			}
@@ -95,9 +108,12 @@ nothing can be measured here.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			switch format {
+			case "json":
 				err = writeJSON(std.Out, d)
-			} else {
+			case "jsonl", "csv":
+				err = d.sheet().write(std.Out, format)
+			default:
 				o := std.textOptions()
 				err = d.write(std.Out, o.Width, o.Color)
 			}
@@ -112,14 +128,39 @@ nothing can be measured here.`,
 			return status(exitPartly)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	f.register(cmd)
 	return cmd
 }
 
-// sampled is for how long the CPUs are watched.
+// sheet has a line for each part and each fact, and a row for each way in which a part was tried.
+func (d *diagnosis) sheet() sheet {
+	s := sheet{columns: []string{
+		"kind", "name", "implementation", "what", "works", "left_out", "reason", "missing", "hint",
+	}}
+	for _, p := range d.Parts {
+		s.objects = append(s.objects, line{"part", p})
+		for _, t := range p.Tried {
+			s.rows = append(s.rows, []string{
+				p.Kind, p.Name, cmp.Or(t.By, p.Implementation), t.What, strconv.FormatBool(t.Works), t.LeftOut, t.Reason,
+				t.Missing, t.Hint,
+			})
+		}
+	}
+	for _, m := range d.Machine {
+		s.objects = append(s.objects, line{"machine", m})
+	}
+	s.objects = append(s.objects, line{"doctor", map[string]any{
+		"default_experiment": d.Default, "user_namespace": d.UserNamespace, "not_granted": d.NotGranted,
+		"verdict": d.Verdict,
+	}})
+	return s
+}
+
+// sampled is how long doctor watches the CPUs.
 const sampled = 200 * time.Millisecond
 
-// modes returns how many cores are in each mode just now, nil if the kernel does not say.
+// modes returns how many cores are now in each mode, by the names of procfs.Cores. It returns nil if the kernel does
+// not say.
 func modes(ctx context.Context) map[string]float64 {
 	before, err := procfs.ReadCPUTime()
 	if err != nil {
@@ -140,7 +181,7 @@ func modes(ctx context.Context) map[string]float64 {
 func diagnose(ctx context.Context, std Streams, lib library, refused error) (*diagnosis, error) {
 	d := &diagnosis{UserNamespace: userns.Inside() && refused == nil, NotGranted: userns.Refused()}
 	var options machine.Options
-	options.Modes = modes(ctx) // before anything of ours runs
+	options.Modes = modes(ctx) // before doctor itself uses the CPUs
 	sources, sinks, err := control.CPUs(&local.Deployment{})
 	if err != nil {
 		return nil, err
@@ -158,10 +199,11 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 	if d.Default, err = d.defaultExperiment(lib.catalogue.Parts(), len(slices.Compact(cpus))); err != nil {
 		return nil, err
 	}
+	d.judge()
 	return d, nil
 }
 
-// explain takes what came of a try.
+// explain stores the result of a try.
 func (t *attempt) explain(err error) {
 	*t = attempt{What: t.What, Works: err == nil}
 	if err == nil {
@@ -174,22 +216,22 @@ func (t *attempt) explain(err error) {
 	}
 }
 
-// failed says whether it was tried and does not work.
+// failed reports whether the attempt was tried and does not work.
 func (t *attempt) failed() bool { return !t.Works && t.LeftOut == "" }
 
-// works says whether a part works in one way of using it.
+// works reports whether the part works in this way.
 func (p *diagnosed) works(what string) bool {
 	return slices.ContainsFunc(p.Tried, func(t *attempt) bool { return t.What == what && t.Works })
 }
 
-// works says whether there is a part that works in one way of using it, or in all where what is "".
+// works reports whether the part works in this way, or in all ways if what is "".
 func (d *diagnosis) works(kind, name, what string) bool {
 	return slices.ContainsFunc(d.Parts, func(p *diagnosed) bool {
 		return p.Kind == kind && p.Name == name && (p.Works || what != "" && p.works(what))
 	})
 }
 
-// anything says whether something can be measured: there is a network, a runtime and a workload that works.
+// anything reports whether something can be measured: at least one network, one runtime and one workload work.
 func (d *diagnosis) anything() bool {
 	for _, kind := range []string{"network", "runtime", "workload"} {
 		if !slices.ContainsFunc(d.Parts, func(p *diagnosed) bool { return p.Kind == kind && p.mark() != broken }) {
@@ -199,7 +241,7 @@ func (d *diagnosis) anything() bool {
 	return true
 }
 
-// defaultExperiment says whether `nettoll run` works here.
+// defaultExperiment returns whether `nettoll run` works here, as canRun, inPart or cannotRun.
 func (d *diagnosis) defaultExperiment(parts experiment.Parts, cpus int) (string, error) {
 	e, err := experiment.Default(parts)
 	if err != nil {

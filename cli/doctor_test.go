@@ -15,7 +15,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// tried is a part with what came of its ways: "" works, "-REASON" is left out, anything else is an error's text.
+// tried returns a part with results, given as pairs of a way and its result: "" works, "-REASON" is left out, and any
+// other text is an error.
 func tried(kind, name string, ways ...string) *diagnosed {
 	d := &diagnosed{Kind: kind, Name: name, Implementation: "kernel", Works: true}
 	for i := 0; i+1 < len(ways); i += 2 {
@@ -44,6 +45,13 @@ func TestDoctorText(t *testing.T) {
 		}))
 		lacking.Tried = append(lacking.Tried, at)
 	}
+	absent := tried("driver", "iperf3")
+	absent.Works = false
+	for _, what := range []string{"udp-rate", "tcp-stream"} {
+		at := &attempt{What: what}
+		at.explain(&linux.UnsupportedError{What: "use iperf3", Missing: `program "iperf3"`, Hint: "apt-get install iperf3"})
+		absent.Tried = append(absent.Tried, at)
+	}
 	d := diagnosis{
 		Default: inPart, UserNamespace: true, NotGranted: []string{"this", "that"},
 		Parts: []*diagnosed{
@@ -51,7 +59,9 @@ func TestDoctorText(t *testing.T) {
 			tried("network", "nat", oneHost, "-it would be a bridge", twoHosts, ""),
 			tried("network", "bridge", oneHost, "", twoHosts, "proof failed: nothing came"),
 			lacking,
+			tried("runtime", "netns", "a container", ""),
 			tried("workload", "udp-rr", "a trial", ""),
+			absent,
 		},
 		Machine: []aboutThere{
 			{"cpu", "Some CPU", true, ""},
@@ -60,11 +70,18 @@ func TestDoctorText(t *testing.T) {
 			{"governor", "powersave", true, "the clock follows the load: cpupower frequency-set -g performance"},
 		},
 	}
-	want := `✓ network   host     kernel  one host, two hosts
+	d.judge()
+	want := `This machine can measure 3 of 4 networks (1 in part); 1 optional program is not
+installed.
+The default experiment can run in part here.
+
+✓ network   host     kernel  one host, two hosts
 ✓ network   nat      kernel  two hosts; left out: one host
 ! network   bridge   kernel  one host; not two hosts
 ✗ network   macvlan  kernel  does not work
+✓ runtime   netns    kernel  a container
 ✓ workload  udp-rr   kernel  a trial
+– driver    iperf3   kernel  not installed
 
   network nat, one host: left out: it would be a bridge
 
@@ -73,7 +90,9 @@ func TestDoctorText(t *testing.T) {
   network macvlan: missing link type "macvlan" (what would help: modprobe
   macvlan)
 
-The default experiment can run in part here.
+  driver iperf3: missing program "iperf3" (what would help: apt-get install
+  iperf3)
+
 Everything was tried inside a user namespace, as run does without root.
 Not granted here: this; that.
 
@@ -108,7 +127,7 @@ Not granted here: this; that.
 	}
 }
 
-// What is missing for everything is said once.
+// A reason that all parts share is shown once.
 func TestDoctorOfNothing(t *testing.T) {
 	refused := &linux.UnsupportedError{What: "make a user namespace", Missing: "permission", Hint: "run as root"}
 	var parts []*diagnosed
@@ -137,7 +156,7 @@ func TestDoctorOfNothing(t *testing.T) {
 	}
 }
 
-// Whether the default experiment can run is a matter of its own parts, and of no others.
+// Whether the default experiment can run depends only on the parts that it uses.
 func TestDefaultExperiment(t *testing.T) {
 	parts := catalogue.New().Parts()
 	all := func(change func(kind, name, what string) string) *diagnosis {

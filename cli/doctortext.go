@@ -10,17 +10,21 @@ import (
 	"unicode/utf8"
 )
 
-// write shows the diagnosis to people.
+// write writes the diagnosis as text for people.
 func (d *diagnosis) write(w io.Writer, width int, color bool) error {
 	p := page{width: width, color: color}
+	p.wrap("", d.Verdict)
+	fmt.Fprintf(&p.text, "The default experiment %s here.\n\n", d.Default)
 	table := tabwriter.NewWriter(&p.text, 0, 0, 2, ' ', 0)
 	for _, part := range d.Parts {
 		fmt.Fprintf(table, "%s %s\t%s\t%s\t%s\n", part.mark(), part.Kind, part.Name, cmp.Or(part.by(), part.Implementation),
 			part.summary())
 	}
-	_ = table.Flush() // it writes to memory
+	_ = table.Flush() // it writes to memory, which cannot fail
 	p.problems(d.Parts)
-	fmt.Fprintf(&p.text, "\nThe default experiment %s here.\n", d.Default)
+	if d.UserNamespace || len(d.NotGranted) > 0 {
+		fmt.Fprintln(&p.text)
+	}
 	if d.UserNamespace {
 		fmt.Fprintln(&p.text, "Everything was tried inside a user namespace, as run does without root.")
 	}
@@ -53,24 +57,81 @@ const (
 	broken   = "✗"
 	adverse  = "!"
 	notKnown = "?"
+	absent   = "–"
 )
 
-// under stands before the network that a filter was tried with.
+// judge makes the verdict: how many networks can be measured, and how many optional programs are not installed.
+func (d *diagnosis) judge() {
+	all, can, partly := 0, 0, 0
+	var programs []string
+	for _, p := range d.Parts {
+		p.NotInstalled = p.lacksProgram()
+		for _, t := range p.Tried {
+			if t.lacksProgram() && !slices.Contains(programs, t.Missing) {
+				programs = append(programs, t.Missing)
+			}
+		}
+		if p.Kind != "network" {
+			continue
+		}
+		all++
+		switch p.mark() {
+		case fine:
+			can++
+		case adverse:
+			can++
+			partly++
+		}
+	}
+	d.Verdict = fmt.Sprintf("This machine can measure %d of %s", can, several(all, "network"))
+	if !d.anything() {
+		d.Verdict = "This machine can measure nothing"
+	} else if partly > 0 {
+		d.Verdict += fmt.Sprintf(" (%d in part)", partly)
+	}
+	switch n := len(programs); n {
+	case 0:
+		d.Verdict += "."
+	case 1:
+		d.Verdict += "; 1 optional program is not installed."
+	default:
+		d.Verdict += fmt.Sprintf("; %d optional programs are not installed.", n)
+	}
+}
+
+// lacksProgram reports whether a try failed because a program is not installed.
+func (t *attempt) lacksProgram() bool { return t.failed() && strings.HasPrefix(t.Missing, "program ") }
+
+// lacksProgram reports whether a part does not work because a program is not installed. Some tries may lack something
+// else as well, such as the network below a filter: that is not this part's fault.
+func (p *diagnosed) lacksProgram() bool {
+	lacks := false
+	for _, t := range p.Tried {
+		if t.Works || t.failed() && t.Missing == "" {
+			return false
+		}
+		lacks = lacks || t.lacksProgram()
+	}
+	return lacks
+}
+
+// under precedes the network that a filter was tried on.
 const under = "under "
 
-// mark is what stands before a part.
+// mark is the sign at the start of a part's line.
 func (p *diagnosed) mark() string {
 	switch {
 	case p.Works:
 		return fine
 	case slices.ContainsFunc(p.Tried, func(t *attempt) bool { return t.Works }):
 		return adverse
+	case p.NotInstalled:
+		return absent
 	}
 	return broken
 }
 
-// by is who does the work of the part wherever it was tried; "" where it was not found out, or it is not always the
-// same.
+// by is the implementation of the part in all tries; "" if it is unknown or differs.
 func (p *diagnosed) by() string {
 	by := ""
 	for _, t := range p.Tried {
@@ -85,7 +146,7 @@ func (p *diagnosed) by() string {
 	return by
 }
 
-// summary is what of a part works, in a few words.
+// summary says in a few words which ways to use a part work.
 func (p *diagnosed) summary() string {
 	var works, fails, out, bys []string
 	differ := p.by() == ""
@@ -112,7 +173,9 @@ func (p *diagnosed) summary() string {
 	if len(works) > 0 {
 		said = append(said, ways(works))
 	}
-	if said == nil {
+	if p.NotInstalled {
+		said = []string{"not installed"}
+	} else if said == nil {
 		said = []string{"does not work"}
 	} else if len(fails) > 0 {
 		said = append(said, "not "+ways(fails))
@@ -123,7 +186,7 @@ func (p *diagnosed) summary() string {
 	return strings.Join(said, "; ")
 }
 
-// ways lists what was tried: "under bridge, routed" where each is under a network.
+// ways lists ways to use a part: "under bridge, routed" if each is under a network.
 func ways(list []string) string {
 	text := strings.Join(list, ", ")
 	if !strings.HasPrefix(text, under) {
@@ -132,14 +195,14 @@ func ways(list []string) string {
 	return under + strings.ReplaceAll(strings.TrimPrefix(text, under), ", "+under, ", ")
 }
 
-// page is text that is written at once.
+// page collects text and wraps its lines.
 type page struct {
 	text  strings.Builder
 	width int
 	color bool
 }
 
-// why is why a way to use a part does not work, for people; "" where it works. The whole story is in the JSON.
+// why is the reason why an attempt failed or was left out, for people; "" if it works. The JSON has the full error.
 func (t *attempt) why() string {
 	text := t.Reason
 	switch {
@@ -154,11 +217,11 @@ func (t *attempt) why() string {
 	return text
 }
 
-// problems says why parts do not work, each reason once.
+// problems writes why parts do not work. Parts with the same reason share a paragraph.
 func (p *page) problems(parts []*diagnosed) {
 	var reasons []string
 	whose, times := map[string][]string{}, map[string]int{}
-	out := map[string][]string{} // of reasons why a filter is left out: where
+	out := map[string][]string{} // by filter and reason: the networks under which it is left out
 	tried := 0
 	for _, part := range parts {
 		for _, t := range part.Tried {
@@ -205,7 +268,7 @@ func (p *page) problems(parts []*diagnosed) {
 	}
 }
 
-// advice says what would make results steadier.
+// advice writes how to make results steadier.
 func (p *page) advice(findings []aboutThere) {
 	found := false
 	for _, f := range findings {
@@ -219,7 +282,7 @@ func (p *page) advice(findings []aboutThere) {
 	}
 }
 
-// label is what people call a finding.
+// label returns the name of a fact for people.
 func label(name string) string {
 	words := strings.Split(name, "_")
 	for i, w := range words {
@@ -233,7 +296,7 @@ func label(name string) string {
 	return strings.Join(words, " ")
 }
 
-// wrap writes a text after something that stands before it, and its further lines below its first.
+// wrap writes a text after a prefix. Further lines are indented to the end of the prefix.
 func (p *page) wrap(before, text string) {
 	at := utf8.RuneCountInString(before)
 	indent := strings.Repeat(" ", at)
@@ -255,7 +318,7 @@ func (p *page) wrap(before, text string) {
 	p.text.WriteByte('\n')
 }
 
-// flush writes the page, with coloured marks on a terminal that may have them.
+// flush writes the page, and colours its marks if the terminal allows colours.
 func (p *page) flush(w io.Writer) error {
 	colours := map[string]string{fine: "32", broken: "31", adverse: "33"} // SGR: green, red, yellow; ECMA-48, 8.3.117
 	for line := range strings.Lines(p.text.String()) {

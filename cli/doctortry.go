@@ -24,43 +24,43 @@ import (
 const (
 	oneHost  = "one host"
 	twoHosts = "two hosts"
-	// tryLimit is how long one try may take. Most take less than half a second, those of drivers seconds.
+	// tryLimit is the longest that a try may take. Most take less than half a second; those of drivers take seconds.
 	tryLimit = 20 * time.Second
-	// atOnce is how many are tried at the same time: no figure is taken from them, and most of what they do is waiting,
-	// for the kernel and for programs.
+	// atOnce is how many tries run at the same time. They yield no figures, and most of their time is waiting for the
+	// kernel and for programs.
 	atOnce = 16
 )
 
-// tries are parts on trial.
+// tries runs the tries of doctor.
 type tries struct {
 	library
-	stderr  io.Writer // shows how far they are
-	refused error     // why hosts cannot be built here; nil where they can
+	stderr  io.Writer // shows the progress
+	refused error     // why hosts cannot be built here; nil if they can
 	parts   []*diagnosed
-	jobs    []func() // that wait does
-	all     int      // tries there are
+	jobs    []func() // tries that wait will run
+	all     int      // number of tries
 
-	mu    sync.Mutex // of what follows
-	ended int        // of the tries
-	under []string   // way: what is tried just now, oldest first
-	again []func()   // what failed, perhaps because the machine is busy with the others
+	mu    sync.Mutex // guards the fields below
+	ended int        // number of tries
+	under []string   // tries that run now, as "KIND NAME (WAY)", oldest first
+	again []func()   // tries that failed, perhaps because the others kept the machine busy
 }
 
-// wait does all tries that there are by now. What failed is tried once more, alone.
+// wait runs all tries added so far. It repeats a try once, alone, if it failed although nothing is missing here.
 func (t *tries) wait() {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		var group errgroup.Group
 		group.SetLimit(atOnce)
-		// The last ones take longest, drivers before all: their programs count in seconds.
+		// The last jobs take longest, those of drivers above all: their programs count in seconds.
 		for _, job := range slices.Backward(t.jobs) {
 			group.Go(func() error {
 				job()
 				return nil
 			})
 		}
-		_ = group.Wait() // it has no errors: they are results
+		_ = group.Wait() // jobs return no errors: errors are results
 		for _, try := range t.again {
 			try()
 		}
@@ -69,7 +69,7 @@ func (t *tries) wait() {
 	t.jobs, t.again = nil, nil
 }
 
-// watch shows how far the tries are until they have ended.
+// watch shows the progress until the tries have ended.
 func (t *tries) watch(ended <-chan struct{}) {
 	line := newLine(t.stderr)
 	defer line.done()
@@ -92,14 +92,13 @@ func (t *tries) watch(ended <-chan struct{}) {
 	}
 }
 
-// add adds a part.
 func (t *tries) add(kind, name, implementation string) *diagnosed {
 	d := &diagnosed{Kind: kind, Name: name, Implementation: implementation}
 	t.parts = append(t.parts, d)
 	return d
 }
 
-// try has wait try one way to use a part.
+// try adds a job that tries one way to use a part.
 func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sample) {
 	result := &attempt{What: what}
 	d.Tried = append(d.Tried, result)
@@ -129,19 +128,19 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 		defer t.mu.Unlock()
 		t.ended++
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) && ctx.Err() == nil {
-			t.again = append(t.again, func() { _ = once() }) // the result says it
+			t.again = append(t.again, func() { _ = once() }) // the result holds the error
 		}
 	})
 }
 
-// tryAll tries every part.
+// tryAll tries every part and returns the results: those of each kind, then workloads, drivers and probes.
 func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) []*diagnosed {
 	parts := lib.catalogue.Parts()
 	t := &tries{stderr: stderr, library: lib, refused: refused}
 	simple := control.Sample{
 		Parts: parts, Stack: experiment.Base(parts).Baseline.Parts, Workload: parts.Workloads[0], Hosts: 1,
 	}
-	var makers []*diagnosed // of containers
+	var makers []*diagnosed // runtimes, which make containers
 	for _, kind := range parts.Kinds {
 		name := kind.Describe().Name
 		for _, p := range kind.Parts() {
@@ -150,7 +149,7 @@ func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) [
 			case network.Network:
 				t.network(ctx, d, simple)
 			case runtime.Runtime:
-				makers = append(makers, d) // makes something only where containers have namespaces of their own
+				makers = append(makers, d) // tried below: it makes something only if containers have namespaces of their own
 			default:
 				t.on(ctx, d, simple, stack.PartsOf[network.Network](parts.Kinds))
 			}
@@ -203,7 +202,7 @@ func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) [
 	return t.parts
 }
 
-// choose returns a part with some parameters. What is wrong with them is the result of a try.
+// choose returns a part with these parameters. If they are invalid, it adds a failed attempt and returns false.
 func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string) (stack.Choice, bool) {
 	c, err := t.catalogue.Kinds.Choose(kind, name, given)
 	if err != nil {
@@ -214,8 +213,8 @@ func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string)
 	return c, err == nil
 }
 
-// network tries a network on one host and on two, and once with each value of its parameters that is not the default,
-// on one host or, if that means nothing, on two: modes, ways to attach.
+// network tries a network on one host and on two, and once with each other value of its parameters, such as modes and
+// ways to attach. A value is tried on one host, or on two if it means nothing on one.
 func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	simple := s.Stack
 	c, ok := t.choose(d, d.Kind, d.Name, nil)
@@ -253,8 +252,8 @@ func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	}
 }
 
-// on tries a part of another kind, such as a filter, on each network, on one host. A network that means nothing there
-// as it is by default is taken with the first value of a parameter with which it does.
+// on tries a part of another kind, such as a filter, on each network on one host. If a network means nothing on one
+// host by default, on takes the first value of a parameter with which it does.
 func (t *tries) on(ctx context.Context, d *diagnosed, s control.Sample, networks []network.Network) {
 	simple := s.Stack
 	c, ok := t.choose(d, d.Kind, d.Name, nil)
@@ -280,7 +279,7 @@ func (t *tries) on(ctx context.Context, d *diagnosed, s control.Sample, networks
 	}
 }
 
-// joined returns a network as it means something on one host.
+// joined returns a network with parameters with which it means something on one host.
 func (t *tries) joined(d *diagnosed, kind string, n network.Network) (stack.Choice, bool) {
 	desc := n.Describe()
 	c, ok := t.choose(d, kind, desc.Name, nil)
@@ -299,7 +298,7 @@ func (t *tries) joined(d *diagnosed, kind string, n network.Network) (stack.Choi
 	return c, true
 }
 
-// left returns why a sample means nothing, "" if it does.
+// left returns why a sample means nothing; "" if it means something.
 func left(s control.Sample) string {
 	made, err := s.Parts.Kinds.Complete(s.Stack)
 	if err != nil {
@@ -308,7 +307,8 @@ func left(s control.Sample) string {
 	return made.Refuse(s.Hosts)
 }
 
-// serves says whether a driver can drive a workload with its parameters as by default, or as the driver needs them.
+// serves reports whether a driver can drive a workload, with the default parameters or with those that the driver
+// needs.
 func serves(d driver.Driver, w workload.Description) bool {
 	params, err := w.Resolve(d.Describe().Needs[w.Name])
 	return err == nil && d.Serves(w, params) == nil

@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// onLinux lists the commands that need the kernel of Linux. The others work on every system: reports are read where one
-// writes.
+// onLinux lists the commands that need Linux. The others, such as report, work on every system.
 func onLinux() []string { return []string{"run", "doctor", "lab", "clean", "study", "sink", "source"} }
 
-// elsewhere makes the commands that need Linux say so on another system, once their arguments are found to be right.
+// elsewhere replaces the commands that need Linux by an error if the system is another one. The error comes after the
+// check of the arguments.
 func elsewhere(root *cobra.Command, system string) {
 	if system == "linux" {
 		return
@@ -37,7 +37,7 @@ func elsewhere(root *cobra.Command, system string) {
 	}
 }
 
-// each calls f with a command and everything below it.
+// each calls f for a command and for all its subcommands, at every depth.
 func each(c *cobra.Command, f func(*cobra.Command)) {
 	f(c)
 	for _, below := range c.Commands() {

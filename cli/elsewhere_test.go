@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 )
 
-// On another system what needs Linux says so in one sentence, after its arguments are found to be right; the rest
-// works.
+// On another system, a command that needs Linux fails with one sentence, after the check of its arguments. The other
+// commands work.
 func TestElsewhere(t *testing.T) {
 	call := func(args ...string) (string, error) {
 		var out strings.Builder

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ends lists the signals that end a command in good order: an interrupt, a request to terminate, and the loss of the
-// terminal, unless that is ignored as under nohup(1).
+// ends lists the signals that end a command in good order: an interrupt, SIGTERM, and SIGHUP (loss of the terminal)
+// unless it is ignored, as under nohup(1).
 func ends() []os.Signal {
 	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -19,13 +19,13 @@ func ends() []os.Signal {
 	return list
 }
 
-// outlivePipes keeps this process alive if nobody reads its standard output or error any more: writing to them fails
-// then, where it would end the process (package os/signal, "SIGPIPE"). What it starts is not affected.
+// outlivePipes keeps this process alive if nobody reads its standard output or error any more. Writing then fails
+// instead of ending the process (package os/signal, "SIGPIPE"). Child processes are not affected.
 func outlivePipes() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// guarded returns the exit status that f returns, and [exitCrashed] if f panics.
+// guarded returns the exit status of f, or [exitCrashed] if f panics.
 func guarded(stderr io.Writer, f func() int) (code int) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// A crash has an exit status of its own, wherever it happens: 2 is for wrong usage.
+// Whichever goroutine crashes, the exit status is not 2, which is for wrong usage.
 func TestCrash(t *testing.T) {
 	if where := os.Getenv("TEST_CRASH"); where != "" {
 		os.Exit(Run(t.Context(), "", Streams{In: os.Stdin, Out: crashing{where}, Err: os.Stderr}, []string{"version"}))
@@ -17,7 +17,7 @@ func TestCrash(t *testing.T) {
 	for where, want := range map[string]int{"here": exitCrashed, "elsewhere": exitAborted} {
 		cmd := exec.Command("/proc/self/exe", "-test.run=^TestCrash$")
 		cmd.Env = append(os.Environ(), "TEST_CRASH="+where)
-		said, _ := cmd.CombinedOutput() // the state says more
+		said, _ := cmd.CombinedOutput() // the process state has the exit status
 		got := cmd.ProcessState.ExitCode()
 		if got < 0 {
 			got = exitAborted
@@ -34,13 +34,13 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// So it is in every process that nettoll starts itself: whether it panics here or in a goroutine that serves a
-// connection.
+// The same holds for every process that nettoll starts of itself, whether it panics in the main goroutine or in one
+// that serves a connection.
 func TestCrashOfRoles(t *testing.T) {
 	if role := os.Getenv("TEST_CRASH_ROLE"); role != "" {
 		planted := crashing{os.Getenv("TEST_CRASH")}
 		streams := Streams{In: planted, Out: planted, Err: os.Stderr}
-		if role == "lab-owner" || role == "host-init" { // they refuse to be started by hand
+		if role == "lab-owner" || role == "host-init" { // started by hand, they fail and write an error
 			streams.Err = planted
 		}
 		os.Exit(Run(t.Context(), "", streams, []string{role}))
@@ -49,7 +49,7 @@ func TestCrashOfRoles(t *testing.T) {
 		role, where string
 		want        int
 	}{
-		{"agent", "here", exitAborted}, // its input is read by a goroutine of its own
+		{"agent", "here", exitAborted}, // a goroutine reads its input
 		{"worker", "here", exitAborted},
 		{"sink-session", "elsewhere", exitAborted},
 		{"sink-session", "here", exitCrashed},
@@ -60,7 +60,7 @@ func TestCrashOfRoles(t *testing.T) {
 		cmd.Env = append(os.Environ(), "TEST_CRASH_ROLE="+c.role, "TEST_CRASH="+c.where)
 		var tail process.Tail
 		cmd.Stdout, cmd.Stderr = &tail, &tail
-		_ = cmd.Run() // the state says more
+		_ = cmd.Run() // the process state has the exit status
 		if got := process.ExitStatus(cmd.ProcessState); got != c.want ||
 			!strings.Contains(process.Crash(tail.String()), "planted") {
 			t.Errorf("%s, %s: exit status %d, want %d:\n%s", c.role, c.where, got, c.want, tail.String())
@@ -68,7 +68,7 @@ func TestCrashOfRoles(t *testing.T) {
 	}
 }
 
-// crashing is an input and output that panics when it is used.
+// crashing is a stream that panics when it is used.
 type crashing struct{ where string }
 
 func (c crashing) Read(p []byte) (int, error) { return c.Write(p) }

@@ -21,54 +21,84 @@ import (
 	"github.com/nettoll/nettoll/suite"
 )
 
-// experimentFlags are the flags of commands that take an experiment. Each changes a value of the file, so that what
-// they say is checked and explained in one place.
+// experimentFlags are the flags of commands that take an experiment. Each flag changes a value of the file, so that one
+// place checks and explains values.
 type experimentFlags struct {
 	parts      []*partsFlag
 	workloads  []string
 	placements []string
 	pairs      string
+	lists      []*listFlag
 	values     []*valueFlag
 	set        []string
-	more       []experiment.Setting // by flags of one command alone
+	more       []experiment.Setting // changes by flags of a single command
+	paper      suite.Choice         // which figures, tables and claims of a paper are measured
 }
 
-// partsFlag is a flag that stands for the factor of one kind.
+// partsFlag is a flag for the factor of one kind.
 type partsFlag struct {
 	kind  string
+	usual string // the part of a stack that names none; "" if every stack names one
 	given []string
 }
 
-// valueFlag is a flag that stands for one value of the file.
+// valueFlag is a flag for one value of the file.
 type valueFlag struct {
 	name, path, value string
+}
+
+// listFlag is a flag for a factor, with values separated by commas.
+type listFlag struct {
+	name, path string
+	given      []string
+}
+
+// listFlag registers a [listFlag].
+func (f *experimentFlags) listFlag(flags *pflag.FlagSet, name, path, usage string) {
+	one := &listFlag{name: name, path: path}
+	flags.StringSliceVar(&one.given, name, nil, usage)
+	f.lists = append(f.lists, one)
 }
 
 func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 	for _, kind := range l.catalogue.Kinds {
 		d := kind.Describe()
 		if len(stack.Choices(kind)) < 2 {
-			continue // there is nothing to choose
+			continue // nothing to choose from
 		}
-		one := &partsFlag{kind: d.Name}
-		usage := d.Plural + " to compare with the baseline, separated by commas; NAME or NAME(parameter=value,…) " +
-			"(known: "
+		one := &partsFlag{kind: d.Name, usual: d.Default}
+		usage := d.Plural + " to compare with the baseline, separated by commas; NAME, NAME(parameter=value,…) or " +
+			"NAME(parameter=[value,value]) (known: "
 		if d.Default != "" {
-			usage = d.Plural + " on each of the " + l.catalogue.Kinds[0].Describe().Plural + ", separated by commas; " +
-				d.Default +
-				", NAME or NAME(parameter=value,…) (known: "
+			usage = d.Plural + " on each of the " + l.catalogue.Kinds[0].Describe().Plural + ", and " + d.Default +
+				" beside them, separated by commas; NAME, NAME(parameter=value,…) or NAME(parameter=[value,value]) (known: "
 		}
 		flags.StringArrayVar(&one.given, d.Name, nil, usage+strings.Join(stack.Names(kind), ", ")+")")
 		f.parts = append(f.parts, one)
 	}
-	flags.StringArrayVar(&f.workloads, "workload", nil, "workload, as NAME or NAME(parameter=value,…), or several at "+
-		"once as mix(NAME*share,NAME(…)*share,…); may be given more than once (known: "+strings.Join(l.workloads(), ", ")+")")
+	flags.StringArrayVar(&f.workloads, "workload", nil, "workloads, separated by commas; NAME, NAME(parameter=value,…) "+
+		"or NAME(parameter=[value,value]), or several at once as mix(NAME*share,NAME(…)*share,…); may be given more than "+
+		"once (known: "+strings.Join(l.workloads(), ", ")+")")
 	flags.StringSliceVar(&f.placements, "placement", nil, "placement of the two ends of a pair: same-host, cross-host")
 	flags.StringVar(&f.pairs, "pairs", "",
 		"number of pairs that communicate at the same time; with a list such as 1,10 each number is measured")
+	f.listFlag(flags, "mtu", "factors.mtu", "MTU of every link in bytes, loopback included; with a list such as "+
+		"1500,9000 each stack is measured with each, and the first is the baseline's")
+	f.listFlag(flags, "congestion-control", "factors.congestion-control", "TCP congestion control: auto (the first of "+
+		"cubic, reno, bbr that all cells can set), cubic, reno, bbr; with a list such as cubic,bbr each stack is measured "+
+		"with each, and the first is the baseline's")
 	for _, v := range []struct{ name, path, usage string }{
+		{
+			"baseline", "baseline", "stack that the others are compared with, as cells name it, such as bridge or " +
+				"'bridge+nftables(rules=10)' (default: that of the experiment, or no container network; with a single network " +
+				"and filters, MTUs or congestion controls to compare, that network without them)",
+		},
 		{"time", "design.time", "maximum measuring time, such as 30s; building and removing are not included"},
 		{"precision", "design.precision", "stop measuring a cell when its 95 % interval has this half-width, such as 2%"},
+		{"margin", "design.margin", "change within which two stacks count as equal, such as 5%; default: 5%, or twice the " +
+			"precision if that is more"},
+		{"spoiled", "design.spoiled", "set blocks aside in which other programs had the CPU of a measuring thread for more " +
+			"than this share of a trial, such as 5%; 0: keep all"},
 		{"generations", "design.generations", "minimum number of times that everything is rebuilt"},
 		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound length for each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},
@@ -78,11 +108,6 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 				"none",
 		},
 		{"affinity", "factors.affinity", "CPUs that sources and sinks run on: split, same, free"},
-		{
-			"congestion-control", "tune.congestion-control",
-			"TCP congestion control of all cells; auto: the first of cubic, reno, bbr that all can set",
-		},
-		{"mtu", "tune.mtu", "MTU of every link in bytes, loopback included"},
 	} {
 		one := &valueFlag{name: v.name, path: v.path}
 		flags.StringVar(&one.value, v.name, "", v.usage)
@@ -92,7 +117,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 		"factors.pairs=[1,10] or workloads.0.udp-rr.payload=1KiB; may be given more than once")
 }
 
-// settings turns the flags that were given into changes of the file.
+// settings returns the changes of the file that the given flags stand for.
 func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, error) {
 	var list []experiment.Setting
 	add := func(flag, path, value string) {
@@ -105,23 +130,28 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 		var names []string
 		for _, given := range crossed.given {
 			for _, one := range part.Split(given) {
-				text, err := flow(crossed.kind, one)
+				text, err := experiment.Flow(crossed.kind, one)
 				if err != nil {
 					return nil, fmt.Errorf("--%s: %w", crossed.kind, err)
 				}
 				names = append(names, text)
 			}
 		}
+		if usual := strconv.Quote(crossed.usual); crossed.usual != "" && !slices.Contains(names, usual) {
+			names = slices.Insert(names, 0, usual) // to compare the others with
+		}
 		add(crossed.kind, "factors."+crossed.kind, "["+strings.Join(names, ", ")+"]")
 	}
 	if flags.Changed("workload") {
 		var all []string
 		for _, given := range f.workloads {
-			text, err := flowLoad(given)
-			if err != nil {
-				return nil, fmt.Errorf("--workload: %w", err)
+			for _, one := range part.Split(given) {
+				text, err := experiment.FlowLoad(one)
+				if err != nil {
+					return nil, fmt.Errorf("--workload: %w", err)
+				}
+				all = append(all, text)
 			}
-			all = append(all, text)
 		}
 		add("workload", "workloads", "["+strings.Join(all, ", ")+"]")
 	}
@@ -130,6 +160,11 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	}
 	if flags.Changed("pairs") {
 		add("pairs", "factors.pairs", "["+quoted(strings.Split(f.pairs, ","))+"]")
+	}
+	for _, l := range f.lists {
+		if flags.Changed(l.name) {
+			add(l.name, l.path, "["+quoted(l.given)+"]")
+		}
 	}
 	for _, v := range f.values {
 		if flags.Changed(v.name) {
@@ -146,41 +181,6 @@ func (f *experimentFlags) settings(flags *pflag.FlagSet) ([]experiment.Setting, 
 	return append(list, f.more...), nil
 }
 
-// flow writes NAME(parameter=value) as YAML.
-func flow(kind, s string) (string, error) {
-	name, given, err := part.Parse(kind, strings.TrimSpace(s))
-	if err != nil || len(given) == 0 {
-		return strconv.Quote(name), err
-	}
-	return "{" + flowPart(name, given) + "}", nil
-}
-
-// flowLoad writes a workload as YAML, or a mix of several.
-func flowLoad(s string) (string, error) {
-	s = strings.TrimSpace(s)
-	if !experiment.IsMix(s) {
-		return flow("workload", s)
-	}
-	l, err := experiment.ParseLoad(s)
-	if err != nil {
-		return "", err
-	}
-	var members []string
-	for _, m := range l.Mix {
-		members = append(members, fmt.Sprintf("{%s, share: %d}", flowPart(m.Name, m.Params), m.Share))
-	}
-	return "{mix: [" + strings.Join(members, ", ") + "]}", nil
-}
-
-func flowPart(name string, given map[string]string) string {
-	var inside []string
-	for k, v := range given {
-		inside = append(inside, strconv.Quote(k)+": "+strconv.Quote(v))
-	}
-	slices.Sort(inside)
-	return strconv.Quote(name) + ": {" + strings.Join(inside, ", ") + "}"
-}
-
 func quoted(list []string) string {
 	q := make([]string, len(list))
 	for i, s := range list {
@@ -189,14 +189,14 @@ func quoted(list []string) string {
 	return strings.Join(q, ", ")
 }
 
-// experiments are what can be measured: read from files, from standard input, or from what comes with nettoll.
+// experiments reads experiments from files, from standard input, or from those that are part of nettoll.
 type experiments struct {
 	library
 	in io.Reader
 }
 
-// resolve reads the experiment that an argument names (none: the default one), changed by the flags, and expands it for
-// this machine.
+// resolve reads the experiment that the argument names (the default one if there is no argument), changes it by the
+// flags, and expands it for this machine.
 func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFlags) (*experiment.Resolved, error) {
 	settings, err := f.settings(cmd.Flags())
 	if err != nil {
@@ -210,8 +210,13 @@ func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFla
 	if err != nil {
 		return nil, usageError{err}
 	}
-	if s, err := x.suiteOf(args); err == nil && s != nil {
-		e.Suite = s.Name
+	paper, err := x.suiteOf(args)
+	if err == nil && paper != nil {
+		e.Suite = paper.Name
+	}
+	if paper == nil && !f.paper.Empty() {
+		return nil, usageError{fmt.Errorf("--figure, --table and --claim need a suite (valid: suite:NAME, such as "+
+			"%s%s; suites: %s)", suite.Prefix, suite.Names()[0], strings.Join(suite.Names(), ", "))}
 	}
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -221,10 +226,13 @@ func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFla
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 	}
-	return resolved, nil
+	if paper == nil {
+		return resolved, nil
+	}
+	return x.narrow(paper, resolved, f.paper)
 }
 
-// source returns the text of an experiment and what errors call it.
+// source returns the name of an experiment in errors, and its text.
 func (x experiments) source(args []string) (string, []byte, error) {
 	if len(args) == 0 {
 		e, err := experiment.FindExample(experiment.DefaultExample)
@@ -243,7 +251,7 @@ func (x experiments) source(args []string) (string, []byte, error) {
 		}
 		return "standard input", text, nil
 	}
-	// opening or reading it could take for ever
+	// Opening or reading anything but a file could block forever.
 	if info, err := os.Stat(args[0]); err == nil && !info.Mode().IsRegular() && !handed(args[0], info.Mode()) {
 		return "", nil, usageError{
 			fmt.Errorf("read experiment: %q is %s, not a file (hint: - reads standard input)", args[0], kindOf(info.Mode())),
@@ -264,14 +272,14 @@ func (x experiments) source(args []string) (string, []byte, error) {
 	return args[0], text, nil
 }
 
-// handed says whether a path is a pipe that nettoll was started with: /dev/stdin, or what a shell writes for
-// <(command). Somebody has its other end.
+// handed reports whether a path is a pipe that nettoll was started with: /dev/stdin, or the path that a shell passes
+// for <(command). Another process has its other end.
 func handed(path string, m fs.FileMode) bool {
 	dir := filepath.Dir(path)
 	return m&fs.ModeNamedPipe != 0 && (path == "/dev/stdin" || dir == "/dev/fd" || dir == "/proc/self/fd")
 }
 
-// kindOf says what something is that is no regular file.
+// kindOf names the type of a file that is not a regular one.
 func kindOf(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
@@ -284,7 +292,7 @@ func kindOf(m fs.FileMode) string {
 	return "a device"
 }
 
-// hint says what could have been meant by the name of a file that is not there.
+// hint returns what the user may have meant if the file does not exist.
 func hint(name string, err error) string {
 	if !errors.Is(err, os.ErrNotExist) {
 		return ""

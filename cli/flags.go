@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// wrongFlag says in one line what is wrong with a flag, and what would be right.
+// wrongFlag returns a usage error of one line: what is wrong with a flag, and what is valid.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError
@@ -51,7 +51,7 @@ func valid(f *pflag.Flag) string {
 	return ""
 }
 
-// flagNames lists the flags of a command in the order of the alphabet.
+// flagNames lists the flags of a command in alphabetical order.
 func flagNames(cmd *cobra.Command) []string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -70,7 +70,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneExperiment are the arguments of commands that take one.
+// oneExperiment checks the arguments of commands that take at most one experiment.
 func oneExperiment(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usageError{fmt.Errorf("nettoll %s takes one experiment, got %q and %q", cmd.Name(), args[0], args[1])}
@@ -78,9 +78,9 @@ func oneExperiment(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// numbers says that the values of flags are nobody's to guess.
+// numbers turns off completion for flags whose values nobody can guess.
 func numbers(cmd *cobra.Command, flags ...string) {
 	for _, name := range flags {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // fails where there is no such flag
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // it fails only if there is no such flag
 	}
 }

@@ -55,6 +55,9 @@ Examples:
 You can change the experiments of suites in the same way. They are compared with their paper only as
 ` + strings.Join(suites(), ", ") + `.`
 	}
+	cmd.Long += `
+
+The first line of the file names its schema for editors: nettoll schema > ` + schemaFile + ` writes that.`
 	cmd.Example = `  nettoll init                       writes default.yaml
   nettoll init reference             every key, explained
   nettoll init default -o - | less   to standard output
@@ -63,7 +66,11 @@ You can change the experiments of suites in the same way. They are compared with
 	return cmd
 }
 
+// schemaFile is the file name of the schema in the first line of an example, for editors.
+const schemaFile = "nettoll.schema.json"
+
 func writeExample(out io.Writer, e experiment.Example, file string) (err error) {
+	e.Text = append([]byte("# yaml-language-server: $schema="+schemaFile+"\n"), e.Text...)
 	if file == "-" {
 		_, err := out.Write(e.Text)
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/lab"
 )
 
-// labs is `lab`: it builds labs that stand, and looks at them.
+// labs implements `lab`: it builds live labs and inspects them.
 type labs struct {
 	Streams
 	experiments
@@ -48,7 +49,7 @@ never touched.`,
 	return cmd
 }
 
-// open opens the registry of the user's labs, and says where that is if it is not where the user may look for it.
+// open opens the registry of the user's labs. It prints the note of [labs.registry], if there is one.
 func (l labs) open() (*lab.Registry, error) {
 	r, note, err := l.registry()
 	if note != "" {
@@ -57,7 +58,7 @@ func (l labs) open() (*lab.Registry, error) {
 	return r, err
 }
 
-// registry opens the registry of the user's labs. The note is as of [lab.Home].
+// registry opens the registry of the user's labs, and returns the note of [lab.Home] about its directory.
 func (l labs) registry() (r *lab.Registry, note string, err error) {
 	uid, err := l.user()
 	if err != nil {
@@ -68,7 +69,7 @@ func (l labs) registry() (r *lab.Registry, note string, err error) {
 	return r, note, err
 }
 
-// plainly completes words that may have parentheses in them.
+// plainly completes words that may contain parentheses.
 func plainly(all []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !strings.HasPrefix(s, typed) }),
@@ -76,19 +77,19 @@ func plainly(all []string) cobra.CompletionFunc {
 	}
 }
 
-// flag adds the flag that says which lab is meant.
+// flag adds --lab.
 func (l labs) flag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "lab", "", "name of the lab, if there are several")
 	_ = cmd.RegisterFlagCompletionFunc("lab", l.names)
 }
 
-// names completes the names of labs that stand.
+// names completes the names of running labs.
 func (l labs) names(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	labs, _, err := l.registry()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	all, _ := labs.Entries() // none where they cannot be read
+	all, _ := labs.Entries() // none if they cannot be read
 	var names []string
 	for _, e := range all {
 		names = append(names, e.Name)
@@ -96,7 +97,7 @@ func (l labs) names(cmd *cobra.Command, args []string, typed string) ([]string, 
 	return plainly(names)(cmd, args, typed)
 }
 
-// of returns the lab of that name, or the only one.
+// of returns the lab with this name, or the only lab if the name is "".
 func (l labs) of(name string) (*lab.Lab, error) {
 	labs, err := l.open()
 	if err != nil {
@@ -170,14 +171,18 @@ func (l labs) downCommand() *cobra.Command {
 }
 
 func (l labs) listCommand() *cobra.Command {
-	var asJSON bool
+	var f formatFlag
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the running labs",
 		Long:    "Lists the running labs and when they end. It removes what is left of a lab whose owner was killed.",
 		Example: "  nettoll lab list",
 		Args:    noLabArguments,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			format, err := f.chosen(cmd)
+			if err != nil {
+				return err
+			}
 			labs, err := l.open()
 			if err != nil {
 				return err
@@ -186,10 +191,13 @@ func (l labs) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
+			switch format {
+			case "json":
 				e := json.NewEncoder(l.Out)
 				e.SetIndent("", "  ")
-				return e.Encode(append([]lab.Entry{}, all...)) // none are []
+				return e.Encode(append([]lab.Entry{}, all...)) // no labs are [], not null
+			case "jsonl", "csv":
+				return labsSheet(all).write(l.Out, format)
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(l.Err, "no lab is running (nettoll lab up --stack NAME starts one)")
@@ -208,6 +216,21 @@ func (l labs) listCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print them as JSON")
+	f.register(cmd)
 	return cmd
+}
+
+// labsSheet has a line and a row for each lab.
+func labsSheet(all []lab.Entry) sheet {
+	s := sheet{columns: []string{
+		"name", "id", "stack", "experiment", "placement", "pairs", "pid", "since", "until", "building",
+	}}
+	for _, e := range all {
+		s.objects = append(s.objects, e)
+		s.rows = append(s.rows, []string{
+			e.Name, e.ID, e.Stack, e.Experiment, e.Placement, strconv.Itoa(e.Pairs), strconv.Itoa(e.PID),
+			e.Since.Format(time.RFC3339), e.Until.Format(time.RFC3339), strconv.FormatBool(e.Building),
+		})
+	}
+	return s
 }

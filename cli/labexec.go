@@ -21,9 +21,10 @@ import (
 )
 
 const (
-	// exitNoProgram is how a shell says that there is no such program.
+	// exitNoProgram is the status of a shell if the program does not exist.
 	exitNoProgram = 127
-	// lastOutput is how long the terminal of a program that has ended may be held open by what it has left behind.
+	// lastOutput is how long exec waits for the last output of a terminal after the command has ended. A process that the
+	// command left behind may keep the terminal open.
 	lastOutput = 100 * time.Millisecond
 )
 
@@ -95,14 +96,14 @@ and what --env names.`,
 			if err != nil {
 				return nil, cobra.ShellCompDirectiveNoFileComp
 			}
-			places, _ := of.Places(cmd.Context()) // none where the owner does not answer
+			places, _ := of.Places(cmd.Context()) // none if the owner does not answer
 			return plainly(places)(cmd, args, typed)
 		})
 	return cmd
 }
 
-// environment lists the variables that a command in a lab gets: where programs are, how to talk to the user, and no
-// secrets. A star stands for any ending.
+// environment lists the variables that a command in a lab gets: paths of programs and settings of the user's terminal
+// and language, but no secrets. A star stands for any ending.
 func environment() []string {
 	return []string{
 		"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "NO_COLOR", "LANG", "LANGUAGE",
@@ -110,7 +111,7 @@ func environment() []string {
 	}
 }
 
-// environ chooses from an environment the variables of [environment] and those that more names: "NAME", or
+// environ selects from all the variables of [environment] and those that more names. An entry of more is "NAME" or
 // "NAME=VALUE".
 func environ(all, more []string) ([]string, error) {
 	allowed := environment()
@@ -139,7 +140,7 @@ func environ(all, more []string) ([]string, error) {
 	return append(from, env...), nil
 }
 
-// exec runs a command to its end.
+// exec runs a command to its end. If its exit status is not 0, the error is a [status].
 func (l labs) exec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	in, isFile := l.In.(*os.File)
 	out, isFile2 := l.Out.(*os.File)
@@ -151,7 +152,7 @@ func (l labs) exec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 	defer signal.Stop(signals)
 	ctx = context.WithoutCancel(ctx)
-	l.release() // interrupts are for the command
+	l.release() // the command gets the interrupts
 	var run *lab.Run
 	var err error
 	restore := func() {}
@@ -182,9 +183,9 @@ func (l labs) exec(ctx context.Context, of *lab.Lab, c lab.Command) error {
 	return nil
 }
 
-// onTerminal gives the command a terminal of its own, whose other end is joined to this one: that of a session outside
-// cannot be its own (tty_ioctl(4), TIOCSCTTY), and without one a shell can neither stop nor interrupt what it has
-// started. Restore is called after its end.
+// onTerminal runs the command on a terminal of its own and joins that to the user's. The user's terminal belongs to a
+// session outside and cannot be the command's (tty_ioctl(4), TIOCSCTTY). Without a terminal of its own, a shell can
+// neither stop nor interrupt its jobs. Call restore when the command has ended.
 func onTerminal(ctx context.Context, of *lab.Lab, c lab.Command, in, out *os.File) (_ *lab.Run, restore func(),
 	err error,
 ) {
@@ -198,14 +199,14 @@ func onTerminal(ctx context.Context, of *lab.Lab, c lab.Command, in, out *os.Fil
 	if err != nil {
 		return nil, nil, err
 	}
-	before, err := term.MakeRaw(int(in.Fd())) // what is typed is the other terminal's to interpret
+	before, err := term.MakeRaw(int(in.Fd())) // the other terminal interprets the keys
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the terminal: %w", err)
 	}
 	go func() { _, _ = io.Copy(terminal, in) }() // ends with this process
 	drained := make(chan struct{})
 	go func() {
-		_, _ = io.Copy(out, terminal) // until the program's end is closed
+		_, _ = io.Copy(out, terminal) // until the last process closes the other terminal
 		close(drained)
 	}()
 	return run, func() {

@@ -4,16 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
-// written returns the changes of the default experiment that make a stack of it which is written as its parts, such as
-// "routed+nftables(rules=1000)". It returns none if not even the first part is known: the text is the name of a stack
-// then.
+// written returns the settings that turn the default experiment into one with this stack, which is written as its
+// parts, such as "routed+nftables(rules=1000)". If the first part is unknown, the text is the name of a stack, and
+// written returns none.
 func (l library) written(text string) ([]experiment.Setting, error) {
+	text, settings := stack.Settings(text)
 	s, err := l.catalogue.Kinds.Parse(text)
 	if unknown, ok := errors.AsType[*part.UnknownError](err); ok {
 		if unknown.Kind == l.catalogue.Kinds[0].Describe().Name {
@@ -28,9 +31,14 @@ func (l library) written(text string) ([]experiment.Setting, error) {
 	for _, c := range s {
 		if kind := c.Kind.Describe().Name; !c.Standard() {
 			written = append(written, experiment.Setting{
-				Flag: "--stack", Path: "factors." + kind, Value: "{" + flowPart(c.Part.Name, c.Params) + "}",
+				Flag: "--stack", Path: "factors." + kind, Value: experiment.FlowChoice(c.Part.Name, c.Params),
 			})
 		}
+	}
+	for _, own := range settings {
+		written = append(written, experiment.Setting{
+			Flag: "--stack", Path: experiment.SettingPath(own), Value: strconv.Quote(own.Value),
+		})
 	}
 	return written, nil
 }
@@ -45,7 +53,7 @@ func stackNames(r *experiment.Resolved) []string {
 	return names
 }
 
-// chooseLab returns the first lab of a stack, alone.
+// chooseLab returns an experiment with only the first lab of this stack.
 func chooseLab(r *experiment.Resolved, stack, placement string) (*experiment.Resolved, error) {
 	names := stackNames(r)
 	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.Named == stack })

@@ -20,7 +20,7 @@ import (
 	"github.com/nettoll/nettoll/lab"
 )
 
-// ownLab is the life of a lab's owner.
+// ownLab runs the process that owns a lab, until the lab ends.
 func ownLab(ctx context.Context, args []string, log io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, ends()...)
 	defer stop()
@@ -47,10 +47,9 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 }
 
 const (
-	// labTime is how long a lab stands where nothing else is said.
+	// labTime is how long a lab runs by default, at most.
 	labTime = time.Hour
-	// labLoad stands for the workloads of the experiment, which a lab has none of: it is defined for every stack and
-	// everywhere.
+	// labLoad replaces the workloads of the experiment, which a live lab does not run. All stacks and placements allow it.
 	labLoad = "workloads=[udp-rr]"
 )
 
@@ -74,7 +73,7 @@ lab is built in a user namespace, as with run.`,
   nettoll lab up suite:ji2019 --stack macvlan --name other      a second lab at the same time`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, _, err := l.registry(); err != nil { // in a user namespace it is not to be seen what is root's
+			if _, _, err := l.registry(); err != nil { // fails early: a user namespace hides that a directory is root's
 				return err
 			}
 			if ended, err := l.rootless(); ended {
@@ -97,7 +96,7 @@ lab is built in a user namespace, as with run.`,
 				if resolved, err = l.resolve(cmd, args, f); err != nil {
 					return err
 				}
-				if names := stackNames(resolved); len(names) == 2 { // its parameters may be in another order
+				if names := stackNames(resolved); len(names) == 2 { // resolving may have reordered its parameters
 					stack = names[1]
 				}
 			}
@@ -132,6 +131,7 @@ lab is built in a user namespace, as with run.`,
 		"(default: the first in the experiment that the stack has)")
 	cmd.Flags().StringVar(&f.pairs, "pairs", "",
 		"number of pairs (default: the first number in the experiment)")
+	f.listFlag(cmd.Flags(), "mtu", "factors.mtu", "MTU of every link in bytes, loopback included")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
 	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
 	_ = cmd.RegisterFlagCompletionFunc("stack",
@@ -148,7 +148,7 @@ lab is built in a user namespace, as with run.`,
 	return cmd
 }
 
-// up has the lab built, and says what is where.
+// up has the lab built, and prints its graph and commands to try.
 func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved, spec lab.Spec) error {
 	labs, err := l.open()
 	if err != nil {

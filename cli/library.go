@@ -11,11 +11,11 @@ import (
 	"github.com/nettoll/nettoll/suite"
 )
 
-// library is what comes with nettoll: parts, suites and examples.
+// library holds all that is part of nettoll: parts, suites and examples.
 type library struct{ catalogue catalogue.Catalogue }
 
-// entries lists everything, kind by kind, in the order of the catalogue. What list, its completion and its help say of
-// kinds comes from here.
+// entries lists the whole library, kind by kind, in the order of the catalogue. The list command, its completion and
+// its help use it.
 func (l library) entries() []entry {
 	var all []entry
 	for _, kind := range l.catalogue.Kinds {
@@ -40,14 +40,14 @@ func (l library) entries() []entry {
 	for _, name := range suite.Names() {
 		all = append(all, newEntry("suite", name, suite.Summary(name), "", nil))
 	}
-	examples, _ := experiment.Examples() // they are part of the program
+	examples, _ := experiment.Examples() // embedded: they cannot fail
 	for _, e := range examples {
 		all = append(all, newEntry("example", e.Name, e.Summary, "", nil))
 	}
 	return all
 }
 
-// kinds lists the kinds of which there is something.
+// kinds lists the kinds that have entries.
 func (l library) kinds() []string {
 	var kinds []string
 	for _, e := range l.entries() {
@@ -58,8 +58,25 @@ func (l library) kinds() []string {
 	return kinds
 }
 
-// entry is one thing that an experiment can be made of or start from. Its JSON is what `list --json` prints: keys are
-// added, and never renamed.
+// about returns the entries of a kind or, if no kind has this name, those with this name.
+func (l library) about(name string) []entry {
+	all := l.entries()
+	is := func(e entry) bool { return e.Name == name }
+	if slices.ContainsFunc(all, func(e entry) bool { return e.Kind == name }) {
+		is = func(e entry) bool { return e.Kind == name }
+	}
+	return slices.DeleteFunc(all, func(e entry) bool { return !is(e) })
+}
+
+func (l library) names() []string {
+	var names []string
+	for _, e := range l.entries() {
+		names = append(names, e.Name)
+	}
+	return names
+}
+
+// entry is a part, a suite or an example. `list --format json` prints it: keys may be added, but not renamed.
 type entry struct {
 	Kind           string       `json:"kind"`
 	Name           string       `json:"name"`
@@ -71,7 +88,7 @@ type entry struct {
 type entryParam struct {
 	Name    string   `json:"name"`
 	Default string   `json:"default"`
-	Values  []string `json:"values,omitempty"` // all there are; absent where the summary says the range
+	Values  []string `json:"values,omitempty"` // all valid values; absent if the summary gives the range
 	Summary string   `json:"summary"`
 }
 
@@ -83,7 +100,7 @@ func newEntry(kind, name, summary, implementation string, params part.List) entr
 	return e
 }
 
-// probes says what each probe is, for the help of a flag.
+// probes describes each probe, for the help of a flag.
 func (l library) probes() string {
 	var text strings.Builder
 	for _, p := range l.catalogue.Probes {
@@ -101,7 +118,7 @@ func (l library) workloads() []string {
 	return names
 }
 
-// suiteOf returns the suite that an argument names ("suite:ji2019"), nil where it is the name of something else.
+// suiteOf returns the suite that the first argument names, such as "suite:ji2019", or nil if it names something else.
 func (l library) suiteOf(args []string) (*suite.Suite, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -117,7 +134,7 @@ func (l library) suiteOf(args []string) (*suite.Suite, error) {
 	return s, nil
 }
 
-// example returns an experiment to start from: that of a suite, or one of the examples.
+// example returns an experiment to start from: an example, or the experiment of a suite.
 func (l library) example(name string) (experiment.Example, error) {
 	switch s, err := l.suiteOf([]string{name}); {
 	case err != nil:
@@ -132,7 +149,7 @@ func (l library) example(name string) (experiment.Example, error) {
 	return e, nil
 }
 
-// suites lists what can be named in place of a file.
+// suites lists the suites as an argument names them, such as "suite:ji2019".
 func suites() []string {
 	names := suite.Names()
 	for i, n := range names {

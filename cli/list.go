@@ -8,59 +8,75 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/part"
 )
 
 func listCommand(std Streams, lib library) *cobra.Command {
-	var asJSON bool
+	var f formatFlag
 	kinds := lib.kinds()
 	cmd := &cobra.Command{
-		Use:   "list [KIND]",
+		Use:   "list [KIND | NAME]",
 		Short: "List the parts and their parameters, and the example experiments",
 		Long: `Lists what an experiment can consist of: the parts by kind, each with its parameters as NAME=DEFAULT, and the
 experiments that come with nettoll. Parameters that several parts of a kind share are explained once, after these
-parts. The kinds are ` + strings.Join(kinds, ", ") + `.
+parts. The kinds are ` + strings.Join(kinds, ", ") + `. With the name of a part it lists that part.
 
-With --json it prints one list of objects: kind, name, summary, and, if there are any, implementation and params. Each
-parameter has name, default, summary, and values if only these are valid.`,
+With --format json it prints one list of objects: kind, name, summary, and, if there are any, implementation and
+params. Each parameter has name, default, summary, and values if only these are valid. With --format jsonl each object
+is a line. With --format csv each parameter is a row, and so is a part without parameters.`,
 		Example: `  nettoll list
   nettoll list workload
-  nettoll list --json | jq -r '.[] | select(.kind == "network").name'`,
+  nettoll list tcp-stream
+  nettoll list --format json | jq -r '.[] | select(.kind == "network").name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usageError{fmt.Errorf("nettoll list takes at most one argument, the kind, got %d (known: %s)", len(args),
-					strings.Join(kinds, ", "))}
+				return usageError{fmt.Errorf("nettoll list takes at most one argument, a kind or a part, got %d (known: %s)",
+					len(args), strings.Join(kinds, ", "))}
 			}
-			if len(args) == 1 && !slices.Contains(kinds, args[0]) {
-				return usageError{fmt.Errorf("unknown kind %q (known: %s)", args[0], strings.Join(kinds, ", "))}
+			if len(args) == 1 && len(lib.about(args[0])) == 0 {
+				return usageError{fmt.Errorf("unknown kind or part %q (known kinds: %s; nettoll list shows all parts)%s", args[0],
+					strings.Join(kinds, ", "), part.Meant(args[0], slices.Concat(kinds, lib.names())))}
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			list := slices.DeleteFunc(lib.entries(), func(e entry) bool { return len(args) == 1 && e.Kind != args[0] })
-			if asJSON {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := f.chosen(cmd)
+			if err != nil {
+				return err
+			}
+			list := lib.entries()
+			if len(args) == 1 {
+				list = lib.about(args[0])
+			}
+			switch format {
+			case "json":
 				return writeJSON(std.Out, list)
+			case "jsonl", "csv":
+				return entriesSheet(list).write(std.Out, format)
 			}
 			p := &page{width: listWidth}
 			writeList(p, list)
 			return p.flush(std.Out)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON list")
+	f.register(cmd)
 	return cmd
 }
 
 const (
-	// listWidth is how long lines may be.
+	// listWidth is the largest length of a line.
 	listWidth = 110
-	// mostDefault is how long a parameter with its default may be for its meaning to stand beside it; that of a longer one
-	// stands below it.
+	// mostDefault is the largest length of NAME=DEFAULT with which its meaning stands on the same line. Otherwise it
+	// stands below.
 	mostDefault = 30
-	// common is how many entries of a kind have a parameter that is explained once, after all of them.
+	// common is the number of entries of a kind that must share a parameter for it to be explained once, after all of
+	// them.
 	common = 3
 )
 
-// writeList writes entries for people: below each its parameters, but those that many of its kind have alike once,
-// after the last of the kind.
+// writeList writes entries for people, each with its parameters below it. Parameters that many entries of a kind share
+// are explained once, after the last of the kind.
 func writeList(p *page, list []entry) {
 	type of struct {
 		kind  string
@@ -104,7 +120,7 @@ func writeList(p *page, list []entry) {
 			p.wrap(fmt.Sprintf("%*s  and ", kinds+2, ""), strings.Join(names, ", "))
 		}
 		if last := i == len(list)-1 || list[i+1].Kind != e.Kind; last && len(shared) > 0 {
-			p.text.WriteString("\nparameters of several " + e.Kind + "s, named above after “and”\n")
+			p.text.WriteString("\nparameters that several " + e.Kind + "s share, listed above after “and”\n")
 			for _, q := range shared {
 				explain(q)
 			}
@@ -116,7 +132,25 @@ func writeList(p *page, list []entry) {
 	}
 }
 
-// writeJSON writes a value for scripts and for people who look at it.
+// entriesSheet has a line for each entry and a row for each of its parameters.
+func entriesSheet(list []entry) sheet {
+	s := sheet{columns: []string{
+		"kind", "name", "summary", "implementation", "param", "default", "values", "param_summary",
+	}}
+	for _, e := range list {
+		s.objects = append(s.objects, e)
+		of := []string{e.Kind, e.Name, e.Summary, e.Implementation}
+		for _, q := range e.Params {
+			s.rows = append(s.rows, append(slices.Clone(of), q.Name, q.Default, strings.Join(q.Values, " "), q.Summary))
+		}
+		if len(e.Params) == 0 {
+			s.rows = append(s.rows, append(of, "", "", "", ""))
+		}
+	}
+	return s
+}
+
+// writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +15,9 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 )
 
-// ManPages returns the manual: a page for nettoll and one for each of its commands, by the names of their files
-// ("nettoll-run.1"). They are written in the macros of man(7) and in ASCII. The program itself does not use it: cmd/man
-// writes the pages of a release.
+// ManPages returns the manual pages of nettoll and of each of its commands that is not hidden. The keys are file names,
+// such as "nettoll-run.1". The values are in the macros of man(7), in ASCII, with the day of date in UTC. cmd/man
+// writes them for a release.
 func ManPages(version string, date time.Time) map[string][]byte {
 	a := newApp(catalogue.New(), version, Streams{}, nil)
 	pages := map[string][]byte{}
@@ -27,7 +29,45 @@ func ManPages(version string, date time.Time) map[string][]byte {
 	return pages
 }
 
-// shown says whether none of the commands above is hidden.
+// manCommand makes `man`, which prints the manual pages for users who installed only the program.
+func manCommand(std Streams, of build, root *cobra.Command) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "man [COMMAND]",
+		Short: "Print the manual page of a command",
+		Long: `Prints the manual page of nettoll, or of one of its commands, as man(1) reads it. With -o it writes the pages of
+all commands into a directory.`,
+		Example: `  nettoll man run | man -l -
+  nettoll man -o ~/.local/share/man/man1`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			at, err := below(root, args)
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				_, err := std.Out.Write(manPage(at, of.versionText(), time.Now()))
+				return err
+			}
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("-o writes all pages and excludes %q", strings.Join(args, " "))}
+			}
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				return err
+			}
+			for name, page := range ManPages(of.versionText(), time.Now()) {
+				if err := os.WriteFile(filepath.Join(dir, name), page, 0o666); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to write the pages of all commands to")
+	cmd.ValidArgsFunction = topics(root)
+	return cmd
+}
+
+// shown reports whether neither the command nor any command above it is hidden.
 func shown(c *cobra.Command) bool {
 	for ; c.HasParent(); c = c.Parent() {
 		if c.Hidden {
@@ -39,7 +79,7 @@ func shown(c *cobra.Command) bool {
 
 func pageName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-// roff is a page in the making.
+// roff is a manual page in the making.
 type roff struct{ bytes.Buffer }
 
 func manPage(c *cobra.Command, version string, date time.Time) []byte {
@@ -47,7 +87,7 @@ func manPage(c *cobra.Command, version string, date time.Time) []byte {
 	p := &roff{}
 	fmt.Fprintf(p, ".TH %s 1 %s %q %q\n", strings.ToUpper(literal(pageName(c))), date.UTC().Format(time.DateOnly),
 		"nettoll "+literal(version), "nettoll manual")
-	p.WriteString(".nh\n.ad l\n") // names are not divided, and can be searched for
+	p.WriteString(".nh\n.ad l\n") // do not hyphenate names, so that they can be searched for
 	p.section("NAME")
 	fmt.Fprintf(p, "%s \\- %s\n", literal(pageName(c)), literal(lowerFirst(c.Short)))
 	p.section("SYNOPSIS")
@@ -91,16 +131,16 @@ func manPage(c *cobra.Command, version string, date time.Time) []byte {
 
 func (p *roff) section(name string) { fmt.Fprintf(p, ".SH %s\n", name) }
 
-// line writes one line of text, which the formatter fills.
+// line writes one line of text, which the formatter joins with others.
 func (p *roff) line(s string) {
 	s = literal(s)
 	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
-		p.WriteString(`\&`) // no request
+		p.WriteString(`\&`) // so that it is not taken for a request
 	}
 	p.WriteString(s + "\n")
 }
 
-// text writes paragraphs, with an empty line between them. What is indented stays as it is.
+// text writes paragraphs with an empty line between them. Indented lines are printed as they are.
 func (p *roff) text(long, otherwise string) {
 	if long == "" {
 		long = otherwise
@@ -128,7 +168,7 @@ func (p *roff) text(long, otherwise string) {
 	}
 }
 
-// verbatim writes lines as they are, less what all of them are indented by.
+// verbatim writes lines as they are, without the indentation that they share.
 func (p *roff) verbatim(lines []string) {
 	indent := len(lines[0])
 	for _, l := range lines {
@@ -201,7 +241,7 @@ func (p *roff) seeAlso(c *cobra.Command) {
 	}
 }
 
-// literal writes text so that the formatter prints just that: groff_char(7).
+// literal escapes text so that the formatter prints it unchanged (groff_char(7)).
 func literal(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 )
 
-// Each command that help lists has a page, and each page says all that a page has to say.
+// Each command that help lists has a page, and each page has all sections.
 func TestManPages(t *testing.T) {
 	date := time.Date(2026, 1, 2, 23, 0, 0, 0, time.UTC)
 	pages := ManPages("v1.2.3", date)
@@ -52,7 +52,7 @@ func TestManPages(t *testing.T) {
 	}
 }
 
-// Text of all kinds ends up on the page as it is, whatever the formatter could take it for.
+// All characters of a text appear on the page, even if the formatter could take them for something else.
 func TestManPageIsLiteral(t *testing.T) {
 	c := &cobra.Command{
 		Use: "odd [NAME]", Short: "Odd", Run: func(*cobra.Command, []string) {},

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// busyFor is how long it is looked how busy the machine is, before a run.
+	// busyFor is how long the CPU time of other programs is measured before a run.
 	busyFor = 200 * time.Millisecond
-	// waitEvery is how often a run that waits looks for others, and sayEvery how often it says that it waits.
+	// waitEvery is how often a waiting run looks for other runs. sayEvery is how often it prints that it waits.
 	waitEvery, sayEvery = 200 * time.Millisecond, 30 * time.Second
 )
 
-// meet looks for other work on this machine before a run. With wait it returns when the runs of nettoll that were
-// started before this one have ended; else it says on standard error that there are some. Other programs that use its
-// CPUs are named, too.
+// meet looks for other work on this machine before a run. With wait it returns when all nettoll runs that started
+// before this one have ended. Otherwise it reports such a run on standard error. It also reports other programs that
+// use the CPUs.
 func meet(ctx context.Context, stderr io.Writer, wait bool) error {
 	said := time.Time{}
 	for {
@@ -39,12 +39,12 @@ func meet(ctx context.Context, stderr io.Writer, wait bool) error {
 		first := runs[0]
 		if !wait {
 			fmt.Fprintf(stderr, "another nettoll run measures on this machine (process %d, %q): both will be slower (hint: "+
-				"--wait waits for it to end)\n", first.PID, first.Command)
+				"--wait waits for it to end)\n", first.PID, control.Brief(first.Command))
 			break
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
-			fmt.Fprintf(stderr, "waiting for process %d, %q\n", first.PID, first.Command)
+			fmt.Fprintf(stderr, "waiting for process %d, %q\n", first.PID, control.Brief(first.Command))
 		}
 		select {
 		case <-time.After(waitEvery):
@@ -77,7 +77,8 @@ func meet(ctx context.Context, stderr io.Writer, wait bool) error {
 	return nil
 }
 
-// oldest returns the member of a family that is this run as others see it: in a user namespace, the process outside.
+// oldest returns the process of a family that other runs see as this run. In a user namespace, that is the process
+// outside.
 func oldest(all map[int]procfs.Program, family map[int]bool) procfs.Program {
 	self := all[os.Getpid()]
 	for at := self; family[at.Parent]; {
@@ -89,7 +90,7 @@ func oldest(all map[int]procfs.Program, family map[int]bool) procfs.Program {
 	return self
 }
 
-// before returns the runs that were started before a process.
+// before returns the runs that started before a process. The runs are ordered by their start.
 func before(runs []procfs.Run, self procfs.Program) []procfs.Run {
 	for i, r := range runs {
 		if r.Started > self.Started || r.Started == self.Started && r.PID > self.PID {

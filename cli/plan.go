@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -20,15 +21,19 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// planned is what `plan --json` prints.
+// planned is what `plan --format json` prints.
 type planned struct {
 	Name       string                `json:"name"`
 	Cells      []plannedCell         `json:"cells"`
 	Forecast   experiment.Forecast   `json:"forecast"`
 	Assumption string                `json:"assumption"` // where the forecast's spread comes from
+	Spans      []plannedSpan         `json:"spans,omitempty"`
 	Notes      []string              `json:"notes,omitempty"`
-	Labs       []control.LabPlan     `json:"labs,omitempty"` // with --hosts
+	Paper      []plannedItem         `json:"paper,omitempty"` // figures, tables and claims of a suite
+	Labs       []control.LabPlan     `json:"labs,omitempty"`  // with --hosts
 	Experiment experiment.Experiment `json:"experiment"`
+
+	remembered string // where the memory of the spans comes from
 }
 
 type plannedCell struct {
@@ -38,7 +43,8 @@ type plannedCell struct {
 
 func planCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	f := &experimentFlags{}
-	var hosts, asJSON bool
+	var hosts bool
+	var out formatFlag
 	var pilot string
 	cmd := &cobra.Command{
 		Use:   "plan [EXPERIMENT.yaml | suite:NAME]",
@@ -47,14 +53,24 @@ func planCommand(std Streams, from experiments, rights *privileges) *cobra.Comma
 it would take and how precise it would be. It needs no privilege, builds nothing and touches nothing.
 
 The expected precision depends on how much ratios vary between generations. Without a pilot this is a default; with
---pilot DIR it is taken from an earlier run.`,
+--pilot DIR it is taken from an earlier run, and so is how long the machine's noise is remembered: the cells of a group
+that takes longer share less of it with their baseline.
+
+With --format json it prints one object: name, cells, forecast, assumption, spans, notes, labs (with --hosts),
+experiment.
+With --format jsonl each cell and each lab is a line, after one with the rest. With --format csv each cell is a row.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
+  nettoll plan suite:ji2019                     with what each figure and claim of the paper takes
   nettoll plan my.yaml --pilot nettoll-my-…     with the spread of an earlier run
-  nettoll plan --json | jq .forecast`,
+  nettoll plan --format json | jq .forecast`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rights.release() // nothing is to be undone: an interrupt ends it at once
+			format, err := out.chosen(cmd)
+			if err != nil {
+				return err
+			}
+			rights.release() // plan has nothing to undo: an interrupt ends it at once
 			resolved, err := from.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -64,14 +80,18 @@ The expected precision depends on how much ratios vary between generations. With
 				Assumption: fmt.Sprintf("ratios spread by %.0f %% between generations (the default; --pilot DIR takes it from a "+
 					"run)", 100*experiment.DefaultSpread),
 			}
-			spread := experiment.DefaultSpread
+			spread, memories := experiment.DefaultSpread, []measure.Memory(nil)
 			if pilot != "" {
-				if spread, err = piloted(pilot); err != nil {
+				if spread, memories, err = piloted(pilot); err != nil {
 					return err
 				}
 				p.Assumption = fmt.Sprintf("ratios spread by up to %.1f %% between generations, as in %s", 100*spread, pilot)
 			}
-			p.Forecast = resolved.Forecast(spread)
+			p.Spans, p.remembered = plannedSpans(resolved.Spans(), pilot, memories)
+			p.Forecast, p.Paper = resolved.Forecast(spread), from.plannedItems(resolved)
+			if tried := from.tried(resolved); tried != "" {
+				p.Notes = append(p.Notes, tried)
+			}
 			for _, c := range resolved.Cells {
 				p.Cells = append(p.Cells, plannedCell{c.Cell, c.Trial.Seconds()})
 			}
@@ -84,11 +104,14 @@ The expected precision depends on how much ratios vary between generations. With
 					return err
 				}
 			}
-			if asJSON {
+			switch format {
+			case "json":
 				e := json.NewEncoder(std.Out)
 				e.SetIndent("", "  ")
 				err = e.Encode(p)
-			} else {
+			case "jsonl", "csv":
+				err = p.sheet().write(std.Out, format)
+			default:
 				err = p.print(std.Out, resolved)
 			}
 			if err != nil {
@@ -98,10 +121,36 @@ The expected precision depends on how much ratios vary between generations. With
 		},
 	}
 	f.register(cmd.Flags(), from.library)
+	f.registerPaper(cmd.Flags())
 	cmd.Flags().BoolVar(&hosts, "hosts", false, "also print the plan of every host")
-	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run; expect its spread")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print it as JSON")
+	cmd.Flags().StringVar(&pilot, "pilot", "", "directory of a run: forecast with its spread and its noise")
+	out.register(cmd)
 	return cmd
+}
+
+// sheet has a line for each cell and each lab, and a row for each cell.
+func (p planned) sheet() sheet {
+	s := sheet{columns: []string{
+		"cell", "baseline", "twin", "stack", "placement", "pairs", "family", "affinity", "workload", "probe", "primary",
+		"trial",
+	}}
+	whole := p
+	whole.Cells, whole.Labs = nil, nil
+	s.objects = append(s.objects, line{"plan", struct {
+		planned
+		Cells int `json:"cells"` // number of cells
+	}{whole, len(p.Cells)}})
+	for _, c := range p.Cells {
+		s.objects = append(s.objects, line{"cell", c})
+		s.rows = append(s.rows, []string{
+			c.ID, c.Baseline, strconv.FormatBool(c.Twin), c.Stack, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity,
+			c.Workload, c.Probe, c.Primary, strconv.FormatFloat(c.Trial, 'g', -1, 64),
+		})
+	}
+	for _, l := range p.Labs {
+		s.objects = append(s.objects, line{"lab", l})
+	}
+	return s
 }
 
 // fits returns an error if the machine is too small for the run.
@@ -117,24 +166,58 @@ func fits(r *experiment.Resolved) error {
 	return nil
 }
 
-// ownThreads is how many threads this process may come to need: one that it cannot start is fatal to a Go program.
+// ownThreads is how many threads a command may need in this process. If a Go program cannot start a thread, it crashes.
 const ownThreads = 16
 
-// startable returns an error where this process, of which there is a second one in a user namespace, may not start its
-// threads.
-func startable() error {
-	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 && all[0].Left() < ownThreads {
+// fewThreads is how many more threads a command may need that starts no other process. The Go runtime has three to five
+// by then.
+const fewThreads = 4
+
+// threads returns an error if this process may not start so many more threads. In a user namespace there are two such
+// processes.
+func threads(more int) error {
+	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 && all[0].Left() < more {
 		return fmt.Errorf("too few threads are allowed, nettoll needs about %d: %s (hint: %s)", ownThreads,
 			all[0], all[0].Help)
 	}
 	return nil
 }
 
-// piloted returns the largest spread of a primary metric in a run.
-func piloted(dir string) (float64, error) {
+// ownMemory returns the smallest memory limits with which this process completes a short run. 80 MB of data were too
+// few, and so were 710 MB of address space, most of which the Go runtime only reserves.
+func ownMemory() []memoryLimit {
+	return []memoryLimit{
+		{"Max data size", "ulimit -d (RLIMIT_DATA)", 96 << 20},
+		{"Max address space", "ulimit -v (RLIMIT_AS)", 768 << 20},
+	}
+}
+
+type memoryLimit struct {
+	name  string // as in /proc/self/limits
+	limit string
+	least int64 // bytes
+}
+
+// startable returns an error if a limit leaves too few threads or too little memory for any command.
+func startable() error {
+	root := os.DirFS("/")
+	for _, l := range ownMemory() {
+		if n, limited := procfs.Rlimit(root, l.name); limited && n < l.least {
+			return fmt.Errorf("too little memory is allowed, nettoll needs about %d MiB: %s is %d MiB (hint: raise it)",
+				l.least>>20, l.limit, n>>20)
+		}
+	}
+	if procfs.Narrow(root, 2*ownThreads) {
+		return threads(fewThreads)
+	}
+	return nil
+}
+
+// piloted returns the largest spread of a primary metric in a run, and how long its noise is remembered.
+func piloted(dir string) (float64, []measure.Memory, error) {
 	data, _, err := report.Load(dir)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	spread := 0.0
 	for _, r := range data.Analysis.Rows {
@@ -143,18 +226,21 @@ func piloted(dir string) (float64, error) {
 		}
 	}
 	if spread == 0 {
-		return 0, fmt.Errorf("pilot %q has no ratios with a spread", dir)
+		return 0, nil, fmt.Errorf("pilot %q has no ratios with a spread", dir)
 	}
-	return spread, nil
+	return spread, data.Analysis.Memories(), nil
 }
 
-// print writes the plan for people.
+// print writes the plan as text for people.
 func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	f := p.Forecast
 	e := r.Experiment
 	fmt.Fprintf(out, "experiment %s: %s in %s, with %s on %s\n", p.Name, several(len(r.Cells), "cell"),
 		several(f.Labs, "lab"),
 		several(f.Containers, "container"), several(f.Hosts, "host"))
+	if e.Implied != "" {
+		fmt.Fprintf(out, "baseline: %s\n", e.Implied)
+	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	load := ""
 	for _, g := range r.Groups() {
@@ -175,6 +261,9 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		fmt.Fprintf(w, "  %s\t%v\t%s\n", where, first.Trial.Round(time.Millisecond), strings.Join(stacks, ", "))
 	}
 	if err := w.Flush(); err != nil {
+		return err
+	}
+	if err := printItems(out, p.Paper); err != nil {
 		return err
 	}
 	printFilters(out, r)
@@ -221,6 +310,9 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		fmt.Fprintf(out, "The requested precision, ±%s, is expected after about %v.\n", percent(e.Design.Precision),
 			round(f.Enough))
 	}
+	fmt.Fprintf(out, "Stacks count as equal within ±%s (--margin).\n",
+		percent(measure.Design{Precision: e.Design.Precision, Margin: e.Design.Margin}.Equal()))
+	printSpans(out, p.Spans, p.remembered)
 	for _, l := range p.Labs {
 		fmt.Fprintf(out, "\nlab %s\n", l.Lab)
 		for i, h := range l.Hosts {
@@ -233,7 +325,7 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	return nil
 }
 
-// printFilters says where the filters of an experiment stand, and which stacks have them there.
+// printFilters prints where each filter is enforced, and in which stacks.
 func printFilters(out io.Writer, r *experiment.Resolved) {
 	var all []string
 	stacks := map[string][]string{}
@@ -256,7 +348,7 @@ func printFilters(out io.Writer, r *experiment.Resolved) {
 	}
 }
 
-// groupNames splits what a group's cells are called into the workload and where it runs.
+// groupNames splits the name of a group of cells into the workload and where it runs.
 func groupNames(c experiment.Cell) (load, where string) {
 	pairs := several(c.Pairs, "pair")
 	if c.Mix != nil {
@@ -267,6 +359,10 @@ func groupNames(c experiment.Cell) (load, where string) {
 		if x := []string{c.Family, c.Affinity}[i]; x != usual {
 			list = append(list, x)
 		}
+	}
+	if c.Alone != "" {
+		pairs := fmt.Sprintf("%d of %s for %s", c.Pairs, several(c.LabPairs, "pair"), c.Member)
+		list[1] = pairs + ", alone"
 	}
 	if c.Probe != "" {
 		list = append(list, "probe "+c.Probe)
@@ -281,7 +377,7 @@ func indented(text string) string {
 
 func percent(x float64) string { return fmt.Sprintf("%.3g %%", 100*x) }
 
-// round makes a duration readable.
+// round rounds a duration for people.
 func round(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Second:

@@ -18,8 +18,8 @@ import (
 	"github.com/nettoll/nettoll/worker"
 )
 
-// child runs the commands that nettoll starts itself with. They are looked for before the command line is built,
-// because a worker must be ready within milliseconds. It returns false where args name none of them.
+// child runs the commands with which nettoll starts its own processes. It runs before the command line is built,
+// because a worker must be ready within milliseconds. It returns false if args name none of them.
 func child(
 	ctx context.Context, parts catalogue.Catalogue, args []string, stdin io.Reader, stdout, stderr io.Writer,
 ) (int, bool) {
@@ -85,10 +85,10 @@ func serveSession(ctx context.Context, args []string, in io.Reader, out io.Write
 	return byhand.ServeSession(ctx, catalogue.New().Workloads, files, in, out)
 }
 
-// unclosed is standard output where a closer is asked for: it ends with the process.
+// unclosed adds a Close without effect to standard output, which closes with the process.
 type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// here is the deployment on this machine, for labs of a user's.
+// here is the deployment on this machine, with the journals of this user.
 func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }

@@ -12,10 +12,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// programs are what a run starts, by what its record calls them: their versions.
+// programs maps the programs that a run starts, by their names in its record, to their versions.
 type programs map[string]string
 
-// add asks the programs that a cell takes for their versions. The error is a [linux.UnsupportedError] where one is not
+// add adds the versions of the programs that a cell needs. The error is a [linux.UnsupportedError] if one is not
 // installed.
 func (p programs) add(ctx context.Context, c experiment.Cell) error {
 	if c.Driver != nil {
@@ -46,9 +46,9 @@ func (p programs) add(ctx context.Context, c experiment.Cell) error {
 	return nil
 }
 
-// lacking splits an experiment: what can be measured here, and the workloads that take a program which is not
-// installed. These are left out with their reason, and the rest is measured; where there is no rest, the reasons are
-// the error. It is asked before anything is built. An experiment that lacks nothing is returned as it is.
+// lacking looks for programs that are not installed, before anything is built. It returns the experiment without the
+// workloads that need one, the versions of the other programs, and the workloads left out with their reasons. If no
+// workload is left, the reasons are the error. An experiment that lacks nothing is returned as it is.
 func (l library) lacking(ctx context.Context, r *experiment.Resolved, of build) (can *experiment.Resolved,
 	found programs, lacking []experiment.Omission, err error,
 ) {
@@ -83,7 +83,7 @@ func (l library) lacking(ctx context.Context, r *experiment.Resolved, of build) 
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		// What is left may have been left out before, as asked for twice: it is looked at again.
+		// A workload that was left out as a duplicate may now be the only one: resolve again.
 		if can, err = experiment.Resolve(rest, l.catalogue.Parts(), len(cpus)); err != nil {
 			return nil, nil, nil, errors.Join(append(reasons, err)...)
 		}
@@ -96,7 +96,7 @@ type missing struct {
 	reason   error
 }
 
-// missing finds the workloads that take a program which is not installed, by their place in the experiment.
+// missing finds the workloads that need a program which is not installed. The keys are their places in the experiment.
 func (p programs) missing(ctx context.Context, r *experiment.Resolved) (map[int]missing, error) {
 	list := map[int]missing{}
 	for _, c := range r.Cells {

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// resolveText resolves an experiment of workloads.
+// resolveText resolves an experiment with these workloads.
 func resolveText(t *testing.T, workloads ...string) (library, *experiment.Resolved) {
 	t.Helper()
 	l := library{catalogue.New()}
@@ -27,7 +27,7 @@ func resolveText(t *testing.T, workloads ...string) (library, *experiment.Resolv
 	return l, r
 }
 
-// Where programs are missing, what needs none is measured, and what needs one is left out, each by its name.
+// If programs are missing, workloads that need none are measured. The others are left out, each by its name.
 func TestLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	l, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command",
@@ -71,10 +71,10 @@ func TestLackingPrograms(t *testing.T) {
 	}
 }
 
-// Where nothing is left, the run ends before anything is built, and the error says each reason once.
+// If nothing is left, the run ends before anything is built, and the error gives each reason once.
 func TestNothingButLackingPrograms(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	// tbench has one port for two pairs of the host: nothing is left then, either
+	// tbench has one port, but the host has two pairs: again nothing is left
 	for _, also := range []string{"http: {driver: wrk}", "tbench"} {
 		l, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
 		_, _, _, err := l.lacking(t.Context(), r, build{})
@@ -85,7 +85,7 @@ func TestNothingButLackingPrograms(t *testing.T) {
 	}
 }
 
-// What needs no program is what it was.
+// An experiment that needs no program is returned unchanged.
 func TestLackingNothing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	l, r := resolveText(t, "udp-rr")

@@ -13,34 +13,34 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// progress shows how far a run is: a bar on a terminal, a plain line now and then elsewhere. It is told between blocks
-// only, so it costs the trials nothing.
+// progress shows how far a run is: as a bar on a terminal, otherwise as a line every few seconds. It is updated only
+// between blocks, so it costs the trials nothing.
 type progress struct {
 	w        io.Writer
 	terminal bool
-	width    func() int       // columns of the terminal, which may change; 0 if unknown
-	now      func() time.Time // the clock
+	width    func() int // columns of the terminal, which may change; 0 if unknown
+	now      func() time.Time
 	started  time.Time
 	last     time.Time
-	shown    string // the line that the terminal shows at the moment
+	shown    string // the line that the terminal shows now
 }
 
 const (
 	plainEvery = 10 * time.Second
 	barEvery   = 200 * time.Millisecond
-	triedEvery = 3 * time.Second // a plain line of doctor
+	triedEvery = 3 * time.Second // between lines of doctor
 
 	barWidth   = 24
 	usualWidth = 80
 )
 
-// newLine is progress of which nothing is known yet but where it is shown.
+// newLine returns progress on w that has not begun.
 func newLine(w io.Writer) *progress {
 	p := &progress{w: w, now: time.Now, width: func() int { return 0 }}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
 		p.terminal = true
 		p.width = func() int {
-			width, _, _ := term.GetSize(int(f.Fd())) // 0 where it is not known
+			width, _, _ := term.GetSize(int(f.Fd())) // 0 if it is not known
 			return width
 		}
 	}
@@ -98,8 +98,8 @@ func (p *progress) observe(at control.Progress) {
 		at.Measured.Round(100*time.Millisecond), at.Budget, left, precise)
 }
 
-// estimate returns how much of the time is used, and how long the rest takes if it goes on as it did; "" before
-// anything is measured, and when the time is used up and only the generations that there must be are missing.
+// estimate returns how much of the time is used, and how long the rest takes at this pace. The rest is "" before
+// anything is measured. It is also "" when the time is used up and only required generations are missing.
 func (p *progress) estimate(at control.Progress, now time.Time) (share float64, rest string) {
 	if at.Budget > 0 {
 		share = min(1, at.Measured.Seconds()/at.Budget.Seconds())
@@ -111,7 +111,7 @@ func (p *progress) estimate(at control.Progress, now time.Time) (share float64, 
 	return share, left.Round(time.Second).String()
 }
 
-// tried shows how many of doctor's tries have ended, and what is still under way, the oldest first.
+// tried shows how many of doctor's tries have ended, and which are running, oldest first.
 func (p *progress) tried(n, all int, under []string) {
 	const shown = 3
 	line := fmt.Sprintf("tried %d of %d", n, all)
@@ -129,10 +129,10 @@ func (p *progress) tried(n, all int, under []string) {
 	if width <= 0 {
 		width = usualWidth
 	}
-	p.show(line[:min(len(line), width-1)]) // names of parts are ASCII
+	p.show(line[:min(len(line), width-1)]) // the line is ASCII
 }
 
-// bar is the line of a terminal that is so many columns wide. What matters least is left out first.
+// bar returns the line for a terminal with so many columns. If it is too long, bar first drops what matters least.
 func bar(at control.Progress, share float64, rest string, width int) string {
 	parts := []string{fmt.Sprintf("%3.0f %%", 100*share)}
 	switch {
@@ -157,14 +157,14 @@ func bar(at control.Progress, share float64, rest string, width int) string {
 			return drawn + text
 		}
 		if len(parts) <= 2 && len(text) <= width {
-			return text // the figures say more than the bar
+			return text // the numbers matter more than the bar
 		}
 		parts = parts[:len(parts)-1]
 	}
 	return parts[0][:max(0, min(len(parts[0]), width))]
 }
 
-// show puts a line in place of the one that the terminal shows.
+// show replaces the line that the terminal shows.
 func (p *progress) show(line string) {
 	if line == p.shown {
 		return

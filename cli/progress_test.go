@@ -43,7 +43,7 @@ func TestBarFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// What a terminal shows and what a file holds of the same run.
+// The same run, on a terminal and in a file.
 func TestProgress(t *testing.T) {
 	run := func(terminal bool) string {
 		var out strings.Builder
@@ -101,7 +101,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// What doctor shows while it tries.
+// The line of doctor during its tries.
 func TestTried(t *testing.T) {
 	for _, c := range []struct {
 		terminal bool

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
@@ -18,7 +20,7 @@ import (
 	"github.com/nettoll/nettoll/suite"
 )
 
-// reporting shows what the records of a run say, and what its suite adds to that.
+// reporting implements `report`: it shows the records of a run, with the sections of its suite.
 type reporting struct {
 	Streams
 	library
@@ -26,6 +28,8 @@ type reporting struct {
 
 func (r reporting) command() *cobra.Command {
 	var format, file, figures string
+	var direct, only []string
+	var width int
 	var trials, all bool
 	cmd := &cobra.Command{
 		Use:   "report DIR",
@@ -38,7 +42,9 @@ nettoll run writes it into the run directory as report.html.`,
 		Example: `  nettoll report nettoll-default-20260102-030405
   nettoll report DIR --format html -o page.html
   nettoll report DIR --format markdown          to paste into an issue
+  nettoll report DIR --direct macvlan:bridge    macvlan compared with bridge, in the same blocks
   nettoll report DIR --figures figures          every figure as SVG and as PNG
+  nettoll report DIR --figures figures --only overview,curve --width 1600 --format svg,png,pdf
   nettoll report DIR --format csv -o result.csv
   nettoll report DIR --format csv --trials      a row for every single trial`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -49,73 +55,137 @@ nettoll run writes it into the run directory as report.html.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("figures") {
+				p, err := pictures(cmd.Flags(), format, only, width)
+				switch {
+				case err != nil:
+					return usageError{err}
+				case figures == "":
+					return usageError{errors.New("--figures needs the name of a directory")}
+				}
+				return r.figures(args[0], figures, p)
+			}
+			for _, name := range []string{"only", "width"} {
+				if cmd.Flags().Changed(name) {
+					return usageError{fmt.Errorf("--%s is about figures: it needs --figures DIR", name)}
+				}
+			}
 			if err := view.Check(format); err != nil {
+				if view.CheckFigures(format) == nil {
+					err = fmt.Errorf("%w (hint: --figures DIR --format %s writes figures in this format)", err, format)
+				}
 				return usageError{err}
 			}
 			if trials && format != "csv" {
 				return usageError{fmt.Errorf("--trials needs --format csv, got %q", format)}
 			}
-			if !cmd.Flags().Changed("figures") {
-				return r.report(args[0], format, file, trials, all)
-			}
-			for _, other := range []string{"format", "output", "trials", "all"} {
-				if cmd.Flags().Changed(other) {
-					return usageError{fmt.Errorf("--figures writes figures and no report: it excludes --%s", other)}
-				}
-			}
-			if figures == "" {
-				return usageError{errors.New("--figures needs the name of a directory")}
-			}
-			return r.figures(args[0], figures)
+			tellFormat(cmd, r.Err, file)
+			return r.report(args[0], format, file, direct, trials, all)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(view.Formats(), ", "))
+	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(view.Formats(), ", ")+
+		"; with --figures some of "+strings.Join(view.FigureFormats(), ", ")+" (default there: svg,png)")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to (default: standard output)")
-	cmd.Flags().StringVar(&figures, "figures", "",
-		"directory to write every figure to, as SVG and as PNG, instead of a report")
+	cmd.Flags().StringArrayVar(&direct, "direct", nil, "STACK:STACK: compare two stacks directly, such as macvlan:bridge;"+
+		" may be given more than once (default: all stacks of groups with few)")
+	cmd.Flags().StringVar(&figures, "figures", "", "directory to write every figure to, instead of a report")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "with --figures: write only these kinds ("+
+		strings.Join(view.FigureKinds(), ", ")+") or figures, by their file names without the ending")
+	cmd.Flags().IntVar(&width, "width", 0, "with --figures: their width, in pixels of PNG and CSS pixels of SVG and "+
+		"PDF (default: 920 and 460)")
 	cmd.Flags().BoolVar(&trials, "trials", false, "with --format csv: a row for each trial")
 	cmd.Flags().BoolVar(&all, "all", false, "with --format text: every metric")
 	return cmd
 }
 
-// collectLess lets the heap of a process that reads records and ends grow before garbage is looked for: nearly all of
-// it stays in use.
+// collectLess makes garbage collection rarer in a process that reads records and ends. Nearly all of its heap stays in
+// use.
 func collectLess() {
 	const percent = 400
 	debug.SetGCPercent(percent)
 }
 
+// The widths of figures that --width accepts.
+const narrowest, widest = 100, 10000
+
+// pictures reads the flags that choose which figures are written, their formats and their width.
+func pictures(flags *pflag.FlagSet, format string, only []string, width int) (p view.Pictures, err error) {
+	for _, other := range []string{"output", "direct", "trials", "all"} {
+		if flags.Changed(other) {
+			return p, fmt.Errorf("--figures writes figures and no report: it excludes --%s", other)
+		}
+	}
+	if flags.Changed("format") {
+		for f := range strings.SplitSeq(format, ",") {
+			f = strings.TrimSpace(f)
+			if err := view.CheckFigures(f); err != nil {
+				return p, err
+			}
+			if !slices.Contains(p.Formats, f) {
+				p.Formats = append(p.Formats, f)
+			}
+		}
+	}
+	if flags.Changed("only") {
+		if len(only) == 0 {
+			return p, fmt.Errorf("--only needs the names of figures (known: %s)", strings.Join(view.FigureKinds(), ", "))
+		}
+		for _, name := range only {
+			p.Only = append(p.Only, strings.TrimSpace(name))
+		}
+	}
+	if flags.Changed("width") && (width < narrowest || width > widest) {
+		return p, fmt.Errorf("--width %d is out of range (valid: %d to %d)", width, narrowest, widest)
+	}
+	p.Width = float64(width)
+	return p, nil
+}
+
 // figures writes the figures of a run and lists the files.
-func (r reporting) figures(dir, out string) error {
+func (r reporting) figures(dir, out string, p view.Pictures) error {
 	collectLess()
 	data, problems, err := report.Load(dir)
 	if err != nil {
 		return err
 	}
 	r.standing(data)
-	names, err := view.Figures(out, data)
+	names, err := view.Figures(out, data, p, r.sections(data.Run, data.Log, data.Analysis)...)
+	if errors.Is(err, view.ErrUnknownFigure) {
+		return usageError{err}
+	}
 	for _, name := range names {
 		fmt.Fprintln(r.Out, filepath.Join(out, name))
 	}
-	if err == nil && len(names) == 0 {
+	switch {
+	case err != nil || len(names) > 0:
+	case p.Only != nil:
+		fmt.Fprintf(r.Err, "nettoll: the run has no figures that match --only (%s)\n", strings.Join(p.Only, ", "))
+	default:
 		fmt.Fprintf(r.Err, "nettoll: there are no measurements to draw\n")
 	}
 	r.problems(dir, problems)
 	return err
 }
 
-// standing says on standard error what views for people begin with.
+// standing prints on standard error what views for people begin with.
 func (r reporting) standing(data *report.Data) {
 	for _, s := range data.Standing() {
 		fmt.Fprintf(r.Err, "nettoll: %s\n", s)
 	}
 }
 
-func (r reporting) report(dir, format, file string, trials, all bool) (err error) {
+func (r reporting) report(dir, format, file string, direct []string, trials, all bool) (err error) {
 	collectLess()
 	data, problems, err := report.Load(dir)
 	if err != nil {
 		return err
+	}
+	for _, text := range direct {
+		pair, err := data.ParsePair(text)
+		if err != nil {
+			return usageError{fmt.Errorf("--direct: %w", err)}
+		}
+		data.Pairs = append(data.Pairs, pair)
 	}
 	out := r.Out
 	o := r.textOptions()
@@ -132,7 +202,7 @@ func (r reporting) report(dir, format, file string, trials, all bool) (err error
 		}()
 		out, o.Color = f, false
 	}
-	if format == "csv" { // has no place for it
+	if format == "csv" { // CSV has no place for it
 		r.standing(data)
 	}
 	if trials {
@@ -144,9 +214,9 @@ func (r reporting) report(dir, format, file string, trials, all bool) (err error
 	return err
 }
 
-// problems names the lines of the records that could not be used.
+// problems prints the lines of the records that could not be used.
 func (r reporting) problems(dir string, problems []measure.Problem) {
-	const most = 20 // a file that is something else altogether has one with every line
+	const most = 20 // in a file of another kind, every line is a problem
 	for i, p := range problems {
 		if i == most {
 			fmt.Fprintf(r.Err, "nettoll: records of %s: and %d more lines\n", dir, len(problems)-most)
@@ -156,20 +226,21 @@ func (r reporting) problems(dir string, problems []measure.Problem) {
 	}
 }
 
-// reproduced returns what a run says of the paper whose suite it is, nil if it is none's.
+// reproduced evaluates the claims of the paper whose suite was run. It is nil if the run has no suite, or one that this
+// nettoll does not know.
 func (r reporting) reproduced(run measure.Run, log *measure.Log, analysis measure.Analysis) *suite.Result {
 	if run.Suite == "" {
 		return nil
 	}
 	s, err := suite.Find(run.Suite, r.catalogue.Parts().Metrics)
-	if err != nil { // of another nettoll: the rest of the report is worth as much as before
+	if err != nil { // another nettoll version has this suite; the rest of the report is still valid
 		fmt.Fprintf(r.Err, "nettoll: the claims of the paper were not evaluated: %v\n", err)
 		return nil
 	}
 	return s.Evaluate(run, log, analysis)
 }
 
-// sections are what a suite adds to the report of its runs.
+// sections returns what the suite of a run adds to its report.
 func (r reporting) sections(run measure.Run, log *measure.Log, analysis measure.Analysis) []report.Section {
 	if paper := r.reproduced(run, log, analysis); paper != nil {
 		return paper.Sections()
@@ -177,10 +248,13 @@ func (r reporting) sections(run measure.Run, log *measure.Log, analysis measure.
 	return nil
 }
 
-// writeReport writes a run in a format, with what its suite adds to it.
+// writeReport writes the report of a run in a format, with what its suite adds.
 func (r reporting) writeReport(w io.Writer, format string, d *report.Data, o report.Options) error {
+	if format == "json" { // an array of what jsonl has as lines
+		return export.Array(w, func(lines io.Writer) error { return r.writeReport(lines, "jsonl", d, o) })
+	}
 	var paper *suite.Result
-	if format != "csv" { // has no place for it
+	if format != "csv" { // CSV has no place for it
 		paper = r.reproduced(d.Run, d.Log, d.Analysis)
 	}
 	if paper == nil {

@@ -17,26 +17,27 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// Hosts on this machine take privileges that an ordinary user has in a user namespace only. Commands that build hosts
-// therefore run once more inside one where they lack them: `nettoll user-namespace --file … COMMAND …`. The process
-// outside passes on interrupts and the exit status, and is otherwise idle.
+// Hosts on this machine need privileges that an ordinary user has only in a user namespace. Without them, commands that
+// build hosts start themselves again inside one: `nettoll user-namespace --file … COMMAND …`. The process outside
+// passes on interrupts and the exit status, and otherwise waits.
 
 const (
 	userNamespaceCommand = "user-namespace"
 
-	outsideFile = "outside" // its end is the end of the process outside
-	heardFile   = "heard"   // where the process inside says that it was interrupted
+	outsideFile = "outside" // a pipe that closes when the process outside ends
+	heardFile   = "heard"   // a pipe: the process inside writes to it when it is interrupted
 
-	// heardLimit is how long the process inside has to say so, before it is taken for one that was not sent the signal.
+	// heardLimit is how long the process outside waits for heardFile before it passes a signal on.
 	heardLimit = 100 * time.Millisecond
 )
 
-// inner is what a process inside a user namespace shares with the one outside that started it.
+// inner is the state that a process inside a user namespace shares with the one outside that started it.
 type inner struct {
-	heard *os.File // nil where somebody started it by hand
+	heard *os.File // nil if a user started the process by hand
 }
 
-// insideArguments returns the command line of a process inside a user namespace, or what it was given where it is none.
+// insideArguments returns the command line of a process inside a user namespace. In any other process it returns nil
+// and the arguments unchanged.
 func insideArguments(args []string) (*inner, []string, error) {
 	if len(args) == 0 || args[0] != userNamespaceCommand {
 		return nil, args, nil
@@ -56,8 +57,8 @@ func insideArguments(args []string) (*inner, []string, error) {
 	return &inner{heard: files[heardFile]}, args, nil
 }
 
-// dieWith ends this process when the other end of the pipe is closed. The kernel does that too, by the death signal;
-// this is what is left where that was lost.
+// dieWith ends this process when the other end of the pipe is closed. It backs up the kernel's death signal, which can
+// be lost.
 func dieWith(outside io.Reader) {
 	_, _ = outside.Read(make([]byte, 1)) // nothing is ever written
 	if self, err := os.FindProcess(os.Getpid()); err == nil {
@@ -65,27 +66,26 @@ func dieWith(outside io.Reader) {
 	}
 }
 
-// interrupted tells the process outside that the signal has come here too.
+// interrupted tells the process outside that the signal has arrived here too.
 func (i *inner) interrupted() {
 	if i != nil && i.heard != nil {
-		_, _ = i.heard.Write([]byte{1}) // nobody may be there to read it any more
+		_, _ = i.heard.Write([]byte{1}) // the process outside may have ended
 	}
 }
 
-// privileges are what this process may do here, and how it comes by more.
+// privileges finds out what this process may do, and gets more in a user namespace.
 type privileges struct {
 	Streams
 	args    []string // the command line
 	inner   *inner   // nil outside of a user namespace made for it
-	release func()   // leaves interrupts to somebody else
-	refused error    // why hosts cannot be built here; nil where they can
+	release func()   // leaves interrupts to another handler
+	refused error    // why hosts cannot be built here; nil if they can
 }
 
-// rootless runs the command line inside a user namespace where this process lacks the privileges that hosts take, and
-// returns true when that has ended. Where it cannot, the reason is kept in refused for when the command line is found
-// to be right.
+// rootless runs the command line inside a user namespace if this process lacks the privileges that hosts need. It
+// returns true when that has ended. If it cannot, it keeps the reason in refused: the command line is checked first.
 func (p *privileges) rootless() (ended bool, err error) {
-	if err := startable(); err != nil {
+	if err := threads(ownThreads); err != nil {
 		return true, err
 	}
 	missing, err := userns.Missing()
@@ -140,12 +140,12 @@ func (p *privileges) again() (int, error) {
 	if err := process.Start(cmd, process.Options{User: true}); err != nil {
 		return 0, err
 	}
-	p.release() // what interrupts are for is known inside
+	p.release() // the process inside knows what to do on an interrupt
 	_ = outside.Close()
 	_ = notice.Close()
 	ended, known := make(chan struct{}), make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the state says more
+		_ = cmd.Wait() // the process state has the exit status
 		close(ended)
 	}()
 	go func() {
@@ -154,14 +154,14 @@ func (p *privileges) again() (int, error) {
 		}
 	}()
 	if second, ok := pass(cmd.Process, signals, known, ended).(syscall.Signal); ok {
-		return 128 + int(second), nil // as a shell says it
+		return 128 + int(second), nil // the status that a shell reports for it
 	}
 	return process.ExitStatus(cmd.ProcessState), nil
 }
 
-// pass passes an interrupt on to the process inside, unless that has been sent it too: what a terminal and programs
-// like timeout(1) send goes to both, and the process inside would take it for a second one. The second ends the process
-// inside at once, and is returned.
+// pass passes an interrupt on to the process inside, unless that got it too. Terminals and programs such as timeout(1)
+// send it to both, and the process inside would take another one for the second. The second one kills the process
+// inside, and pass returns it.
 func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}) os.Signal {
 	var first os.Signal
 	var late <-chan time.Time
@@ -186,15 +186,15 @@ func pass(to *os.Process, signals <-chan os.Signal, known, ended <-chan struct{}
 	}
 }
 
-// user is the number of the user who runs this, outside of a user namespace made for it.
+// user returns the id of the user outside of the user namespace that nettoll made.
 func (p *privileges) user() (int, error) {
-	if p.inner != nil { // root, in there
+	if p.inner != nil { // root inside
 		return userns.Parent()
 	}
 	return os.Geteuid(), nil
 }
 
-// ownInterrupts leaves interrupts to the caller: the first one ends the context, and says nothing.
+// ownInterrupts leaves interrupts to the caller: the first one cancels the context without a message.
 func (p *privileges) ownInterrupts(ctx context.Context) (context.Context, func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, ends()...)

@@ -10,12 +10,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The process inside is sent an interrupt that it has not had; the second one ends it.
+// The process inside gets an interrupt only if it has not had it. The second one kills it.
 func TestPass(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		signals []os.Signal
-		known   bool // the process inside had the first by itself
+		known   bool // the process inside got the first one directly
 		want    os.Signal
 		ended   string
 	}{
@@ -83,12 +83,12 @@ func TestInsideArguments(t *testing.T) {
 			if diff := cmp.Diff(tt.want, args); diff != "" && len(args)+len(tt.want) > 0 {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
-			in.interrupted() // nobody to tell, and no harm
+			in.interrupted() // without anyone to tell, it does no harm
 		})
 	}
 }
 
-// What the process inside hears is known outside at once.
+// The process outside sees at once that the process inside was interrupted.
 func TestHeard(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

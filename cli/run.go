@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,23 +18,24 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// running is `run`: it expands an experiment, has it measured, and shows what came out.
+// running implements `run`: it expands an experiment, has it measured, and shows the results.
 type running struct {
 	Streams
 	experiments
 	build
 	*privileges
 	report  reporting
-	verbose *bool // say on standard error what happens
+	verbose *bool // report progress on standard error
 }
 
 func (r running) command() *cobra.Command {
-	f, dir, past, wait := &experimentFlags{}, "", "", false
+	f, past, o := &experimentFlags{}, "", runFlags{}
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Measure: build the networks, drive the traffic, report the cost of each",
@@ -43,24 +45,40 @@ table of what each costs over the baseline. For an ordinary user it does so in a
 Without an argument it runs the default experiment: a Linux bridge, nat and macvlan against no container network, UDP
 round trips on one host and across two, and a TCP stream on one host. It takes a minute. To measure something else,
 give an experiment file (nettoll init writes one) or change single values by flags. All records go into a directory
-(-o, by default nettoll-NAME-TIME), with the report as a page, report.html.
+(-o, by default nettoll-NAME-TIME), with the report as a page, report.html. With --format it prints the results in
+another format, for scripts CSV, JSON lines or JSON. Progress and messages then go to standard error.
 
-A run that was interrupted, failed or was killed continues with --resume DIR, by the plan in that directory. Complete
-generations count; an incomplete one is dropped and measured again. Another nettoll version, kernel or machine is
+All changes are relative to the baseline. The baseline is no container network, unless the experiment or --baseline
+names another stack. With a single network, --filter measures the cost of the filters on it: the baseline is that
+network without a filter. In the same way, several values of --mtu or --congestion-control are compared with the first.
+
+--resume DIR continues a run that was interrupted, failed or was killed, with the plan in that directory. Complete
+generations count. An incomplete one is dropped and measured again. Another nettoll version, kernel or machine is
 refused.`,
 		Example: `  nettoll run
   nettoll run --network bridge --workload 'udp-rr(payload=1024,mode=spin)' --placement same-host --time 20s
-  nettoll run --network routed --filter 'none,nftables(match=map,rules=1000)' --placement same-host
+  nettoll run --network routed --filter 'nftables(match=map,rules=[10,1000])'    against routed without a filter
+  nettoll run --network bridge --mtu 1500,9000 --workload tcp-stream            what MTU 9000 changes
+  nettoll run --network macvlan --baseline bridge                               whether macvlan is faster than bridge
   nettoll run my.yaml --set factors.pairs=[1,10] -o ten-pairs
   nettoll run suite:ji2019                       a published paper: its figures and claims next to the results here
+  nettoll run suite:ji2019 --figure 4 --claim 7  only what these need; nettoll plan suite:ji2019 lists them
+  nettoll run suite:ji2019 --time 60s            as many of its claims as fit into a minute
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3 and with nettoll itself`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(runFormats(), o.format) {
+				return usageError{fmt.Errorf("--format: %w", &experiment.UnknownError{
+					Kind: "format", Name: o.format, Known: runFormats(),
+				})}
+			}
 			if ended, err := r.rootless(); ended {
 				return err
 			}
+			tellFormat(cmd, r.Err, o.dir)
 			if cmd.Flags().Changed("resume") {
-				return r.resume(cmd, args, past, wait)
+				o.dir = past
+				return r.resume(cmd, args, o)
 			}
 			resolved, err := r.resolve(cmd, args, f)
 			if err != nil {
@@ -69,24 +87,38 @@ refused.`,
 			if err := fits(resolved); err != nil {
 				return err
 			}
-			return r.run(cmd, resolved, dir, wait, nil)
+			return r.run(cmd, resolved, o, nil)
 		},
 	}
 	f.register(cmd.Flags(), r.library)
-	cmd.Flags().BoolVar(&wait, "wait", false,
+	f.registerPaper(cmd.Flags())
+	cmd.Flags().BoolVar(&o.wait, "wait", false,
 		"first wait for the nettoll runs that were started earlier on this machine")
-	cmd.Flags().StringVarP(&dir, "output", "o", "",
-		"run directory, new or empty (default nettoll-NAME-TIME)")
+	cmd.Flags().StringVarP(&o.dir, "output", "o", "",
+		"run directory, new or empty (default nettoll-NAME-TIME; the stacks name an experiment without a name)")
+	cmd.Flags().StringVar(&o.format, "format", runFormats()[0], "one of "+strings.Join(runFormats(), ", "))
 	cmd.Flags().StringVar(&past, "resume", "",
 		"continue the run in this directory, which was interrupted, failed or was killed")
 	return cmd
 }
 
+// runFlags are the flags of run that are not part of the experiment.
+type runFlags struct {
+	dir, format string
+	wait        bool
+}
+
+// runFormats lists the formats of printed results, the default first. The HTML page is always written to the run
+// directory.
+func runFormats() []string {
+	return slices.DeleteFunc(view.Formats(), func(f string) bool { return f == "html" })
+}
+
 // resume continues the run in a directory.
-func (r running) resume(cmd *cobra.Command, args []string, dir string, wait bool) error {
+func (r running) resume(cmd *cobra.Command, args []string, o runFlags) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"resume", "wait", "verbose"}, f.Name) {
+		if !slices.Contains([]string{"resume", "wait", "format", "verbose"}, f.Name) {
 			wrong = "--" + f.Name
 		}
 	})
@@ -96,11 +128,11 @@ func (r running) resume(cmd *cobra.Command, args []string, dir string, wait bool
 	if wrong != "" {
 		return usageError{fmt.Errorf("--resume takes the plan from the run directory and excludes %s", wrong)}
 	}
-	past, err := control.OpenPast(dir)
+	past, err := control.OpenPast(o.dir)
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
-	defer func() { _ = past.Close() }() // a run that ended has closed it
+	defer func() { _ = past.Close() }() // a run closes it when it ends
 	e, err := past.Experiment()
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
@@ -116,14 +148,13 @@ func (r running) resume(cmd *cobra.Command, args []string, dir string, wait bool
 	if err := fits(resolved); err != nil {
 		return err
 	}
-	return r.run(cmd, resolved, dir, wait, past)
+	return r.run(cmd, resolved, o, past)
 }
 
-// run measures an experiment: from the beginning or, with a past, from where that ended.
-func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, dir string, wait bool,
-	past *control.Past,
-) error {
+// run measures an experiment: from the beginning or, with a past run, from where that ended.
+func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runFlags, past *control.Past) error {
 	outlivePipes()
+	dir := how.dir
 	if dir != "" && past == nil {
 		if err := checkDirectory(dir); err != nil {
 			return err
@@ -136,18 +167,25 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, dir stri
 	if err != nil {
 		return err
 	}
-	if err := meet(cmd.Context(), r.Err, wait); err != nil {
+	if err := meet(cmd.Context(), r.Err, how.wait); err != nil {
 		return err
 	}
 	if dir == "" {
-		if dir, err = newDirectory(fmt.Sprintf("nettoll-%s-%s", resolved.Experiment.Name,
+		named := measure.Run{Name: resolved.Experiment.Name}
+		for _, c := range resolved.Cells {
+			named.Cells = append(named.Cells, c.Cell)
+		}
+		if dir, err = newDirectory(fmt.Sprintf("nettoll-%s-%s", report.DirectoryName(named),
 			time.Now().Format("20060102-150405"))); err != nil {
 			return err
 		}
-		defer func() { _ = os.Remove(dir) }() // succeeds only if the run failed before it kept anything
+		defer func() { _ = os.Remove(dir) }() // succeeds only if the run wrote nothing
 	}
 	for _, o := range lacking {
 		fmt.Fprintf(r.Err, "left out: %s (%s)\n", o.What, o.Reason)
+	}
+	if tried := r.tried(resolved); tried != "" {
+		fmt.Fprintln(r.Err, tried)
 	}
 	uid, err := r.user()
 	if err != nil {
@@ -156,10 +194,10 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, dir stri
 	o := control.Options{
 		Resolved: resolved, Dir: dir, Versions: versions, Deployment: here(uid), Past: past,
 	}
-	if past != nil {
-		if err := past.Fits(o); err != nil {
-			return usageError{fmt.Errorf("--resume: %w", err)}
-		}
+	if past == nil {
+		resolved.Experiment.Source = withCommand(resolved.Experiment.Source, r.args)
+	} else if err := past.Fits(o); err != nil {
+		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
 	p := newProgress(r.Err, resolved)
 	o.Observe, o.Log = p.observe, r.logTo(p)
@@ -168,13 +206,30 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, dir stri
 	if errors.Is(err, control.ErrTaken) {
 		return usageError{err}
 	}
-	if err := r.conclude(out, err, dir); err != nil || len(lacking) == 0 {
+	if err := r.conclude(out, err, dir, how.format); err != nil || len(lacking) == 0 {
 		return err
 	}
 	return status(exitPartly)
 }
 
-// logTo returns what tells the user what happens, nil where nobody asked.
+// withCommand adds a comment with the command line to the source of an experiment.
+func withCommand(source string, args []string) string {
+	if source == "" {
+		return ""
+	}
+	words := []string{"nettoll"}
+	for _, a := range args {
+		words = append(words, lab.Quote(strings.Join(strings.Fields(a), " "))) // a comment has one line
+	}
+	said := "# measured by: " + strings.Join(words, " ") + "\n"
+	// Editors look for the schema in the first line.
+	if first, rest, ok := strings.Cut(source, "\n"); ok && strings.HasPrefix(first, "# yaml-language-server:") {
+		return first + "\n" + said + rest
+	}
+	return said + source
+}
+
+// logTo returns the function that prints messages, or nil without --verbose.
 func (r running) logTo(p *progress) func(string) {
 	if !*r.verbose {
 		return nil
@@ -182,7 +237,7 @@ func (r running) logTo(p *progress) func(string) {
 	return p.log
 }
 
-// checkDirectory refuses a directory to keep a run in that exists and is not empty.
+// checkDirectory refuses a run directory that is not empty. It may be missing.
 func checkDirectory(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
@@ -196,8 +251,8 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// newDirectory makes a directory of that name, or, if it is taken, of that name with -2, -3, … behind it: several runs
-// may start within one second.
+// newDirectory makes a directory of this name or, if it exists, with -2, -3, … appended: several runs may start within
+// one second.
 func newDirectory(name string) (string, error) {
 	dir := name
 	for n := 2; ; n++ {
@@ -212,8 +267,8 @@ func newDirectory(name string) (string, error) {
 	}
 }
 
-// conclude prints the result and chooses the exit status.
-func (r running) conclude(out *control.Outcome, err error, dir string) error {
+// conclude prints the results, writes the page, and chooses the exit status.
+func (r running) conclude(out *control.Outcome, err error, dir, format string) error {
 	if err != nil {
 		if out != nil && out.Interrupted && errors.Is(err, control.ErrNothingMeasured) {
 			fmt.Fprintf(r.Err, "nettoll: nothing was measured yet (to continue: nettoll run --resume %s)\n", dir)
@@ -223,36 +278,43 @@ func (r running) conclude(out *control.Outcome, err error, dir string) error {
 			return err
 		}
 	}
-	// From the records, so that a report says the same to the last digit whenever it is made; from memory where a full
-	// disk has kept none.
+	// Read the records, so that the report is the same whenever it is made. If a full disk has kept none, use the results
+	// in memory.
 	data, _, loadErr := report.Load(dir)
 	if loadErr != nil {
 		data = &report.Data{Run: out.Run, Log: &out.Log, Analysis: out.Analysis}
 	}
-	if data.Log.End == nil { // a full disk has no record of it
+	if data.Log.End == nil { // a full disk has no end record
 		data.Log.End = &out.End
 	}
-	printErr := r.report.writeReport(r.Out, "text", data, r.textOptions())
+	words := r.Out
+	if format != "text" { // standard output is for a program
+		words = r.Err
+	}
+	if format == "csv" { // CSV has no place for it
+		r.report.standing(data)
+	}
+	printErr := r.report.writeReport(r.Out, format, data, r.textOptions())
 	if errors.Is(printErr, syscall.EPIPE) {
-		printErr = nil // nobody wants to read it any more; it is in the directory
+		printErr = nil // the reader closed the pipe; the records are in the directory
 	}
 	why := "it failed"
 	if out.End.Why != measure.EndFailed {
 		why = out.End.Detail
 	}
-	fmt.Fprintf(r.Out, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
+	fmt.Fprintf(words, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
 	page := filepath.Join(dir, view.PageFile)
 	if pageErr := cmp.Or(loadErr,
 		view.WritePage(page, data, report.Options{
 			Sections: r.report.sections(data.Run, data.Log, data.Analysis),
 		})); pageErr != nil {
-		err = cmp.Or(err, pageErr) // a disk that was full before is one sentence
+		err = cmp.Or(err, pageErr) // a full disk is one error, not two
 	} else {
-		fmt.Fprintf(r.Out, "The report is %s.\n", page)
+		fmt.Fprintf(words, "The report is %s.\n", page)
 	}
 	err = errors.Join(err, printErr)
 	if out.End.Why == measure.EndInterrupted {
-		fmt.Fprintf(r.Out, "To continue: nettoll run --resume %s\n", dir)
+		fmt.Fprintf(words, "To continue: nettoll run --resume %s\n", dir)
 	}
 	switch {
 	case out.Interrupted:

@@ -20,7 +20,7 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// sinkFlags are what `sink` can be told besides what it is made of.
+// sinkFlags are the flags of `sink` that have to be converted, and the sink itself.
 type sinkFlags struct {
 	listen, memory, token string
 	allow                 []string
@@ -28,7 +28,7 @@ type sinkFlags struct {
 }
 
 func sinkCommand(std Streams, of build, rights *privileges) *cobra.Command {
-	f := &sinkFlags{sink: byhand.Sink{Version: of.versionText(), Say: func(what string) { fmt.Fprintln(std.Err, what) }}}
+	f := &sinkFlags{sink: byhand.Sink{Say: func(what string) { fmt.Fprintln(std.Err, what) }}}
 	port := strconv.Itoa(byhand.Port)
 	cmd := &cobra.Command{
 		Use:   "sink",
@@ -62,6 +62,7 @@ than --time while others wait has to leave after its trial. One source per addre
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s := &f.sink
+			s.Version = of.versionText()
 			if err := f.complement(); err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ than --time while others wait has to leave after its trial. One source per addre
 			if err := onCPUs(s.CPUs); err != nil {
 				return err
 			}
-			// An interrupt is how it ends: there is nothing to report, which is what the message of other commands is about.
+			// An interrupt is the normal end of a sink. The message of other commands, which promises a report, would be wrong.
 			ctx, stop := signal.NotifyContext(context.WithoutCancel(cmd.Context()), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			rights.release()
@@ -84,11 +85,11 @@ than --time while others wait has to leave after its trial. One source per addre
 			done := make(chan error, 1)
 			go func() { done <- s.Serve(ctx, l) }()
 			select {
-			case <-ctx.Done(): // threads of a trial that is under way end with the program
+			case <-ctx.Done(): // threads of a running trial end with the program
 				return status(exitInterrupted)
 			case err := <-done:
 				if err != nil {
-					return status(exitFailed) // which has been said
+					return status(exitFailed) // already reported
 				}
 				return nil
 			}
@@ -114,10 +115,10 @@ than --time while others wait has to leave after its trial. One source per addre
 	return cmd
 }
 
-// mostSessions is how many sources a sink serves at once at most: each seat has 512 ports.
+// mostSessions is the largest number of sources served at once. Each has 512 ports.
 const mostSessions = 64
 
-// complement checks flags and makes a sink of them.
+// complement checks the flags and completes the sink.
 func (f *sinkFlags) complement() (err error) {
 	s := &f.sink
 	if s.Allow, err = ranges(f.allow); err != nil {
@@ -150,7 +151,7 @@ func (f *sinkFlags) complement() (err error) {
 	return nil
 }
 
-// memory reads a size of memory, which can be larger than that of a message.
+// memory reads a size of memory in bytes. It accepts GiB, which sizes of messages do not have.
 func memory(text string) (int64, error) {
 	const most = 1 << 20 // GiB
 	if number, ok := strings.CutSuffix(text, "GiB"); ok {
@@ -163,7 +164,7 @@ func memory(text string) (int64, error) {
 	return 0, fmt.Errorf("invalid size %q (valid: one such as 512MiB or 2GiB)", text)
 }
 
-// ranges reads ranges of addresses; an address is a range of one.
+// ranges reads ranges of addresses. A single address is a range of one.
 func ranges(texts []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, text := range texts {
@@ -199,11 +200,11 @@ func token(text string) (string, error) {
 	return text, nil
 }
 
-// endpoint completes an address, or a name, with the port of sinks.
+// endpoint completes an address or a name with the default port of sinks.
 func endpoint(s string) (string, error) {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		// Without a port: a name, an address, or one of IPv6 with or without its brackets.
+		// It has no port: it is a name, an address, or an IPv6 address with or without brackets.
 		bare := s
 		if len(s) > 1 && s[0] == '[' && s[len(s)-1] == ']' {
 			bare = s[1 : len(s)-1]
@@ -218,7 +219,7 @@ func endpoint(s string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// onCPUs says whether this process may run on CPUs.
+// onCPUs checks that this process may run on all of these CPUs.
 func onCPUs(wanted []int) error {
 	may, err := thread.CPUs()
 	if err != nil {

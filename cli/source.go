@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,11 +22,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// sourceFlags are what `source` can be told.
+// sourceFlags are the flags of `source`.
 type sourceFlags struct {
 	time, interval time.Duration
 	ipv4, ipv6     bool
-	json           bool
+	output         formatFlag
 	token          string
 	options        byhand.Options
 }
@@ -50,16 +53,18 @@ by itself. If the sink was started with --token, give the same token here.
 CPU placement can matter more than the network: set --cpu on both ends. One run by hand is one sample; use nettoll run
 to find out which of two networks costs more.
 
-With --json it prints one object: workload, params, source, sink, pairs, versions, round_trip, granted, cpus, interval,
-warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings), metrics, limit and warnings,
-all in base units, and error if it ended with one.`,
+With --format json it prints one object at the end: workload, params, source, sink, pairs, versions, round_trip,
+granted, cpus, interval, warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings),
+metrics, limit and warnings, all in base units, and error if it ended with one. With --format jsonl each interval is a
+line, and the rest is the last one. With --format csv each metric of each interval is a row. In the rows
+for all intervals together, the interval is empty.`,
 		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends sleep in between
   nettoll source 'udp-rr(mode=spin,payload=100)' 10.0.0.2       both ends spinning
   nettoll source tcp-stream server.example --ipv6 --time 30s
   nettoll source 'tcp-stream(direction=reverse,congestion=bbr)' 10.0.0.2
   nettoll source 'udp-rate(payload=1400)' '[fd00::2]:7000' --pairs 4
   nettoll source ping 10.0.0.3
-  nettoll source udp-rr 10.0.0.2 --json | jq .metrics.latency_p99`,
+  nettoll source udp-rr 10.0.0.2 --format json | jq .metrics.latency_p99`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usageError{fmt.Errorf("nettoll source takes two arguments, the workload and the address of a sink, got %d "+
@@ -68,10 +73,14 @@ all in base units, and error if it ended with one.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := f.output.chosen(cmd)
+			if err != nil {
+				return err
+			}
 			if err := f.complement(lib, of, args); err != nil {
 				return err
 			}
-			return f.byHand(cmd.Context(), std)
+			return f.byHand(cmd.Context(), std, format)
 		},
 	}
 	cmd.Flags().DurationVar(&f.time, "time", 10*time.Second, "how long to measure; whole intervals")
@@ -84,13 +93,13 @@ all in base units, and error if it ended with one.`,
 	cmd.Flags().BoolVar(&f.ipv4, "ipv4", false, "use IPv4 if a name has both")
 	cmd.Flags().BoolVar(&f.ipv6, "ipv6", false, "use IPv6 if a name has both")
 	cmd.Flags().StringVar(&f.token, "token", "", "`TEXT` that the sink was started with; @FILE reads it from a file")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
+	f.output.register(cmd)
 	cmd.ValidArgsFunction = first(1, single(lib.ownChoices()))
 	numbers(cmd, "interval", "cpu", "token")
 	return cmd
 }
 
-// ownChoices are the workloads as nettoll's own engine runs them.
+// ownChoices are the workloads with the parameters of nettoll's own engine.
 func (l library) ownChoices() []choice {
 	var choices []choice
 	for _, w := range l.catalogue.Workloads {
@@ -100,7 +109,7 @@ func (l library) ownChoices() []choice {
 	return choices
 }
 
-// complement checks arguments and flags and makes options of them.
+// complement checks arguments and flags and completes the options.
 func (f *sourceFlags) complement(lib library, of build, args []string) error {
 	o := &f.options
 	if experiment.IsMix(args[0]) {
@@ -165,7 +174,7 @@ func (f *sourceFlags) complement(lib library, of build, args []string) error {
 	return onCPUs(o.CPUs)
 }
 
-func (f *sourceFlags) byHand(ctx context.Context, std Streams) error {
+func (f *sourceFlags) byHand(ctx context.Context, std Streams, format string) error {
 	t := &byHandTable{
 		Streams: std, known: f.options.Workload.Describe().Vocabulary(),
 		primary: byhand.Primary(f.options.Workload, f.options.Params),
@@ -174,7 +183,7 @@ func (f *sourceFlags) byHand(ctx context.Context, std Streams) error {
 	f.options.Waiting = func(before int) {
 		fmt.Fprintf(std.Err, "nettoll: waiting for %s\n", several(before, "other source"))
 	}
-	if f.json {
+	if format != "text" {
 		f.options.Begun, f.options.Interval = func(byhand.Session) {}, func(byhand.Interval) {}
 	}
 	r, err := byhand.Source(ctx, f.options)
@@ -195,18 +204,15 @@ func (f *sourceFlags) byHand(ctx context.Context, std Streams) error {
 	if err == nil && failed == len(r.Intervals) {
 		err = fmt.Errorf("no usable interval: %s", r.Intervals[0].Failure)
 	}
-	if f.json {
-		out := struct {
-			*byhand.Result
-			Error string `json:"error,omitempty"`
-		}{Result: r}
+	if format != "text" {
+		out := byHandResult{Result: r}
 		if r.Warnings == nil {
 			r.Warnings = []string{}
 		}
 		if err != nil {
 			out.Error = err.Error()
 		}
-		if err := writeJSON(std.Out, out); err != nil {
+		if err := out.write(std.Out, format); err != nil {
 			return err
 		}
 	} else {
@@ -223,16 +229,50 @@ func (f *sourceFlags) byHand(ctx context.Context, std Streams) error {
 	return nil
 }
 
-// byHandTable is what people see: a line for each interval, and one for all.
+// byHandResult is what json and jsonl print.
+type byHandResult struct {
+	*byhand.Result
+	Error string `json:"error,omitempty"`
+}
+
+func (r byHandResult) write(w io.Writer, format string) error {
+	if format == "json" {
+		return writeJSON(w, r)
+	}
+	s := sheet{columns: []string{"interval", "start", "duration", "metric", "value", "failure"}}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	end := 0.0
+	for i, in := range r.Intervals {
+		s.objects = append(s.objects, line{"interval", in})
+		at := []string{strconv.Itoa(i + 1), number(in.Start), number(in.Duration)}
+		end = in.Start + in.Duration
+		if in.Failure != "" {
+			s.rows = append(s.rows, append(at, "", "", in.Failure))
+		}
+		for _, name := range slices.Sorted(maps.Keys(in.Metrics)) {
+			s.rows = append(s.rows, append(slices.Clone(at), name, number(in.Metrics[name]), ""))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Metrics)) {
+		s.rows = append(s.rows, []string{"", "0", number(end), name, number(r.Metrics[name]), ""})
+	}
+	s.objects = append(s.objects, line{"source", struct {
+		byHandResult
+		Intervals int `json:"intervals"` // number of intervals
+	}{r, len(r.Intervals)}})
+	return s.write(w, format)
+}
+
+// byHandTable prints results for people: a line for each interval, and one for all of them.
 type byHandTable struct {
 	Streams
-	known   measure.Vocabulary // of the workload
+	known   measure.Vocabulary // the metrics of the workload
 	primary string
 	columns []measure.Metric
 	widths  []int
 }
 
-// spanWidth is the room for "3599.0–3600.0 s".
+// spanWidth fits "3599.0–3600.0 s".
 const spanWidth = 16
 
 func (t *byHandTable) begin(s byhand.Session) {
@@ -256,7 +296,7 @@ func (t *byHandTable) begin(s byhand.Session) {
 	}
 }
 
-// choose takes the primary metric and what goes with it, of those that there are.
+// choose chooses the columns from the metrics of an interval: the primary metric and those that explain it.
 func (t *byHandTable) choose(in byhand.Interval) {
 	_, latency := in.Metrics["latency_mean"]
 	wanted := []string{
@@ -273,7 +313,7 @@ func (t *byHandTable) choose(in byhand.Interval) {
 	fmt.Fprintf(t.Out, "%-*s", spanWidth, "")
 	for i, name := range wanted {
 		_, has := in.Metrics[name]
-		has = has || i == 0 || latency && slices.Contains(durations, name) // which may come with further samples
+		has = has || i == 0 || latency && slices.Contains(durations, name) // later intervals may have more samples
 		if !has || i > 0 && name == t.primary {
 			continue
 		}
@@ -285,7 +325,7 @@ func (t *byHandTable) choose(in byhand.Interval) {
 	fmt.Fprintln(t.Out)
 }
 
-// columnWidth holds "999 kpacket/s".
+// columnWidth fits "999 kpacket/s".
 const columnWidth = 13
 
 func (t *byHandTable) interval(in byhand.Interval) {
@@ -315,7 +355,7 @@ func (t *byHandTable) line(head string, metrics map[string]float64) {
 	fmt.Fprintln(t.Out)
 }
 
-// end prints what came of all intervals, and what should be known of it.
+// end prints the results of all intervals, the limit and the warnings.
 func (t *byHandTable) end(r *byhand.Result) {
 	w := t.Out
 	if t.columns != nil {
@@ -337,7 +377,7 @@ func (t *byHandTable) end(r *byhand.Result) {
 	}
 }
 
-// rest prints the figures that have no column.
+// rest prints the metrics that have no column.
 func (t *byHandTable) rest(r *byhand.Result) {
 	var list []string
 	for _, m := range t.known.All() {
@@ -350,7 +390,7 @@ func (t *byHandTable) rest(r *byhand.Result) {
 			list = append(list, report.Label(m)+" "+report.Number(v, m.Unit))
 		}
 	}
-	const width = 100 // of a line of report's text
+	const width = 100 // as the default of text reports
 	line := ""
 	for _, one := range list {
 		switch {
@@ -368,7 +408,7 @@ func (t *byHandTable) rest(r *byhand.Result) {
 	}
 }
 
-// limited says in words what kept the figure from being higher.
+// limited names the limit in words.
 func limited(by workload.Limit) string {
 	switch by {
 	case workload.BySender:

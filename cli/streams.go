@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Streams are what a command reads from and prints to.
+// Streams are the standard streams of a command. Colours and the width of text depend on Out if it is a terminal. `lab
+// exec` needs files in all three.
 type Streams struct {
 	In  io.Reader
 	Out io.Writer
@@ -28,7 +29,7 @@ func (s Streams) textOptions() report.Options {
 	return o
 }
 
-// to writes to a file, or to standard output where its name is "".
+// to writes to a file, or to standard output if path is "".
 func (s Streams) to(path string, show func(io.Writer) error) error {
 	if path == "" {
 		return show(s.Out)

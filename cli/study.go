@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/study"
 )
 
-// studyCommand is hidden from help: it is how nettoll's own defaults are argued, not how networks are compared.
+// studyCommand is hidden from help: it gives the evidence for nettoll's defaults and compares no networks.
 func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	o := &study.Options{
 		Parts: from.catalogue.Parts(), Open: func() deploy.Deployment { return &local.Deployment{} },

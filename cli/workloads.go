@@ -18,23 +18,24 @@ import (
 //go:embed workloads.tmpl
 var workloadsTemplate string
 
-// discipline is what the document says of a workload.
+// discipline is the template data of a workload.
 type discipline struct {
 	workload.Description
 	Default part.Params
-	Own     part.List // parameters that it alone has
-	Shared  []string  // names of the others
+	Own     part.List // parameters that are not socket parameters
+	Shared  []string  // names of its socket parameters
 	Known   []measure.Metric
 	Drivers []string
 }
 
-// Shortest is the default trial of a pair whose threads have a CPU each.
+// Shortest returns the default length of a trial if each thread has its own CPU.
 func (d discipline) Shortest() time.Duration { return d.Trial(d.Default) }
 
-// PrimaryMetric is the one that governs stopping where every parameter is as by default.
+// PrimaryMetric returns the name of the primary metric with the default parameters.
 func (d discipline) PrimaryMetric() string { return d.Primary(d.Default) }
 
-// WorkloadsDocument makes docs/workloads.md of the catalogue.
+// WorkloadsDocument returns docs/workloads.md, made from the catalogue. The error is one of the template or of a
+// default parameter.
 func WorkloadsDocument() ([]byte, error) {
 	parts := catalogue.New()
 	common := workload.StreamParams()
@@ -86,7 +87,7 @@ func WorkloadsDocument() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// capital begins with a capital letter.
+// capital makes the first letter a capital.
 func capital(s string) string {
 	if s == "" {
 		return s

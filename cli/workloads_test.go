@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/cli"
 )
 
-// The document in the tree is what the catalogue says now.
+// docs/workloads.md is what the catalogue describes now.
 func TestWorkloadsDocumentIsCurrent(t *testing.T) {
 	want, err := cli.WorkloadsDocument()
 	if err != nil {

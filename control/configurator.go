@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/workload"
 )
 
 const (
@@ -83,6 +84,7 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 	if err := c.agree(g); err != nil {
 		return nil, failed, err
 	}
+	g.each("set up", failed, (*lab).congested)
 	for i, l := range g.labs {
 		if l == nil {
 			continue
@@ -168,7 +170,11 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 		if !slices.Contains(l.families, cell.Family) {
 			l.families = append(l.families, cell.Family)
 		}
-		if port := cell.Workload.Describe().Port; port != 0 && !slices.Contains(l.ports, port) {
+		about := cell.Workload.Describe()
+		if _, counts := cell.Workload.(workload.Carrier); !counts && !slices.Contains(l.uncounted, about.Name) {
+			l.uncounted = append(l.uncounted, about.Name)
+		}
+		if port := about.Port; port != 0 && !slices.Contains(l.ports, port) {
 			l.ports = append(l.ports, port)
 		}
 	}
@@ -191,14 +197,30 @@ func (c *configurator) layOut(g *generation, cells []int) (err error) {
 		cell := c.resolved.Cells[i]
 		plan := traffic.CellPlan{Length: cell.Trial, Warm: cell.Warm}
 		for _, w := range g.labs[cell.Lab].workers {
+			threads := c.takingPart(w, c.resolved.Visits[cell.Visit])
+			if threads == 0 {
+				continue
+			}
 			plan.Workers = append(plan.Workers, w.number)
-			plan.Threads += len(w.pairs)
+			plan.Threads += threads
 		}
 		if err := g.turns.SetCell(cell.Visit, plan); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// takingPart counts the threads of a worker that take part in a visit: those of a member of a mix that is measured
+// alone are not all.
+func (c *configurator) takingPart(w *labWorker, v experiment.Visit) int {
+	n := 0
+	for _, pair := range w.pairs {
+		if _, ok := c.at(pair, v.Cells); ok {
+			n++
+		}
+	}
+	return n
 }
 
 // raise has a lab built and starts its workers.
@@ -226,7 +248,16 @@ func CongestionControls() []string { return append([]string{"auto"}, candidates(
 // candidates are the congestion controls of "auto", best first.
 func candidates() []string { return []string{"cubic", "reno", "bbr"} }
 
-// agree chooses the congestion control of the whole experiment.
+// congested says whether the congestion control of the lab's stack can be set in it.
+func (l *lab) congested() error {
+	if l.Congestion == "" || slices.Contains(l.congestion, l.Congestion) {
+		return nil
+	}
+	return fmt.Errorf("congestion control %q cannot be set there (can be set: %s)", l.Congestion,
+		strings.Join(l.congestion, ", "))
+}
+
+// agree chooses the congestion control of the labs whose stacks have none of their own.
 func (c *configurator) agree(g *generation) error {
 	wanted := c.resolved.Experiment.Tune.Congestion
 	choices := candidates()
@@ -236,7 +267,7 @@ func (c *configurator) agree(g *generation) error {
 	for _, choice := range choices {
 		all := true
 		for _, l := range g.labs {
-			all = all && (l == nil || slices.Contains(l.congestion, choice))
+			all = all && (l == nil || l.Congestion != "" || slices.Contains(l.congestion, choice))
 		}
 		if !all {
 			continue

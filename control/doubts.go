@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -30,20 +31,38 @@ func Busy(cpus float64, most []procfs.User, verb, when string) string {
 		strings.Join(names, ", "))
 }
 
+// longestCommand is how much of the command line of another run is shown.
+const longestCommand = 60
+
+// Brief cuts a command line to what tells which one it is.
+func Brief(command string) string {
+	if r := []rune(command); len(r) > longestCommand {
+		return string(r[:longestCommand-1]) + "…"
+	}
+	return command
+}
+
 // doubts adds what the reader should know about the run as a whole.
 func (s *scheduler) doubts() {
+	if m := s.monitor; m.loaded > 0 {
+		s.records.fact("load", math.Round(m.loaded/m.watched*10)/10) // to one digit, as people say it
+	}
 	if steal := s.monitor.stealing(); steal > stealLimit {
 		s.records.warn(measure.Warning{
-			Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured", 100*steal),
+			Text: fmt.Sprintf("the hypervisor took away %.1f %% of a core while it was measured; measure again when its other "+
+				"guests are idle, or give the run more time (--time)", 100*steal),
 		})
 	}
 	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
-		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured")})
+		s.records.warn(measure.Warning{
+			Machine: true, Text: Busy(cpus, most, "used", "while it was measured") +
+				"; stop them and measure again, or give the run more time (--time)",
+		})
 	}
 	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
 		s.records.warn(measure.Warning{
-			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q", pid,
-				s.monitor.runs[pid]),
+			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q; measure again "+
+				"with --wait", pid, Brief(s.monitor.runs[pid])),
 		})
 	}
 	for _, note := range s.options.Resolved.Notes {

@@ -27,6 +27,7 @@ type lab struct {
 	stands     deploy.Lab  // nil before it is built
 	workers    []*labWorker
 	families   []string      // that its cells use
+	uncounted  []string      // workloads of its cells that do not know how many packets they take
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it, without what it waited for others
 	at         []pairAddresses

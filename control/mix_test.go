@@ -49,7 +49,10 @@ func chosen(t *testing.T, network string) stack.Choice {
 
 // neighbours are a mix of requests on three pairs and a stream on one, and the requests alone: on host, its twin and
 // bridge.
-func neighbours(t *testing.T) *experiment.Resolved {
+func neighbours(t *testing.T) *experiment.Resolved { return neighboursAnd(t, false) }
+
+// neighboursAnd are the same, and each member of the mix alone.
+func neighboursAnd(t *testing.T, alone bool) *experiment.Resolved {
 	t.Helper()
 	e := experiment.Base(mixParts())
 	e.Factors.Parts, e.Factors.Placements, e.Factors.Pairs = []stack.Stack{{chosen(t, "bridge")}},
@@ -59,6 +62,7 @@ func neighbours(t *testing.T) *experiment.Resolved {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.Alone = alone && l.Mix != nil
 		e.Workloads = append(e.Workloads, l)
 	}
 	r, err := experiment.Resolve(e, mixParts(), 2)
@@ -115,6 +119,79 @@ func TestSpecifyMix(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
+	}
+}
+
+// A member that is measured alone has its own pairs, and the threads of the others take no part in its visit. It leaves
+// with the mix.
+func TestAlone(t *testing.T) {
+	r := neighboursAnd(t, true)
+	c := &configurator{resolved: r, cpus: []int{0, 1}, congestion: "cubic"}
+	all := make([]int, len(r.Cells))
+	for i := range all {
+		all[i] = i
+	}
+	g, err := c.begin(0, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const of = 2 // bridge: after host and its twin
+	l := g.labs[of]
+	if err := c.describe(l, 1); err != nil {
+		t.Fatal(err)
+	}
+	p, err := l.spec.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.placed(p.Site)
+	if err := c.specify(l, of, all); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]int{}
+	for _, w := range l.workers {
+		for _, s := range w.specs {
+			if w.side == workload.Source {
+				got[r.Visits[s.Visit].ID] = append(got[r.Visits[s.Visit].ID], s.Spec.Pair)
+			}
+		}
+	}
+	const mix = "bridge/same-host/4/mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)"
+	requests, stream := mix+":udp-rr(payload=64,mode=wait)+alone", mix+":tcp-stream(message=131072)+alone"
+	want := map[string][]int{
+		mix: {0, 1, 2, 3}, requests: {0, 1, 2}, stream: {3}, "bridge/same-host/4/udp-rr(payload=64,mode=wait)": {0, 1, 2, 3},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pairs by visit (-want +got):\n%s", diff)
+	}
+	s := &scheduler{
+		cells: r.Cells, gone: map[int]string{}, may: map[int]bool{},
+		workload: &workloadControl{cells: r.Cells, visits: r.Visits},
+	}
+	left := func() (list []string) {
+		for i, c := range r.Cells {
+			if s.gone[i] != "" {
+				list = append(list, c.ID)
+			}
+		}
+		return list
+	}
+	s.leave(strings.TrimSuffix(requests, "+alone"))
+	if list := left(); list != nil {
+		t.Errorf("%q have left before the stream may", list)
+	}
+	s.leave(strings.TrimSuffix(stream, "+alone"))
+	if list := left(); len(list) != 4 || !slices.Contains(list, requests) || !slices.Contains(list, stream) {
+		t.Errorf("%q have left, want the mix and its members alone", list)
+	}
+	for i, v := range r.Visits {
+		n := 0
+		for _, w := range l.workers {
+			n += c.takingPart(w, v)
+		}
+		if pairs := len(want[v.ID]); r.Cells[v.Cells[0]].Lab == of && n != 2*pairs {
+			t.Errorf("visit %d, %s: %d threads take part, want %d", i, v.ID, n, 2*pairs)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type monitor struct {
 	watch   func() (func() []deploy.Load, error)
 	started int64 // ns, CLOCK_MONOTONIC: the run's beginning
 	stolen  float64
+	loaded  float64            // load average of this machine, times the seconds
 	watched float64            // s
 	others  map[string]float64 // CPU time of other programs during blocks, in s, by their names
 	runs    map[int]string     // other runs of nettoll at the same time, and their command lines
@@ -49,6 +50,7 @@ func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error
 			maps.Copy(m.runs, l.Runs)
 			if i == 0 {
 				facts.CPU, facts.Load1, facts.Others = one.CPU, one.Load1, one.Others
+				m.loaded += l.Load1 * seconds
 				continue
 			}
 			facts.Machines = append(facts.Machines, one)

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -98,7 +99,7 @@ func (c *configurator) describeLabs(g *generation) error {
 }
 
 func (c *configurator) describe(l *lab, seed uint64) error {
-	net := network.NewLab(l.Hosts, c.resolved.Experiment.Tune.MTU)
+	net := network.NewLab(l.Hosts, cmp.Or(l.MTU, c.resolved.Experiment.Tune.MTU))
 	net.Seed, net.Underlay = seed, c.resolved.Experiment.Underlay
 	where := func(h int, name string) network.Spot {
 		containers := &net.Hosts[h-1].Containers

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -116,10 +117,14 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 			return err
 		}
 		for k, visit := range visits {
-			i := c.at(pair, here[visit])
+			i, takesPart := c.at(pair, here[visit])
+			if !takesPart {
+				continue
+			}
 			cell := c.resolved.Cells[i]
 			spec := workload.Spec{
-				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair, Congestion: c.congestion, Plant: cell.Plant,
+				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair,
+				Congestion: cmp.Or(l.Congestion, c.congestion), Plant: cell.Plant,
 				LocalPorts: sources, RemotePorts: sinks, Seed: c.seed(l.generation.number, pair),
 			}
 			if cell.Driver != nil {
@@ -147,10 +152,13 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 	return nil
 }
 
-// at returns which of the cells of a visit has a pair.
-func (c *configurator) at(pair int, cells []int) int {
-	i := slices.IndexFunc(cells, func(i int) bool { return pair < c.resolved.Cells[i].First+c.resolved.Cells[i].Pairs })
-	return cells[i]
+// at returns which of the cells of a visit has a pair, false if none has.
+func (c *configurator) at(pair int, cells []int) (int, bool) {
+	i := slices.IndexFunc(cells, func(i int) bool { return c.resolved.Cells[i].Has(pair) })
+	if i < 0 {
+		return 0, false
+	}
+	return cells[i], true
 }
 
 // seed is what the schedules of a pair begin with, in all stacks of a generation alike.

@@ -53,7 +53,7 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]tr
 }
 
 // leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of
-// a mix waits for the others: without it they would be another mix.
+// a mix waits for the others: without it they would be another mix. With them leave the same members alone.
 func (s *scheduler) leave(id string) {
 	for i, c := range s.cells {
 		if (c.ID != id && c.Unprobed != id) || s.gone[i] != "" {
@@ -66,6 +66,11 @@ func (s *scheduler) leave(id string) {
 		}
 		for _, m := range members {
 			s.gone[m] = precise
+			for j, alone := range s.cells {
+				if alone.Alone == s.cells[m].ID && s.gone[j] == "" {
+					s.gone[j] = precise
+				}
+			}
 		}
 	}
 }
@@ -78,6 +83,7 @@ func probed(r *workload.Result, p probe.Probe, c experiment.Cell, t workload.Tri
 	case c.Probe != "":
 		p.Put(r.Metrics, t, counted)
 	case counted != 0:
-		r.Warnings = append(r.Warnings, fmt.Sprintf("the probe %s was on in a trial without a probe", p.Describe().Name))
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the probe %s was on in a trial without a probe: please report "+
+			"this", p.Describe().Name))
 	}
 }

@@ -146,7 +146,9 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		s.resume(o.Past)
 	}
 	if slices.Contains(e.Factors.Affinities, "split") && len(cpus) == 1 {
-		s.records.warn(measure.Warning{Text: "only one CPU is available: sources and sinks share it (affinity same)"})
+		s.records.warn(measure.Warning{
+			Text: "only one CPU is available, and sources and sinks share it (affinity same): use a machine with 2 CPUs or more",
+		})
 	}
 	why, err := "", s.unbuildable(ctx)
 	if err == nil {
@@ -216,12 +218,14 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
 		Source: o.Resolved.Experiment.Source, Experiment: given,
 		Design: measure.Design{
-			Precision: d.Precision, Time: d.Time.Seconds(), Generations: d.Generations, Seed: d.Seed,
+			Precision: d.Precision, Margin: d.Margin, Spoiled: d.Spoiled, Time: d.Time.Seconds(),
+			Generations: d.Generations, Seed: d.Seed,
 			TrialSeconds: map[string]float64{},
 		},
 		Versions: versions, Facts: o.Deployment.Facts(), Metrics: o.Resolved.Metrics.All(),
 	}
 	for _, c := range o.Resolved.Cells {
+		c.SharesCPUs = !o.Resolved.Labs[c.Lab].Alone(len(cpus))
 		run.Cells = append(run.Cells, c.Cell)
 		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
 	}
@@ -237,6 +241,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	if why := o.Resolved.Experiment.Implied; why != "" {
+		run.Facts["baseline"] = why
+	}
 	if underlay := o.Resolved.Experiment.Underlay; underlay != (network.Medium{}) {
 		run.Facts["underlay"] = underlay.String()
 	}
@@ -423,7 +430,8 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 		if err := l.stands.Verify(verifying); err != nil {
 			s.records.warn(measure.Warning{
-				Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error(),
+				Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error() +
+					"; something else changed the lab: stop it and measure again",
 			})
 		}
 	}
@@ -526,8 +534,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 
 // block measures one block and keeps it.
 func (s *scheduler) block(ctx context.Context, g *generation) error {
-	order := s.visitable(g)
-	s.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+	order := s.neighbours(s.visitable(g))
 	end, err := s.monitor.block(g.number, s.blocks)
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func (l *lab) described(mtu int) proof.Lab {
 	at, _ := filter.At(l.Stack)
 	d := proof.Lab{
 		Families: l.families, MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
-		Inside: f != nil && at == network.InContainer,
+		Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
 	}
 	for i := range l.Hosts {
 		d.Hosts = append(d.Hosts, proof.Host{Name: network.Host{Index: i + 1}.Name()})

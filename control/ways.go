@@ -42,10 +42,10 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	})
 }
 
-// carry notes what a trial of a cell has carried. Of somebody else's programs nothing is known.
+// carry notes what a trial of a cell has carried.
 func (l *lab) carry(cell experiment.Cell, t workload.Trial) {
 	w, ok := cell.Workload.(workload.Carrier)
-	if !ok || l.ways == nil || cell.Driver != nil {
+	if !ok || l.ways == nil {
 		return
 	}
 	for i := range min(len(t.Sources), len(t.Sinks)) {

@@ -16,10 +16,23 @@ import (
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/burst"
+	"github.com/nettoll/nettoll/workload/command"
+	"github.com/nettoll/nettoll/workload/connections"
+	"github.com/nettoll/nettoll/workload/dns"
+	"github.com/nettoll/nettoll/workload/http"
+	"github.com/nettoll/nettoll/workload/kv"
+	"github.com/nettoll/nettoll/workload/quake3"
+	"github.com/nettoll/nettoll/workload/tbench"
+	"github.com/nettoll/nettoll/workload/tcpcrr"
+	"github.com/nettoll/nettoll/workload/tcprr"
 	"github.com/nettoll/nettoll/workload/tcpstream"
 	"github.com/nettoll/nettoll/workload/udprate"
 	"github.com/nettoll/nettoll/workload/udprr"
+	"github.com/nettoll/nettoll/workload/underload"
+	"github.com/nettoll/nettoll/workload/video"
 )
 
 // counting is a lab of one host, whose counters are what the test says.
@@ -112,11 +125,13 @@ func TestPathsOfTrials(t *testing.T) {
 	}
 }
 
-// What is known of trials is a lower bound: of large segments, one packet each; of programs of others, nothing.
+// What is known of trials is a lower bound: of large segments, one packet each; of commands, nothing.
 func TestCarried(t *testing.T) {
 	trial := workload.Trial{
 		Sources: []traffic.Sample{{Received: 7, Bytes: 1 << 16}},
-		Sinks:   []traffic.Sample{{Received: 640, Bytes: 1 << 20}},
+		Sinks: []traffic.Sample{{
+			Received: 640, Total: 1000, Bytes: 1<<20 + 1, Counts: traffic.Counts{flows.CountFlows: 30},
+		}},
 	}
 	type count struct{ There, Back int64 }
 	for _, c := range []struct {
@@ -127,8 +142,32 @@ func TestCarried(t *testing.T) {
 		{udprr.Workload{}, nil, count{7, 7}},
 		{udprate.Workload{}, nil, count{640, 0}},
 		{udprate.Workload{}, map[string]string{"mode": "segmented"}, count{10, 0}},
-		{udprate.Workload{}, map[string]string{"search": "no-drop"}, count{}},
-		{tcpstream.Workload{}, nil, count{16, 1}},
+		{udprate.Workload{}, map[string]string{"search": "no-drop"}, count{1000, 0}},
+		{udprate.Workload{}, map[string]string{"search": "no-drop", "mode": "segmented"}, count{16, 0}},
+		{tcpstream.Workload{}, nil, count{17, 1}},
+		{underload.Workload{}, nil, count{640, 7}},
+		{quake3.Workload{}, nil, count{640, 7}},
+		{burst.Workload{}, nil, count{640, 7}},
+		{connections.Workload{}, nil, count{30, 1}},
+		{video.Workload{}, nil, count{30, 1}},
+		{tbench.Workload{}, nil, count{7, 7}},
+		{tcprr.Workload{}, nil, count{7, 7}},
+		{tcprr.Workload{}, map[string]string{"in-flight": "4"}, count{2, 2}},
+		{tcprr.Workload{}, map[string]string{"rate": "1k/s"}, count{1, 1}},
+		{tcprr.Workload{}, map[string]string{"payload": "64KiB", "response": "1", "in-flight": "8"}, count{7, 1}},
+		{tcpcrr.Workload{}, nil, count{14, 14}},
+		{tcpcrr.Workload{}, map[string]string{"response": "100KiB"}, count{14, 7 + 11}},
+		{kv.Workload{}, nil, count{7, 7}},
+		{kv.Workload{}, map[string]string{"pipeline": "7"}, count{1, 1}},
+		{kv.Workload{}, map[string]string{"payload": "128KiB"}, count{7, 14}},
+		{kv.Workload{}, map[string]string{"payload": "128KiB", "operation": "set"}, count{14, 7}},
+		{kv.Workload{}, map[string]string{"payload": "128KiB", "operation": "mixed"}, count{7, 7}},
+		{http.Workload{}, nil, count{7, 7}},
+		{http.Workload{}, map[string]string{"payload": "1MiB"}, count{7, 7 * 16}},
+		{http.Workload{}, map[string]string{"connection": "new"}, count{14, 14}},
+		{dns.Workload{}, map[string]string{"in-flight": "8"}, count{7, 7}},
+		{dns.Workload{}, map[string]string{"transport": "tcp"}, count{7, 7}},
+		{dns.Workload{}, map[string]string{"transport": "tcp", "in-flight": "2", "clients": "3"}, count{4, 4}},
 	} {
 		d := c.workload.Describe()
 		params, err := d.Resolve(c.given)
@@ -141,5 +180,17 @@ func TestCarried(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s with %v (-want +got):\n%s", d.Name, c.given, diff)
 		}
+	}
+	given := map[string]string{"transport": "tcp", "in-flight": "2", "clients": "2"}
+	params, err := dns.Workload{}.Describe().Resolve(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	driven := workload.Trial{Params: params, Sources: []traffic.Sample{{Received: 7, Window: 1}}}
+	if there, _ := (dns.Workload{}).Carried(driven, 0); there != 2 {
+		t.Errorf("of 7 queries of a program, four of which may share a packet, %d packets, want 2", there)
+	}
+	if _, counts := workload.Workload(command.Workload{}).(workload.Carrier); counts {
+		t.Error("command knows how many packets its programs send")
 	}
 }

@@ -138,10 +138,9 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 		if seen[seat.Worker] {
 			continue
 		}
-		seen[seat.Worker] = true
 		for _, w := range g.workers() {
-			if w.number == seat.Worker {
-				f.workers = append(f.workers, w)
+			if w.number == seat.Worker && (seat.Pair >= len(w.pairs) || c.awaits(s.Cell, w.pairs[seat.Pair])) {
+				f.workers, seen[seat.Worker] = append(f.workers, w), true
 			}
 		}
 	}
@@ -159,6 +158,11 @@ func (c *workloadControl) name(g *generation, s *traffic.StalledError) *fault {
 		f.reason = fmt.Sprintf("the trial of %s did not end, although all of its workers finished", c.visits[s.Cell].ID)
 	}
 	return f
+}
+
+// awaits says whether a pair of a lab takes part in a visit.
+func (c *workloadControl) awaits(visit, pair int) bool {
+	return slices.ContainsFunc(c.visits[visit].Cells, func(i int) bool { return c.cells[i].Has(pair) })
 }
 
 // collect fetches the samples of the trials that ended, and has the workload make metrics of them. Workers that do not
@@ -258,7 +262,8 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 // trial has the workload of a cell make metrics of its samples.
 func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) trial {
 	cell := c.cells[i]
-	if cell.Mix == nil { // else it is the run time for all members together, and nobody could say for which
+	// in a mix it is the run time for all members together, and nobody could say for which
+	if cell.Mix == nil && cell.Alone == "" {
 		t.Softirqd = timing.Softirqd
 	}
 	t = t.Settled()
@@ -266,7 +271,7 @@ func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) 
 	if one.failure == "" {
 		one.result, one.durations = cell.Workload.Metrics(t), t.Histograms
 		probed(&one.result, c.probe, cell, t, timing.Probe)
-		if cell.Mix != nil {
+		if cell.Mix != nil || cell.Alone != "" {
 			delete(one.result.Metrics, "cpu_softirqd")
 		}
 	}
@@ -306,6 +311,9 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	}
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
+	if share, ok := t.samples.Waited(); ok {
+		r.Metrics[measure.WaitMetric] = share
+	}
 	for q, h := range t.durations {
 		// the histograms have both; and 100,000 trials are to fit into 50 MB
 		if q := traffic.Quantity(q); q != traffic.Latency && q != traffic.OneWay && h != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// An Encryption is a part that protects packets between hosts: what a tunnel puts on the wire, or what the hosts route
-// where there is no tunnel.
+// An Encryption is a part that protects packets between hosts: those of a tunnel or, without a tunnel, those that the
+// hosts route.
 type Encryption interface {
 	// Describe says what it is.
 	Describe() part.Description

@@ -60,7 +60,11 @@ func (e Experiment) bounded() error {
 func (e Experiment) crossed() crossing {
 	loads := 0
 	for _, l := range e.Workloads {
-		loads += max(1, len(l.Mix))
+		of := max(1, len(l.Mix))
+		if l.Alone {
+			of *= 2
+		}
+		loads += of
 	}
 	places := 0
 	for _, p := range e.Factors.Placements {
@@ -73,6 +77,8 @@ func (e Experiment) crossed() crossing {
 		{"pairs", len(e.Factors.Pairs)},
 		{"families", len(e.Factors.Families)},
 		{"affinities", len(e.Factors.Affinities)},
+		{"MTUs", max(1, len(e.Factors.MTUs))},
+		{"congestion controls", max(1, len(e.Factors.Congestions))},
 	}
 }
 

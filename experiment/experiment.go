@@ -78,8 +78,16 @@ type Experiment struct {
 	Underlay network.Medium `json:"underlay,omitzero"`
 	Plants   []Plant        `json:"plants,omitempty"` // study only
 
-	// Source is the file this was read from with what the command line changed in it, as YAML; "" where there is none.
+	// Only are the cells that are measured, by id, and what they need, see [Resolved.Keep]; nil: all.
+	Only []string `json:"only,omitempty"`
+
+	// Source is the file this was read from or, if the command line changed something, the experiment that came of it, as
+	// YAML; "" where there is none.
 	Source string `json:"-"`
+
+	// Implied says why the baseline is what it is, in a sentence without its full stop; "" if the experiment names it, or
+	// if it is the default.
+	Implied string `json:"implied_baseline,omitempty"`
 
 	// Suite is whose experiment this is; "" where it is no suite's.
 	Suite string `json:"-"`
@@ -105,6 +113,13 @@ type Stack struct {
 	Name       string      `json:"name,omitempty"`       // as the user calls it; "" for what the factors make
 	Parts      stack.Stack `json:"parts"`                // at most a part of each kind
 	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: wherever the experiment is
+	Settings
+}
+
+// Settings are what a stack has otherwise than the experiment, see [Tune].
+type Settings struct {
+	MTU        int    `json:"mtu,omitempty"`                // bytes; 0: that of the experiment
+	Congestion string `json:"congestion_control,omitempty"` // "": that of the experiment
 }
 
 // Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of
@@ -116,12 +131,18 @@ type Factors struct {
 	Pairs      []int         `json:"pairs"`
 	Families   []string      `json:"families"`
 	Affinities []string      `json:"affinities"`
+	// MTUs and Congestions are crossed with the stacks, the baseline among them. The first of each is that of Tune; nil:
+	// there is no other.
+	MTUs        []int    `json:"mtus,omitempty"`
+	Congestions []string `json:"congestion_controls,omitempty"`
 }
 
 // Load is one workload, or a mix of several, and the placements in which it runs.
 type Load struct {
-	Choice                 // of a mix: its name is "mix"
-	Mix        []Member    `json:"mix,omitempty"`        // of a mix: its members, at least two
+	Choice          // of a mix: its name is "mix"
+	Mix    []Member `json:"mix,omitempty"` // of a mix: its members, at least two
+	// of a mix: each member is also measured alone, on the same pairs of the same labs
+	Alone      bool        `json:"alone,omitempty"`
 	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
 	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
 	Pairs      []int       `json:"pairs,omitempty"`      // of the experiment's, those with which it runs; nil: all
@@ -129,7 +150,11 @@ type Load struct {
 
 // Design is how precisely to measure.
 type Design struct {
-	Precision   float64       `json:"precision"`   // share: half-width of the 95 % interval at which a cell may leave
+	Precision float64 `json:"precision"` // share: half-width of the 95 % interval at which a cell may leave
+	// share within which two stacks count as equal; 0: the default of [measure.Design.Equal]
+	Margin float64 `json:"margin,omitempty"`
+	// share of a trial for which other programs may have the CPU before its block is set aside; 0: none is
+	Spoiled     float64       `json:"spoiled"`
 	Time        time.Duration `json:"time"`        // of measuring
 	Generations int           `json:"generations"` // at least
 	Trial       time.Duration `json:"trial"`       // 0: the workload's own
@@ -138,7 +163,7 @@ type Design struct {
 	Probe string `json:"probe,omitempty"`
 }
 
-// Tune is what all stacks share.
+// Tune is what all stacks have that have no settings of their own.
 type Tune struct {
 	Congestion string `json:"congestion_control"` // "auto" or a name
 	MTU        int    `json:"mtu"`                // bytes
@@ -176,29 +201,37 @@ func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
 	if base.Parts, err = parts.Kinds.Complete(base.Parts); err != nil {
 		return nil, fmt.Errorf("baseline: %w", err)
 	}
-	all := []calledStack{{base, parts.stackID(base)}}
+	base.Settings = e.own(base.Settings)
+	all := []calledStack{{Stack: base, id: parts.stackID(base)}}
 	ids := map[string]bool{all[0].id: true}
-	add := func(s Stack) error {
+	add := func(s Stack, crossed bool) error {
 		if s.Parts, err = parts.Kinds.Complete(s.Parts); err != nil {
 			return err
 		}
+		s.Settings = e.own(s.Settings)
 		id := parts.stackID(s)
 		if ids[id] && s.Name != "" {
 			return &takenError{name: id, baseline: id == all[0].id}
 		}
 		if !ids[id] {
-			all = append(all, calledStack{s, id})
+			all = append(all, calledStack{s, id, crossed})
 		}
 		ids[id] = true
 		return nil
 	}
-	for _, s := range e.Factors.cross(parts.Kinds) {
-		if err := add(Stack{Parts: s}); err != nil {
-			return nil, err
+	crossed := e.Factors.cross(parts.Kinds)
+	if base.Name == "" && base.Settings == (Settings{}) {
+		crossed = slices.Insert(crossed, 0, base.Parts)
+	}
+	for _, s := range crossed {
+		for _, own := range e.Factors.settings() {
+			if err := add(Stack{Parts: s, Settings: own}, true); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, s := range e.Stacks {
-		if err := add(s); err != nil {
+		if err := add(s, false); err != nil {
 			return nil, err
 		}
 	}
@@ -208,7 +241,37 @@ func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
 // A calledStack is a complete stack and what it is called in ids.
 type calledStack struct {
 	Stack
-	id string
+	id      string
+	crossed bool // the factors made it
+}
+
+// own leaves of settings those that are not the experiment's.
+func (e Experiment) own(s Settings) Settings {
+	if s.MTU == e.Tune.MTU {
+		s.MTU = 0
+	}
+	if s.Congestion == e.Tune.Congestion {
+		s.Congestion = ""
+	}
+	return s
+}
+
+// settings returns what each stack of the factors is measured with: first that of the experiment.
+func (f Factors) settings() []Settings {
+	mtus, congestions := []int{0}, []string{""}
+	if len(f.MTUs) > 0 {
+		mtus = append(mtus, f.MTUs[1:]...)
+	}
+	if len(f.Congestions) > 0 {
+		congestions = append(congestions, f.Congestions[1:]...)
+	}
+	var all []Settings
+	for _, mtu := range mtus {
+		for _, congestion := range congestions {
+			all = append(all, Settings{mtu, congestion})
+		}
+	}
+	return all
 }
 
 // cross returns what the factors make of each other, the last kind the fastest. It is nothing without a part of each
@@ -272,12 +335,13 @@ func (e *takenError) Error() string {
 	return fmt.Sprintf("stack %q is already defined as %s", e.name, by)
 }
 
-// stackID is what a stack is called in ids: its name, or its parts with what differs from none and from the defaults.
+// stackID is what a stack is called in ids: its name, or its parts with what differs from none and from the defaults,
+// and its settings.
 func (p Parts) stackID(s Stack) string {
 	if s.Name != "" {
 		return s.Name
 	}
-	return p.Kinds.ID(s.Parts)
+	return stack.WithSettings(p.Kinds.ID(s.Parts), s.list()...)
 }
 
 // hosts returns how many container hosts the labs of a placement have.

@@ -37,27 +37,16 @@ type Member struct {
 // IsMix says whether a workload of the command line is a mix.
 func IsMix(s string) bool { return s == Mix || strings.HasPrefix(s, Mix+"(") }
 
-// parseMix reads a mix as the command line has it. A share that is not given is 1.
+// parseMix reads a mix as the command line has it.
 func parseMix(whole string) (Load, error) {
-	l := Load{Choice: Choice{Name: Mix}}
-	list, closed := strings.CutSuffix(strings.TrimPrefix(whole, Mix+"("), ")")
-	if !closed {
-		return Load{}, fmt.Errorf("invalid workload %q (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))", whole)
+	l := Load{Choice: Choice{Name: Mix}, Alone: true}
+	members, err := splitMix(whole)
+	if err != nil {
+		return Load{}, err
 	}
-	for _, text := range part.Split(list) {
-		m := Member{Share: 1}
-		if star := strings.LastIndexByte(text, '*'); star > strings.LastIndexByte(text, ')') {
-			if err := wholeShare(strings.TrimSpace(text[star+1:]), &m.Share); err != nil {
-				return Load{}, fmt.Errorf("workload %q: share: %w", whole, err)
-			}
-			text = text[:star]
-		}
-		text = strings.TrimSpace(text)
-		if IsMix(text) {
-			return Load{}, fmt.Errorf("workload %q: %s", whole, notInMix(Mix))
-		}
-		var err error
-		if m.Name, m.Params, err = part.Parse("workload", text); err != nil {
+	for _, text := range members {
+		m := Member{Share: text.share}
+		if m.Name, m.Params, err = part.Parse("workload", text.text); err != nil {
 			return Load{}, fmt.Errorf("workload %q: %w", whole, err)
 		}
 		l.Mix = append(l.Mix, m)
@@ -65,10 +54,39 @@ func parseMix(whole string) (Load, error) {
 	return l, nil
 }
 
+// A writtenMember is a member of a mix as the command line has it.
+type writtenMember struct {
+	text  string // "udp-rr(payload=64)"
+	share int    // 1 if it is not given
+}
+
+func splitMix(whole string) ([]writtenMember, error) {
+	list, closed := strings.CutSuffix(strings.TrimPrefix(whole, Mix+"("), ")")
+	if !closed {
+		return nil, fmt.Errorf("invalid workload %q (valid: mix(NAME*share,NAME(parameter=value,…)*share,…))", whole)
+	}
+	var members []writtenMember
+	for _, text := range part.Split(list) {
+		m := writtenMember{share: 1}
+		if star := strings.LastIndexByte(text, '*'); star > strings.LastIndexByte(text, ')') {
+			if err := wholeShare(strings.TrimSpace(text[star+1:]), &m.share); err != nil {
+				return nil, fmt.Errorf("workload %q: share: %w", whole, err)
+			}
+			text = text[:star]
+		}
+		if m.text = strings.TrimSpace(text); IsMix(m.text) {
+			return nil, fmt.Errorf("workload %q: %s", whole, notInMix(Mix))
+		}
+		members = append(members, m)
+	}
+	return members, nil
+}
+
 // mixes is the shape of a mix in a file: {mix: [{udp-rr: {payload: 64}, share: 3}, tcp-stream]}. Lists of values are
 // crossed, across members too.
 func mixes(e *Experiment, parts Parts) *shape {
 	var at []Placement
+	alone := true
 	var members [][]Member // in the file's order, each with all combinations of its parameters
 	share := 1
 	p := &partShape{kind: "workload", parts: parts.workloads(), refused: notInMix}
@@ -99,6 +117,18 @@ func mixes(e *Experiment, parts Parts) *shape {
 				doc: "The members.", items: &shape{parts: p}, least: minMembers, most: maxMembers,
 			}},
 			{name: "placement", shape: placements(&at)},
+			{name: "alone", shape: shape{
+				doc: "Whether each member is also measured alone, on the same pairs of the same labs and in the same blocks, so " +
+					"that the report can say what the others do to it. A block takes a trial more for each member and stack.",
+				pattern: `^(on|off|true|false)$`, example: "off",
+				take: func(s string) error {
+					if !slices.Contains([]string{"on", "off", "true", "false"}, s) {
+						return fmt.Errorf("invalid value %q for alone (valid: on, off)", s)
+					}
+					alone = s == "on" || s == "true"
+					return nil
+				},
+			}},
 		},
 		done: func(n *node) error {
 			loads, err := crossMembers(members)
@@ -109,10 +139,10 @@ func mixes(e *Experiment, parts Parts) *shape {
 				if err == nil {
 					_, err = l.resolve(parts)
 				}
-				l.Placements = at
+				l.Placements, l.Alone = at, alone
 				e.Workloads = append(e.Workloads, l)
 			}
-			at, members = nil, nil
+			at, members, alone = nil, nil, true
 			if err != nil {
 				return n.key(Mix).wrong("%w", err)
 			}
@@ -422,4 +452,26 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 		first += pairs
 	}
 	return "", ""
+}
+
+// alone adds the cells of the last mix, which begin at base, once more: each member by itself, in the same labs and on
+// the same pairs, while the others are silent. A member's are a group of their own, with a twin and so with a floor.
+func (r *expansion) alone(base int) {
+	const mark, twin = "+alone", "#2"
+	called := func(id string) string {
+		if first, ok := strings.CutSuffix(id, twin); ok {
+			return first + mark + twin
+		}
+		return id + mark
+	}
+	for _, c := range r.Cells[base:] {
+		c.Alone, c.Mix = c.ID, nil
+		c.ID, c.Group = called(c.ID), c.Group+"|alone"
+		if c.Baseline != "" {
+			c.Baseline = called(c.Baseline)
+		}
+		c.Visit = len(r.Visits)
+		r.Visits = append(r.Visits, Visit{ID: c.ID, Cells: []int{len(r.Cells)}})
+		r.Cells = append(r.Cells, c)
+	}
 }

@@ -19,6 +19,7 @@ workloads:
   - mix:
       - {udp-rr: {payload: 64}, share: 3}
       - tcp-stream
+    alone: off
   - udp-rr
 `
 
@@ -97,6 +98,7 @@ workloads:
       - udp-rr: {payload: [64, 1KiB]}
       - udp-rr: {mode: wait, payload: [128, 256]}
     placement: same-host
+    alone: off
 `)
 	seen := map[string]bool{}
 	var mixes []string
@@ -200,6 +202,7 @@ func TestParseMix(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := read(t, neighbour)
+	l.Alone = false
 	e.Workloads[0] = l
 	if diff := cmp.Diff(ids(r), ids(resolve(t, e, 2))); diff != "" {
 		t.Errorf("the mix of an id, read again (-want +got):\n%s", diff)
@@ -245,4 +248,39 @@ func FuzzParseLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Unless it is switched off, each member is measured alone as well: on its pairs of the labs of the mix, in visits of
+// its own, which are as long as those of the mix, and in a group with a twin.
+func TestMixAlone(t *testing.T) {
+	e := read(t, strings.Replace(neighbour, "    alone: off\n", "", 1))
+	r, without := resolve(t, e, 2), resolve(t, read(t, neighbour), 2)
+	if cli, err := experiment.ParseLoad("mix(udp-rr*3,tcp-stream)"); err != nil || !cli.Alone || !e.Workloads[0].Alone {
+		t.Errorf("alone: %v on the command line, %v in a file, %v", cli.Alone, e.Workloads[0].Alone, err)
+	}
+	var alone []experiment.Cell
+	rest := map[string]experiment.Cell{}
+	for _, c := range r.Cells {
+		if rest[c.ID] = c; c.Alone != "" {
+			alone = append(alone, c)
+		}
+	}
+	if len(alone) != 6 || len(r.Cells) != len(without.Cells)+6 || len(r.Labs) != len(without.Labs) ||
+		len(r.Visits) != len(without.Visits)+6 {
+		t.Fatalf("%d cells alone of %d, %d labs and %d visits", len(alone), len(r.Cells), len(r.Labs), len(r.Visits))
+	}
+	for _, c := range alone {
+		in, known := rest[c.Alone]
+		if !known || c.Lab != in.Lab || c.First != in.First || c.Pairs != in.Pairs || c.Trial != in.Trial ||
+			c.Warm != in.Warm || c.Twin != in.Twin || c.Mix != nil || c.LabPairs != 4 || c.Group == in.Group ||
+			c.Stack != in.Stack {
+			t.Errorf("%s is %+v, in the mix %+v", c.ID, c, in)
+		}
+		if of := rest[c.Baseline]; c.Baseline != "" && (of.Group != c.Group || of.Twin) {
+			t.Errorf("%s has the baseline %q", c.ID, c.Baseline)
+		}
+		if c.Governs() || len(r.Visits[c.Visit].Cells) != 1 || c.Has(c.First-1) || !c.Has(c.First) || c.Has(c.First+c.Pairs) {
+			t.Errorf("%s governs, shares its visit or has other pairs", c.ID)
+		}
+	}
 }

@@ -1,5 +1,7 @@
 package experiment
 
+import "slices"
+
 // Only returns what of an experiment happens in one of its labs, by index: that lab, and its cells.
 func (r *Resolved) Only(lab int) *Resolved {
 	only := &Resolved{Experiment: r.Experiment, Metrics: r.Metrics, Probe: r.Probe, Labs: []Lab{r.Labs[lab]}}
@@ -17,4 +19,48 @@ func (r *Resolved) Only(lab int) *Resolved {
 		only.Visits = append(only.Visits, visit)
 	}
 	return only
+}
+
+// Keep returns an experiment that measures some of its cells only, given by id, and what they need: their baselines and
+// twins, the same cells with a probe, and members of mixes with the others and alone. Ids that it has no cell for count
+// for nothing. The experiment that it holds says so: resolved again, it has the same cells.
+func (r *Resolved) Keep(ids []string) *Resolved {
+	kept := *r
+	kept.Experiment.Only = ids
+	kept.Cells, kept.Labs, kept.Visits = nil, nil, nil
+	wanted, groups, visits := map[string]bool{}, map[string]bool{}, map[int]bool{}
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	for _, c := range r.Cells {
+		if wanted[c.ID] || wanted[c.Unprobed] || wanted[c.Alone] {
+			groups[c.Group], visits[c.Visit] = true, true
+		}
+	}
+	for _, c := range r.Cells {
+		if groups[c.Group] && (c.Baseline == "" || c.Twin) {
+			visits[c.Visit] = true
+		}
+	}
+	labs := map[int]int{}
+	for i, l := range r.Labs {
+		if slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Lab == i && visits[c.Visit] }) {
+			labs[i], kept.Labs = len(kept.Labs), append(kept.Labs, l)
+		}
+	}
+	places := map[int]int{} // of visits, which cells name
+	for i, v := range r.Visits {
+		if visits[i] {
+			places[i], kept.Visits = len(kept.Visits), append(kept.Visits, Visit{ID: v.ID})
+		}
+	}
+	for _, c := range r.Cells {
+		if !visits[c.Visit] {
+			continue
+		}
+		c.Lab, c.Visit = labs[c.Lab], places[c.Visit]
+		v := &kept.Visits[c.Visit]
+		v.Cells, kept.Cells = append(v.Cells, len(kept.Cells)), append(kept.Cells, c)
+	}
+	return &kept
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,25 +33,13 @@ func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment
 	if err := grammar(&e, parts).read("", n); err != nil {
 		return Experiment{}, err
 	}
-	e.Source = changed(string(text), settings)
+	e.Source = effective(string(text), n, settings)
 	return e, nil
-}
-
-// changed adds to a file what the command line changed in it.
-func changed(text string, settings []Setting) string {
-	if len(settings) == 0 {
-		return text
-	}
-	var b strings.Builder
-	b.WriteString(strings.TrimRight(text, "\n") + "\n")
-	for _, s := range settings {
-		fmt.Fprintf(&b, "# changed on the command line: %s: %s\n", s.Path, s.Value)
-	}
-	return b.String()
 }
 
 // grammar is the shape of an experiment file; reading by it fills e.
 func grammar(e *Experiment, parts Parts) shape {
+	baseline := "" // as a single value
 	return shape{
 		doc: "A nettoll experiment: which stacks to compare, with which workloads, and how precisely.",
 		fields: []field{
@@ -61,8 +50,19 @@ func grammar(e *Experiment, parts Parts) shape {
 			{name: "hosts", shape: hosts(e)},
 			{name: "baseline", shape: shape{
 				doc: "The stack that all others are compared with. The default is network host, which means no container " +
-					"network.",
-				fields: stackFields(&e.Baseline.Parts, parts),
+					"network; of a single network with several MTUs or congestion controls, it is that network with the first.",
+				either: []shape{
+					{
+						doc:     "It as cells name it, or the name of one under stacks.",
+						example: "bridge+nftables(rules=10)", take: func(s string) error {
+							if baseline = strings.TrimSpace(s); baseline == "" {
+								return errors.New("the value is empty (valid: a stack, such as bridge+nftables(rules=10))")
+							}
+							return nil
+						},
+					},
+					{fields: append(stackFields(&e.Baseline.Parts, parts), settingFields(&e.Baseline.Settings)...)},
+				},
 			}},
 			{name: "factors", shape: factors(&e.Factors, parts)},
 			{name: "stacks", shape: namedStacks(e, parts)},
@@ -71,8 +71,79 @@ func grammar(e *Experiment, parts Parts) shape {
 			{name: "tune", shape: tune(&e.Tune)},
 			{name: "underlay", shape: underlay(&e.Underlay)},
 		},
-		done: func(n *node) error { return comparison(e, parts, n) },
+		done: func(n *node) error {
+			if err := e.settle(n); err != nil {
+				return err
+			}
+			if err := e.base(n, baseline, parts); err != nil {
+				return err
+			}
+			return comparison(e, parts, n)
+		},
 	}
+}
+
+// base chooses the baseline: the one that is written as a single value, or, if there is none, what follows from the
+// factors.
+func (e *Experiment) base(n *node, text string, parts Parts) error {
+	if text == "" {
+		if n.index("baseline") < 0 {
+			e.imply(n, parts)
+		}
+		return nil
+	}
+	if i := slices.IndexFunc(e.Stacks, func(s Stack) bool { return s.Name == text }); i >= 0 {
+		e.Baseline = e.Stacks[i]
+		e.Baseline.Placements = nil
+		e.Stacks = slices.Delete(e.Stacks, i, i+1)
+		return nil
+	}
+	s, err := parts.readStack(text)
+	if err != nil {
+		at := n.values[n.index("baseline")]
+		var names []string
+		for _, s := range e.Stacks {
+			names = append(names, s.Name)
+		}
+		if names != nil {
+			return at.wrong("%w; or one of the stacks %s", err, strings.Join(names, ", "))
+		}
+		return at.wrong("%w", err)
+	}
+	e.Baseline = s
+	return nil
+}
+
+// imply makes the one network of the factors the baseline if what is compared is something else: filters and the like
+// that flags ask for, MTUs, or congestion controls. (In a file, filters alone do not change the baseline: they never
+// have.)
+func (e *Experiment) imply(n *node, parts Parts) {
+	first := parts.Kinds[0].Describe()
+	networks := e.Factors.Of(first.Name)
+	if len(networks) != 1 || len(e.Stacks) > 0 {
+		return
+	}
+	var compared []string
+	for _, choices := range e.Factors.Parts {
+		d := choices[0].Kind.Describe()
+		if key := n.at("factors", d.Name); d.Name != first.Name && key != nil && key.line == 0 &&
+			slices.ContainsFunc(choices, func(c stack.Choice) bool { return !c.Standard() }) {
+			compared = append(compared, d.Plural)
+		}
+	}
+	if len(e.Factors.MTUs) > 1 {
+		compared = append(compared, "MTUs")
+	}
+	if len(e.Factors.Congestions) > 1 {
+		compared = append(compared, "congestion controls")
+	}
+	if compared == nil || len(e.Baseline.Parts) > 0 && e.Baseline.Parts[0].Equal(networks[0]) {
+		return
+	}
+	usual := parts.stackID(e.Baseline)
+	e.Baseline.Parts = stack.Stack{networks[0]}
+	e.Implied = fmt.Sprintf("%s, because it is the only %s and %s are compared (for another one: --baseline %s)",
+		parts.stackID(e.Baseline), first.Name, strings.Join(compared, " and "), usual)
 }
 
 // comparison says whether there is something to compare.
@@ -127,7 +198,7 @@ func (n *node) taken(err *takenError, kind string) error {
 func describe(kind stack.Kind) []described {
 	var list []described
 	for _, p := range stack.Choices(kind) {
-		list = append(list, described{p.Name, p.Summary, p.Params})
+		list = append(list, described{p.Name, p.Summary, p.Params, p.Near})
 	}
 	return list
 }
@@ -137,7 +208,7 @@ func (p Parts) workloads() []described {
 	var list []described
 	for _, w := range p.Workloads {
 		d := w.Describe()
-		list = append(list, described{d.Name, d.Summary, d.Params})
+		list = append(list, described{d.Name, d.Summary, d.Params, d.Near})
 	}
 	return list
 }
@@ -214,6 +285,9 @@ func stackFields(s *stack.Stack, parts Parts) []field {
 // stackHint says how to write a whole stack that stands in the place of its part of a kind.
 func (p Parts) stackHint(kind stack.Kind) func(text string) string {
 	return func(text string) string {
+		if hint := p.elsewhere(kind.Describe().Name, text); hint != "" {
+			return hint
+		}
 		s, err := p.Kinds.Parse(text)
 		if err != nil {
 			return ""
@@ -232,7 +306,7 @@ func factors(f *Factors, parts Parts) shape {
 	var fields []field
 	for _, kind := range parts.Kinds {
 		d := kind.Describe()
-		known := map[string]int{} // by line, -1: of a flag
+		known := map[string]int{} // lines; 0: of a flag
 		fields = append(fields, field{name: d.Name, shape: shape{
 			doc: d.Summary + " Each is compared with the baseline.", lone: true,
 			items: &shape{parts: &partShape{
@@ -243,20 +317,21 @@ func factors(f *Factors, parts Parts) shape {
 						return err
 					}
 					id := Choice{name, params}.key()
-					switch line := known[id]; {
-					case line != 0:
+					switch line, twice := known[id]; {
+					case twice:
 						return fmt.Errorf("%s %s is listed twice%s", d.Name, id, first(line))
 					case len(f.Of(d.Name)) == maxCells:
 						return fmt.Errorf("too many %s: more than %d", d.Plural, maxCells)
 					default:
 						f.Add(parts.Kinds, c)
-						known[id] = max(n.line, -1)
+						known[id] = n.line
 					}
 					return nil
 				},
 			}},
 		}})
 	}
+	fields = append(fields, settingFactors(f)...)
 	fields = append(fields,
 		field{name: "placement", shape: placements(&f.Placements)},
 		field{name: "hosts", shape: listOf(&f.Hosts, shape{
@@ -321,6 +396,7 @@ func namedStacks(e *Experiment, parts Parts) shape {
 			return nil
 		},
 	}}}, stackFields(&s.Parts, parts)...)
+	fields = append(fields, settingFields(&s.Settings)...)
 	fields = append(fields, field{name: "placement", shape: placements(&s.Placements)})
 	return shape{
 		doc: "Individual stacks, in addition to those that the factors make.",
@@ -345,7 +421,10 @@ func workloads(e *Experiment, parts Parts) shape {
 	for _, d := range parts.Drivers {
 		known = append(known, choice{d.Describe().Name, d.Describe().Summary})
 	}
-	p := &partShape{kind: "workload", parts: parts.workloads(), mix: mixes(e, parts)}
+	p := &partShape{
+		kind: "workload", parts: parts.workloads(), mix: mixes(e, parts),
+		hint: func(text string) string { return parts.elsewhere("workload", text) },
+	}
 	p.begin = func() { drivers, at, pairs = []string{""}, nil, nil }
 	p.own = func(string) []field {
 		return []field{
@@ -412,6 +491,23 @@ func design(d *Design, parts Parts) shape {
 			example: "2%",
 			take:    func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
 		}},
+		{name: "margin", shape: shape{
+			doc: "Change within which two stacks count as equal: \"no difference\" means that the whole interval lies within " +
+				"it. The default is 5 %, or twice the precision if that is more.", pattern: `^[0-9.]+%?$`, number: true,
+			example: "5%",
+			take:    func(s string) (err error) { d.Margin, err = ParseShare(s); return err },
+		}},
+		{name: "spoiled", shape: shape{
+			doc: "Share of a trial for which other programs may have the CPU of a measuring thread. A block with a trial " +
+				"beyond it is set aside, together with all trials that are compared with that one. 0: no block is.",
+			pattern: `^[0-9.]+%?$`, number: true, example: "5%",
+			take: func(s string) (err error) {
+				if d.Spoiled = 0; s != "0" && s != "0%" {
+					d.Spoiled, err = ParseShare(s)
+				}
+				return err
+			},
+		}},
 		{name: "time", shape: shape{
 			doc: "Maximum measuring time, not including the time to build and remove " +
 				"labs.", pattern: `^[0-9.]+(ms|s|m|h)`, example: "60s",
@@ -459,8 +555,8 @@ func design(d *Design, parts Parts) shape {
 }
 
 func tune(t *Tune) shape {
-	return shape{doc: "Settings of all stacks.", fields: []field{
-		{name: "congestion-control", shape: shape{
+	return shape{doc: "Settings of all stacks that have none of their own.", fields: []field{
+		{name: "congestion-control", alias: "congestion_control", shape: shape{
 			doc:     "TCP congestion control of all cells; auto is the first of cubic, reno, bbr that all can set.",
 			pattern: `^[a-z0-9_-]+$`, example: "auto",
 			take: func(s string) error { return word(s, &t.Congestion) },

@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,7 +29,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n",
-			`f.yaml:5:3: unknown key "precison" in design (known: precision, time, generations, trial, seed, probe); did you mean precision?`,
+			`f.yaml:5:3: unknown key "precison" in design (known: precision, margin, spoiled, time, generations, trial, seed, probe); did you mean precision?`,
 		},
 		{
 			"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n",
@@ -108,7 +109,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"mix without members", head + "workloads: mix\n",
-			`f.yaml:4:12: workloads is a single value (valid: a map with mix, placement)`,
+			`f.yaml:4:12: workloads is a single value (valid: a map with mix, placement, alone)`,
 		},
 		{
 			"mix in a mix", head + "workloads:\n  - mix: [udp-rr, {mix: [udp-rr, tcp-stream]}]\n",
@@ -116,7 +117,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"key beside a mix", head + "workloads:\n  - {mix: [udp-rr, tcp-stream], share: 2}\n",
-			`f.yaml:5:33: unknown key "share" in workloads (known: mix, placement)`,
+			`f.yaml:5:33: unknown key "share" in workloads (known: mix, placement, alone)`,
 		},
 		{
 			"share", head + "workloads:\n  - mix: [{udp-rr: , share: none}, tcp-stream]\n",
@@ -396,31 +397,38 @@ func TestSettings(t *testing.T) {
 	e, err := experiment.Read("f.yaml", []byte(text), []experiment.Setting{
 		set("--time", "design.time", `"30s"`), set("--set", "factors.pairs", "[1, 10]"),
 		set("--set", "workloads.0.udp-rr.payload", "1KiB"),
-		set("--set", "tune.mtu", "9000"),
+		set("--set", "tune.mtu", "9000"), set("--spoiled", "design.spoiled", "0"),
 		set("--set", "underlay", "{rate: 1Gbit, delay: 1ms, loss: 0.5%, mtu: 9050}"),
 	}, catalogue.New().Parts())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if e.Design.Time != 30*time.Second || cmp.Diff([]int{1, 10}, e.Factors.Pairs) != "" ||
-		e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 {
+		e.Workloads[0].Params["payload"] != "1024" || e.Tune.MTU != 9000 || e.Design.Spoiled != 0 {
 		t.Errorf("%+v", e)
 	}
 	if e.Underlay.String() != "1000 Mbit/s, delay 1ms, loss 0.5 %, MTU 9050" {
 		t.Errorf("the underlay is %q", e.Underlay)
 	}
-	if want := "# changed on the command line: factors.pairs: [1, 10]\n"; !strings.HasPrefix(e.Source, text) ||
-		!strings.Contains(e.Source, want) {
-		t.Errorf("source %q, want the file and %q", e.Source, want)
+	if want := "#   factors.pairs: [1, 10]\n"; !strings.Contains(e.Source, want) {
+		t.Errorf("source %q, want %q in it", e.Source, want)
+	}
+	again, err := experiment.Read("pasted", []byte(e.Source), nil, catalogue.New().Parts())
+	if err != nil {
+		t.Fatalf("what the page shows cannot be run: %v\n%s", err, e.Source)
+	}
+	if diff := cmp.Diff(asJSON(t, e), asJSON(t, again)); diff != "" {
+		t.Errorf("what the page shows is another experiment (-run +pasted):\n%s\n%s", diff, e.Source)
 	}
 	for _, c := range []struct {
 		setting experiment.Setting
 		want    string
 	}{
+		{set("--spoiled", "design.spoiled", "100%"), `--spoiled: design.spoiled: "100%" is out of range`},
 		{set("--time", "design.time", `"30"`), `--time: design.time: invalid duration "30"`},
 		{
 			set("--set", "design.tme", "1s"),
-			`--set design.tme=1s: unknown key "tme" in design (known: precision, time, generations, trial, seed, probe); did you mean time?`,
+			`--set design.tme=1s: unknown key "tme" in design (known: precision, margin, spoiled, time, generations, trial, seed, probe); did you mean time?`,
 		},
 		{
 			set("--set", "workloads.3.udp-rr.payload", "1"),
@@ -504,4 +512,63 @@ func ExampleError() {
 	// Output:
 	// 1 20
 	//   |                    ^
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Whatever comes with nettoll, and whatever the command line changes in it: pasting what the page shows resolves to the
+// same cells.
+func TestEffectiveIsTheSame(t *testing.T) {
+	parts := catalogue.New().Parts()
+	examples, err := experiment.Examples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := `"a b: #c"`
+	for _, x := range examples {
+		for _, s := range [][2]string{
+			{"design.time", "25s"},
+			{"factors.placement", "[same-host]"},
+			{"design.seed", "7"},
+			{"tune.mtu", "1400"},
+			{"stacks", "[{name: " + odd + ", network: bridge}]"},
+			{"stacks", "[{name: one, network: bridge}]"},
+		} {
+			settings := []experiment.Setting{{Flag: "--set", Path: s[0], Value: s[1]}}
+			e, err := experiment.Read(x.Name, x.Text, settings, parts)
+			if err != nil { // as of a name that is not allowed
+				continue
+			}
+			again, err := experiment.Read("pasted", []byte(e.Source), nil, parts)
+			if err != nil {
+				t.Errorf("%s with %q: %v\n%s", x.Name, s, err, e.Source)
+				continue
+			}
+			r, err := experiment.Resolve(e, parts, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pasted, err := experiment.Resolve(again, parts, 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var cells, same []string
+			for _, c := range r.Cells {
+				cells = append(cells, fmt.Sprint(c.ID, c.Trial))
+			}
+			for _, c := range pasted.Cells {
+				same = append(same, fmt.Sprint(c.ID, c.Trial))
+			}
+			if diff := cmp.Diff(cells, same); diff != "" || len(cells) == 0 {
+				t.Errorf("%s with %q (-run +pasted):\n%s", x.Name, s, diff)
+			}
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,6 +34,9 @@ type Cell struct {
 	Asked    int    // index into Experiment.Workloads
 }
 
+// Has says whether one of the cell's pairs is that pair of its lab.
+func (c Cell) Has(pair int) bool { return c.First <= pair && pair < c.First+c.Pairs }
+
 // Visit is what has one turn in a block: a cell, or all members of a mix, whose pairs talk at the same time.
 type Visit struct {
 	ID    string // of the cell, or of the mix: "bridge/same-host/4/mix(udp-rr(…)*3,tcp-stream(…)*1)"
@@ -48,6 +52,7 @@ type Lab struct {
 	Pairs     int
 	Affinity  string
 	Hosts     int
+	Settings  // of its stack
 }
 
 // Omission is a combination that was left out, and why.
@@ -115,13 +120,20 @@ func check(e Experiment) error {
 		return fmt.Errorf("time: %v (valid: more than 0, at most %v)", e.Design.Time, maxTime)
 	case e.Design.Precision <= 0 || e.Design.Precision >= 1:
 		return fmt.Errorf("precision: %v (valid: a share between 0 and 1, such as 0.02)", e.Design.Precision)
+	case e.Design.Margin < 0 || e.Design.Margin >= 1:
+		return fmt.Errorf("margin: %v (valid: a share between 0 and 1, such as 0.05)", e.Design.Margin)
+	case e.Design.Spoiled < 0 || e.Design.Spoiled >= 1:
+		return fmt.Errorf("spoiled: %v (valid: 0, or a share between 0 and 1, such as 0.05)", e.Design.Spoiled)
 	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
 		return fmt.Errorf("generations: %d (valid: %d to %d)", e.Design.Generations,
 			minGenerations, maxGenerations)
 	case e.Design.Trial < 0 || e.Design.Trial > maxTrial:
 		return fmt.Errorf("trial: %v (valid: 0 for the workload's own length, or up to 1m)", e.Design.Trial)
-	case e.Tune.MTU < minMTU || e.Tune.MTU > maxMTU:
-		return fmt.Errorf("mtu: %d (valid: %d to %d)", e.Tune.MTU, minMTU, maxMTU)
+	}
+	for _, n := range append(slices.Clone(e.Factors.MTUs), e.Tune.MTU) {
+		if n < minMTU || n > maxMTU {
+			return fmt.Errorf("mtu: %d (valid: %d to %d)", n, minMTU, maxMTU)
+		}
 	}
 	for _, n := range append(slices.Clone(e.Factors.Hosts), e.Hosts) {
 		if n < minHosts || n > maxHosts {
@@ -144,8 +156,9 @@ type group struct {
 	pairs     int // of a lab
 	family    string
 	affinity  string
-	usual     int // hosts of a cross-host lab where nothing else is said
-	asked     int // index into Experiment.Workloads
+	usual     int  // hosts of a cross-host lab where nothing else is said
+	asked     int  // index into Experiment.Workloads
+	alone     bool // each member of the mix is measured alone, too
 }
 
 // An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however
@@ -159,8 +172,9 @@ type expansion struct {
 	groups         map[string]bool // of cells
 	labs           map[string]int  // indices into Labs, by id
 	omitted        map[Omission]bool
-	fitted         map[string]bool // by stack and hosts
-	unfit          error           // what is between hosts leaves no room for packets
+	fitted         map[string]bool   // by stack and hosts
+	unfitted       map[string]string // of them those that are left out, and why
+	unfit          error             // what is between hosts leaves no room for packets
 }
 
 // Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the
@@ -174,6 +188,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus,
 		recordedStacks: map[string]recordedStack{},
 		groups:         map[string]bool{}, labs: map[string]int{}, omitted: map[Omission]bool{}, fitted: map[string]bool{},
+		unfitted: map[string]string{},
 	}
 	var err error
 	if r.Probe, err = parts.probe(e.Design.Probe); err != nil {
@@ -186,7 +201,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		return nil, err
 	}
 	for i, s := range r.stacks {
-		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) {
+		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) && s.Settings == r.stacks[0].Settings {
 			r.Notes = append(r.Notes,
 				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance", s.id))
 		}
@@ -194,7 +209,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	told := e.told(parts)
 	called := map[string]part.Params{}
 	for asked, load := range e.Workloads {
-		g := group{usual: e.Hosts, asked: asked}
+		g := group{usual: e.Hosts, asked: asked, alone: load.Alone}
 		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
@@ -237,6 +252,13 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	case len(r.Cells) == 0:
 		return nil, errors.New("nothing is left to measure: no workload runs in a placement, or with a number of pairs, of " +
 			"the experiment")
+	}
+	if e.Only != nil {
+		kept := r.Keep(e.Only)
+		if len(kept.Cells) == 0 {
+			return nil, errors.New("nothing is left to measure: the experiment has none of the cells that were chosen")
+		}
+		return kept, nil
 	}
 	return r.Resolved, nil
 }
@@ -346,6 +368,7 @@ func (r *expansion) add(g group) {
 		return
 	}
 	var here []calledStack
+	idle := "" // why stacks have nothing to be compared in
 	for _, s := range r.stacks {
 		if !s.at(g.placement) {
 			continue
@@ -354,14 +377,26 @@ func (r *expansion) add(g group) {
 			r.leave(Omission{What: what, Reason: reason, Stack: s.id})
 			continue
 		}
-		r.fit(s, g)
+		if reason := r.fit(s, g); reason != "" {
+			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
+			continue
+		}
+		if s.crossed && s.Congestion != "" && g.idle() != "" {
+			idle = g.idle()
+			r.leave(Omission{What: s.id + "/" + g.where(), Reason: idle, Stack: s.id})
+			continue
+		}
 		here = append(here, s)
 	}
 	if base := r.stacks[0].id; len(here) == 0 || here[0].id != base {
 		r.omit(g.where(), "the baseline %s is not measured there, so no comparison is possible", base)
 		return
 	}
-	first, visit := 0, len(r.Visits)
+	if len(here) == 1 && idle != "" {
+		r.omit(g.where(), "no stack is left to compare with the baseline %s", here[0].id)
+		return
+	}
+	first, visit, mixed := 0, len(r.Visits), len(r.Cells)
 	for i, pairs := range g.pairsOf() {
 		m := g.members[i]
 		base := len(r.Cells)
@@ -390,30 +425,59 @@ func (r *expansion) add(g group) {
 		first += pairs
 	}
 	if g.mixed() {
+		if g.alone {
+			r.alone(mixed)
+		}
 		r.doubtMix(g)
 	}
 }
 
-// fit notes the MTU that containers of different hosts have if it is not that of the experiment, and whether a stack
-// leaves them too little.
-func (r *expansion) fit(s calledStack, g group) {
+// compose returns a lab of a stack as it is planned.
+func (r *expansion) compose(s calledStack, g group, mtu int) (network.Lab, error) {
+	lab := network.NewLab(g.hosts, mtu)
+	lab.Underlay = r.Experiment.Underlay
+	return network.Compose(lab, s.Parts)
+}
+
+// fit notes the MTU that containers of different hosts have if it is not what was asked for, and whether a stack leaves
+// them too little. It returns why a stack that the factors gave its MTU is left out, "" if it is not.
+func (r *expansion) fit(s calledStack, g group) string {
 	key := fmt.Sprintf("%s/%d", s.id, g.hosts)
 	if r.fitted[key] {
-		return
+		return r.unfitted[key]
 	}
 	r.fitted[key] = true
-	lab := network.NewLab(g.hosts, r.Experiment.Tune.MTU)
-	lab.Underlay = r.Experiment.Underlay
-	lab, err := network.Compose(lab, s.Parts)
+	mtu := cmp.Or(s.MTU, r.Experiment.Tune.MTU)
+	lab, err := r.compose(s, g, mtu)
 	switch {
+	case err != nil && s.crossed && s.MTU != 0:
+		r.unfitted[key] = err.Error()
+	case err == nil && narrow(s.Parts, lab.MTU) != "":
+		r.unfitted[key] = narrow(s.Parts, lab.MTU)
 	case err != nil && r.unfit == nil:
 		r.unfit = fmt.Errorf("%s: %w", s.id, err)
-	case err == nil && lab.MTU < r.Experiment.Tune.MTU:
+	case err == nil && lab.MTU < mtu:
+		if usual, err := r.compose(s, g, r.Experiment.Tune.MTU); s.crossed && err == nil && usual.MTU == lab.MTU &&
+			s.MTU != 0 {
+			r.unfitted[key] = fmt.Sprintf("its containers have an MTU of %d, as with mtu=%d (%s; hint: raise underlay.mtu)",
+				lab.MTU, r.Experiment.Tune.MTU, lab.Layers())
+			break
+		}
 		note := fmt.Sprintf("%s: containers on different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
 		if !slices.Contains(r.Notes, note) { // of labs of another number of hosts
 			r.Notes = append(r.Notes, note)
 		}
 	}
+	return r.unfitted[key]
+}
+
+// narrow says why the links of a stack cannot have an MTU; "" if they can.
+func narrow(s stack.Stack, mtu int) string {
+	n, params, ok := stack.PartOf[network.Narrow](s)
+	if !ok || mtu <= n.MostMTU(params) {
+		return ""
+	}
+	return fmt.Sprintf("its links cannot have an MTU of %d (at most %d)", mtu, n.MostMTU(params))
 }
 
 // doubtMix says what cannot be known of a mix.
@@ -525,6 +589,12 @@ func (r *expansion) recorded(s calledStack, hosts int) recordedStack {
 			}
 		}
 	}
+	for _, p := range r.Experiment.settingParts(s.Settings) {
+		if s.Name != "" {
+			p.Label = ""
+		}
+		made.parts, made.label = append(made.parts, p), made.label+p.Label
+	}
 	r.recordedStacks[key] = made
 	return made
 }
@@ -559,6 +629,7 @@ func (r *expansion) lab(s calledStack, g group, twin bool) int {
 	r.labs[id] = len(r.Labs)
 	r.Labs = append(r.Labs, Lab{
 		ID: id, Named: s.id, Stack: s.Parts, Placement: g.placement, Pairs: g.pairs, Affinity: g.affinity, Hosts: g.hosts,
+		Settings: s.Settings,
 	})
 	return len(r.Labs) - 1
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/nettoll/nettoll/part"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is
@@ -44,6 +46,9 @@ func (s shape) core() map[string]any {
 		properties, required := map[string]any{}, []string{}
 		for _, f := range s.fields {
 			properties[f.name] = f.schema()
+			if f.alias != "" {
+				properties[f.alias] = f.schema()
+			}
 			if f.required {
 				required = append(required, f.name)
 			}
@@ -90,9 +95,11 @@ func enum(values []choice) map[string]any {
 	var list []any
 	for _, c := range values {
 		list = append(list, c.name)
-		switch c.name {
-		case "true", "false":
-			list = append(list, c.name == "true")
+		if same := part.Switches(c.name); same != nil { // which the decoder takes for each other
+			for _, word := range same {
+				list = append(list, word)
+			}
+			list = append(list, c.name == "true" || slices.Contains(same, "true"))
 		}
 	}
 	return map[string]any{"enum": list}
@@ -110,9 +117,11 @@ func (p *partShape) schema() map[string]any {
 			if param.Values != nil {
 				one = enum(choices(param.Values...))
 			}
-			properties[param.Name] = map[string]any{
-				"description": param.Summary, "default": param.Default,
-				"anyOf": []any{one, map[string]any{"type": "array", "minItems": 1, "items": one}},
+			for _, name := range named(param) {
+				properties[name] = map[string]any{
+					"description": param.Summary, "default": param.Default,
+					"anyOf": []any{one, map[string]any{"type": "array", "minItems": 1, "items": one}},
+				}
 			}
 		}
 		if p.own != nil {

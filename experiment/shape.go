@@ -40,9 +40,13 @@ type shape struct {
 // A field is one key of a map.
 type field struct {
 	name     string
+	alias    string // is understood as well; "" for none
 	required bool
 	shape
 }
+
+// is says whether a key of a map is the field's.
+func (f field) is(key string) bool { return key == f.name || key == f.alias && key != "" }
 
 // A choice is one of the values of a parameter or a kind.
 type choice struct{ name, doc string }
@@ -158,7 +162,7 @@ func (s shape) readFields(path string, n *node) error {
 		return n.wrong("%s is %s (valid: %s)", in, n.kind, s.wanted())
 	}
 	for _, key := range n.keys {
-		if !slices.Contains(s.keys(), key.text) {
+		if !slices.ContainsFunc(s.fields, func(f field) bool { return f.is(key.text) }) {
 			known := s.keys()
 			where := ""
 			if path != "" {
@@ -169,7 +173,7 @@ func (s shape) readFields(path string, n *node) error {
 		}
 	}
 	for _, f := range s.fields { // in this order: later ones may need what earlier ones read
-		i := n.index(f.name)
+		i := slices.IndexFunc(n.keys, func(key *node) bool { return f.is(key.text) })
 		if i < 0 {
 			if f.required {
 				return n.wrong("%smissing key %q (%s)", within, f.name, sentence(f.doc))
@@ -202,10 +206,10 @@ func (s shape) readItems(path string, n *node) error {
 	known := map[string]int{}
 	for _, item := range n.values {
 		if item.kind == scalar && s.items.parts == nil {
-			if line := known[item.text]; line != 0 {
+			if line, twice := known[item.text]; twice {
 				return item.wrong("%s: %q is listed twice%s", path, item.text, first(line))
 			}
-			known[item.text] = max(item.line, -1)
+			known[item.text] = item.line
 		}
 		if err := s.items.read(path, item); err != nil {
 			return err
@@ -238,6 +242,7 @@ type partShape struct {
 type described struct {
 	name, summary string
 	params        part.List
+	near          func() []part.Near
 }
 
 func (p *partShape) names() []string {
@@ -298,11 +303,10 @@ func (p *partShape) read(path string, n *node) error {
 	}
 	i := slices.IndexFunc(p.parts, func(d described) bool { return d.name == key.text })
 	if i < 0 {
-		err := &UnknownError{Kind: p.kind, Name: key.text, Known: p.names()}
 		if hint := p.written(key.text); hint != "" {
 			return key.wrong("%s: %s", path, hint)
 		}
-		return key.wrong("%w%s", err, part.Meant(key.text, err.Known))
+		return key.wrong("%w", p.unknown(key.text))
 	}
 	d := p.parts[i]
 	path += "." + d.name
@@ -325,7 +329,7 @@ func (p *partShape) read(path string, n *node) error {
 			if p.refused != nil && p.refused(k.text) != "" {
 				return k.wrong("%s: %s", join(path, k.text), p.refused(k.text))
 			}
-			param, err := d.params.Find(p.kind+" "+d.name, k.text)
+			param, err := d.params.Find(p.kind+" "+d.name, parameter(k.text))
 			if err != nil {
 				known := p.keys(d)
 				return k.wrong("%s %s has no parameter %q (known: %s)%s", p.kind, d.name, k.text, orNone(known),
@@ -338,7 +342,10 @@ func (p *partShape) read(path string, n *node) error {
 			if many := len(combinations) * len(texts); many > maxCells {
 				return k.wrong("%s: too many combinations of parameters: %d (limit %d)", path, many, maxCells)
 			}
-			combinations = cross(combinations, k.text, texts)
+			if _, twice := combinations[0][param.Name]; twice {
+				return k.wrong("%s is given twice, as %s too", join(path, param.Name), k.text)
+			}
+			combinations = cross(combinations, param.Name, texts)
 		}
 	}
 	for _, c := range combinations {
@@ -381,23 +388,6 @@ func (p *partShape) keys(d described) []string {
 		}
 	}
 	return list
-}
-
-// written says how to write in a file what is written as on the command line, "" of what is not.
-func (p *partShape) written(text string) string {
-	name, given, err := part.Parse(p.kind, text)
-	switch {
-	case err == nil && len(given) > 0 && slices.Contains(p.names(), name):
-		var list []string
-		for _, k := range slices.Sorted(maps.Keys(given)) {
-			list = append(list, k+": "+given[k])
-		}
-		return fmt.Sprintf("%q is command-line syntax; in a file write {%s: {%s}}", text, name,
-			strings.Join(list, ", "))
-	case p.hint != nil:
-		return p.hint(text)
-	}
-	return ""
 }
 
 // first says where something stands that is there already; nothing of a flag.

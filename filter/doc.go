@@ -20,10 +20,10 @@
 // begun where connection tracking knows them (not with the filter ebpf, which does not see what the host sends). Errors
 // of ICMP reach the host as such answers, too. What the host sends to containers is not filtered: its root can enter
 // them. Where the filter stands inside the container it drops this, too, and the container's own root can take it away.
-// Who sends is known by the address that a packet has: a container can send with that of another unless addresses are
-// bound to links, see [Binding]. Frames that hold neither IPv4, IPv6 nor ARP are dropped at a bridge, a switch and on
-// tcx, however many tags of VLANs they have; [Frames] is for filters behind br_netfilter. What an ARP frame says nobody
-// reads.
+// A filter knows senders by the address of a packet: a container can send with the address of another unless addresses
+// are bound to links, see [Binding]. Frames that hold neither IPv4, IPv6 nor ARP are dropped at a bridge, a switch and
+// on tcx, however many tags of VLANs they have; [Frames] is for filters behind br_netfilter. What an ARP frame says
+// nobody reads.
 //
 // Errors of ICMP pass only where connection tracking knows the flow that they quote, and options of IPv6 hide nothing:
 // a filter says what it does with both, see [Errors] and [Extensions].

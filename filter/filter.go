@@ -39,7 +39,7 @@ type Description struct {
 // section 3.2).
 type Fragments string
 
-// What there is to do.
+// The ways to treat fragments.
 const (
 	// Reassembled: packets are put together before they are decided.
 	Reassembled Fragments = "reassembled"
@@ -51,7 +51,7 @@ const (
 // 8201). Those that quote no packet of an allowed flow never pass.
 type Errors string
 
-// What there is to do.
+// The ways to treat errors of ICMP.
 const (
 	// ByConnection: they pass to the end that has sent what they quote, by connection tracking, whoever sends them.
 	ByConnection Errors = "by connection"
@@ -63,7 +63,7 @@ const (
 // section 4). What is behind them never passes where it would not without them.
 type Extensions string
 
-// What there is to do.
+// The ways to treat headers of IPv6.
 const (
 	// Followed: the packet is what it is behind its options.
 	Followed Extensions = "followed"

@@ -117,7 +117,7 @@ func (Kind) Build(site *network.Site, s stack.Stack) error {
 	return nil
 }
 
-// What loading takes on the reference machine, rounded up.
+// Costs of loading on the reference machine, rounded up.
 const (
 	// loadTime is to load a filter and try what changing it costs, of each lab.
 	loadTime = 300 * time.Millisecond

@@ -73,8 +73,7 @@ func Pairs(rules iter.Seq[Rule]) iter.Seq[Rule] {
 	}
 }
 
-// Where decoy rules have their addresses: shared address space, which no lab uses (RFC 6598), and documentation (RFC
-// 3849).
+// Addresses of decoy rules: shared address space, which no lab uses (RFC 6598), and documentation (RFC 3849).
 const (
 	decoySources4 = 100<<24 | 64<<16
 	decoySinks4   = 100<<24 | 96<<16

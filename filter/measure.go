@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// of which the first does not count, and of the others the median: it finds neighbours that nobody has asked for yet
+	// the first is left out, since it finds neighbours that nobody has asked for yet; the median of the others counts
 	changes     = 6
 	changeLimit = 5 * time.Second       // for all of them: a filter that takes longer is asked twice
 	effectLimit = 2 * time.Second       // until a packet passes after a change

@@ -353,24 +353,34 @@ func (t LinkSettings) switchOffloads(was *settingsBefore) error {
 
 // write writes attributes in the namespace of the calling thread.
 func (t LinkSettings) write(was *settingsBefore) error {
+	return t.eachAttribute(func(l *sysfs.Links, name, want string) error {
+		found, err := l.Read(t.Name, name)
+		if err == nil {
+			err = l.Write(t.Name, name, want)
+		}
+		if err != nil {
+			return err
+		}
+		was.Attributes = append(was.Attributes, attributeWas{name, found})
+		return nil
+	})
+}
+
+// eachAttribute calls do for each of the [LinkSettings.attributes], until the first error.
+func (t LinkSettings) eachAttribute(do func(l *sysfs.Links, name, want string) error) error {
 	l, err := sysfs.Open()
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	want, err := t.attributes(l)
+	list, err := t.attributes(l)
 	if err != nil {
 		return err
 	}
-	for _, w := range want {
-		found, err := l.Read(t.Name, w[0])
-		if err == nil {
-			err = l.Write(t.Name, w[0], w[1])
-		}
-		if err != nil {
+	for _, a := range list {
+		if err := do(l, a[0], a[1]); err != nil {
 			return err
 		}
-		was.Attributes = append(was.Attributes, attributeWas{w[0], found})
 	}
 	return nil
 }
@@ -419,27 +429,18 @@ func (t LinkSettings) compare(c *check) error {
 	if !t.files() {
 		return nil
 	}
-	l, err := sysfs.Open()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	want, err := t.attributes(l)
-	if err != nil {
-		return err
-	}
-	for _, w := range want {
-		got, err := l.Read(t.Name, w[0])
+	return t.eachAttribute(func(l *sysfs.Links, name, want string) error {
+		got, err := l.Read(t.Name, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			got = absent
 		} else if err != nil {
 			return err
 		}
-		if !sameMask(w[1], got) {
-			c.equal(w[0]+" of "+t.Name, w[1], got)
+		if !sameMask(want, got) {
+			c.equal(name+" of "+t.Name, want, got)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func onOff(on bool) string {

@@ -11,64 +11,76 @@ import (
 	"sync/atomic"
 )
 
-// Analysis is what a run says: the view every report is made from, and what the controller looks at.
+// Analysis holds the results of a run. Every report is made from it, and the controller reads it at its looks.
 type Analysis struct {
 	Rows        []Row
 	Floors      []GroupFloor
 	Probes      []ProbeCost
+	Beside      []Direct // members of mixes against the same pairs alone, in each metric that both have
 	Failed      []FailedCell
 	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
 	Proofs      []Proof
 	Facts       []Fact
-	Labs        []LabFigure // what building and changing labs cost
-	Rebuilt     []LabFigure // the same of labs that were built once more, because a program had died
+	Labs        []LabFigure // the cost of building and changing labs
+	Rebuilt     []LabFigure // the same for labs that were built once more, because a program had died
 	Blocks      int         // distinct blocks seen
 	Generations int         // distinct generations seen
 	Trials      int         // trials seen, failed ones too
-	// s, sum of the trials' windows; of the members of a mix, which have theirs at the same time, that of one
+	// s, sum of the trials' windows; members of a mix share one window, which counts once
 	Measured float64
 	Standing Standing
+	Spoiled  []Spoiled // of the groups of which it is known how long threads waited for a CPU
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
+	from    *analyzer                     // keeps the trials for [Analysis.Direct]
 }
 
-// Standing is whether a run ended, and what checking its records has found.
+// Standing says whether a run ended, and which of its records failed their checksums.
 type Standing struct {
 	Version    int      // of the records; 0: there are none, or they were not read from a file
-	End        *End     // nil: it did not end, or its records have version 1, which does not say so
+	End        *End     // nil: the run did not end, or its records have version 1, which does not say so
 	Complete   int      // generations measured to their end
 	Resumes    []Resume // every time it was resumed
 	Changed    []string // as in Log
-	RunChanged bool     // run.json is not what it was when the run began
+	RunChanged bool     // run.json has changed since the run began
 }
 
-// Old says whether the records are of a version that has no checksums and does not say whether the run ended. The
-// version of run.json is given.
+// Old reports whether the records have version 1: no checksums, and no word on whether the run ended. run is the
+// version of run.json.
 func (s Standing) Old(run int) bool { return max(run, s.Version) < 2 }
 
 // Row is one cell in one metric.
 type Row struct {
-	Cell   *Cell // into Run.Cells
+	Cell   *Cell // points into Run.Cells
 	Metric string
 	Unit   string
-	About  Metric // what Metric means
-	// Value is the median over generations of the medians of their trials, in Unit; means for a share or a count; the
-	// largest of all for a maximum. NaN when the cell failed.
+	About  Metric // the description of Metric
+	// Value is in Unit: the geometric mean over generations of the centers of their trials (see [Center]). For a share or
+	// a count, it is the mean of their means; for a maximum, the largest of all trials. If the row has a ratio or a
+	// difference, Value is the baseline's value times the ratio or plus the difference, so that value and change never
+	// contradict each other. It is NaN if the cell failed.
 	Value float64
+	// ValueLo and ValueHi are the 95 % interval of Value over generations, in Unit; NaN if unknown. It is wider than that
+	// of the ratio if the machine drifts.
+	ValueLo, ValueHi float64
+	// Own is the estimate of Value over generations: Estimate.Ratio is a value in Unit and Estimate.Log its logarithm, or
+	// Difference.Points is the value. A single generation has neither. P has no meaning.
+	Own Effect
 	Effect
-	// AdjLo and AdjHi are the interval at the level Holm's procedure gives the row: ratios, or Unit if HasDifference. The
-	// family is all cells of the run but baselines and twins, in this metric. Twins have their plain 95 % interval.
+	// AdjLo and AdjHi are the interval at the level that Holm's procedure gives the row: ratios, or Unit if HasDifference.
+	// The family is all cells of the run but baselines and twins, in this metric. Twins have their plain 95 % interval.
 	AdjLo, AdjHi float64
 	Verdict      Verdict
-	// Floor is that of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared by
-	// difference; NaN if unknown.
+	// Floor is the floor of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared
+	// by difference; NaN if unknown.
 	Floor float64
-	// blocks (or, of a quantile, groups of blocks) behind the ratio or difference; of a baseline or without ratio, behind
-	// the value
+	// Blocks is the number of blocks behind the ratio or difference (for a quantile: of groups of blocks). For a baseline
+	// or a row without a ratio, it is the number behind the value.
 	Blocks      int
 	Generations int
-	// Limit is what kept the figure from being higher ("sender", "path", "receiver") by LimitShare of the cell's trials,
-	// more than say anything else; "" in rows of other metrics than the primary one, and where no trial says anything.
+	// Limit says what kept the value from being higher ("sender", "path", "receiver"): the most frequent answer of the
+	// cell's trials. LimitShare is the share of trials that gave it. Limit is "" in rows of other metrics than the primary
+	// one, and if no trial gave an answer.
 	Limit      string
 	LimitShare float64
 }
@@ -88,30 +100,34 @@ type FailedCell struct {
 	Trials int    // failed trials; 0 when the cell was never visited
 }
 
-// Analyze reduces the records of a run. It works on what is there: an interrupted run, failed trials, cells that left.
-// A block in which a cell or its baseline has no usable trial is not used for that cell's ratios. A final generation
-// that was cut short (fewer than half the blocks of the one before) is left out of estimates when at least 5 others
-// remain.
+// Analyze reduces the records of a run to its results. The run may be interrupted, have failed trials, or have cells
+// that left early. If a cell or its baseline has no usable trial in a block, the block does not count for that cell's
+// ratios. A final generation that was cut short (fewer than half the blocks of the one before) is left out of estimates
+// if at least 5 others remain. Blocks in which other programs took the CPU may be set aside: see [Spoiled].
 func Analyze(run Run, log *Log) Analysis {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
-	each(len(a.cells), func(i int) { a.cells[i].transpose() })
 	a.histograms()
-	// what each cell adds: they do not depend on each other, and 100,000 trials are work for every CPU
+	a.joints()
+	// Cells do not depend on each other, and 100,000 trials keep every CPU busy.
 	own := make([]analyzer, len(a.cells))
 	each(len(a.cells), func(i int) {
-		own[i] = analyzer{run: run, known: a.known, cells: a.cells, byID: a.byID}
+		own[i] = analyzer{run: run, known: a.known, cells: a.cells, joint: a.joint, byID: a.byID}
 		own[i].rows(i)
 	})
 	for i := range own {
 		a.out.Rows = append(a.out.Rows, own[i].out.Rows...)
 		a.out.Warnings = append(a.out.Warnings, own[i].out.Warnings...)
 	}
+	a.paired()
 	a.floors()
 	a.adjust()
+	a.beside()
 	a.limits()
 	a.probes()
-	return a.out
+	out := a.out
+	out.from = a
+	return out
 }
 
 // each calls do for 0 … n−1, on all CPUs at once.
@@ -128,7 +144,7 @@ func each(n int, do func(i int)) {
 	running.Wait()
 }
 
-// Distribution merges the histograms of a cell in a metric ("latency", "oneway_latency"); ok is false where there are
+// Distribution merges the histograms of a cell in a metric ("latency", "oneway_latency"); ok is false if there are
 // none.
 func (a Analysis) Distribution(cell, metric string) (d Distribution, ok bool) {
 	list := a.tallies[cell][metric+"_"]
@@ -140,8 +156,12 @@ type analyzer struct {
 	known Vocabulary // of the run
 	log   *Log
 	cells []cellData
+	joint []*cellData // of baselines that have twins: the baseline joined with them; else nil
 	byID  map[string]int
 	out   Analysis
+
+	spoiled map[oneTrial]bool // of those that were judged
+	aside   map[oneTrial]bool // those that were set aside
 }
 
 type cellData struct {
@@ -150,30 +170,43 @@ type cellData struct {
 	tallies map[string][]tally // histograms by the prefix of their metrics: "latency_"
 }
 
-// column is a metric of a cell's trials: looked up once instead of in each trial's map for each metric.
+// column holds a metric of a cell's trials, so that no trial's map is asked more than once for a metric.
 type column struct {
 	values []float64 // of the usable trials, in their order
 	has    []bool
-	n      int // trials that have it
+	n      int // number of trials that have it
 }
 
-// transpose makes the columns.
+func newColumn(trials int) *column {
+	return &column{values: make([]float64, trials), has: make([]bool, trials)}
+}
+
+func (c *column) set(trial int, x float64) {
+	c.values[trial], c.has[trial] = x, true
+	c.n++
+}
+
+// byBlock orders trials by generation and block.
+func byBlock(x, y *Trial) int {
+	return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Block, y.Block))
+}
+
+// transpose fills the columns from the trials.
 func (c *cellData) transpose() {
 	c.columns = map[string]*column{}
 	for i, t := range c.trials {
 		for name, x := range t.Metrics {
 			m := c.columns[name]
 			if m == nil {
-				m = &column{values: make([]float64, len(c.trials)), has: make([]bool, len(c.trials))}
+				m = newColumn(len(c.trials))
 				c.columns[name] = m
 			}
-			m.values[i], m.has[i] = x, true
-			m.n++
+			m.set(i, x)
 		}
 	}
 }
 
-// count is how many trials have a metric.
+// count returns the number of trials that have a metric.
 func (c *cellData) count(metric string) int {
 	if m := c.columns[metric]; m != nil {
 		return m.n
@@ -187,7 +220,7 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 	})
 }
 
-// index sorts the trials by cell and counts what failed.
+// index sorts the trials by cell, counts doubts and failures, and leaves out the blocks that are set aside.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
 	a.out.Standing = Standing{
@@ -201,20 +234,19 @@ func (a *analyzer) index() {
 		a.byID[c.ID] = i
 		a.cells[i].tallies = map[string][]tally{}
 	}
-	type place struct{ generation, block int }
-	blocks, generations := map[place]bool{}, map[int]bool{}
+	blocks, generations := map[visit]bool{}, map[int]bool{}
 	all := make([][]*Trial, len(a.cells))
 	unknown := counts{}
 	type moment struct {
-		place
+		visit
 		start float64
 	}
-	mixed := map[moment]bool{} // when members of mixes were measured: at the same time
+	mixed := map[moment]bool{} // the moments at which members of a mix were measured together
 	for i := range a.log.Trials {
 		t := &a.log.Trials[i]
 		a.out.Trials++
 		c, ok := a.byID[t.Cell]
-		at := moment{place{t.Generation, t.Block}, t.Start}
+		at := moment{blockOf(t), t.Start}
 		if !mixed[at] {
 			a.out.Measured += t.Duration
 		}
@@ -225,19 +257,18 @@ func (a *analyzer) index() {
 			unknown.add(t.Cell)
 			continue
 		}
-		blocks[place{t.Generation, t.Block}] = true
+		blocks[blockOf(t)] = true
 		generations[t.Generation] = true
 		all[c] = append(all[c], t)
 	}
 	a.out.Blocks, a.out.Generations = len(blocks), len(generations)
 	for _, u := range unknown.sorted() {
-		a.warn("", "%d trials of cell %q, which run.json does not name, are not used", u.n, u.text)
+		a.warn("", "%d trials of cell %q, which run.json does not name, are not used: restore the run.json of these "+
+			"records, or measure again", u.n, u.text)
 	}
 	for i, trials := range all {
 		id := a.run.Cells[i].ID
-		slices.SortStableFunc(trials, func(x, y *Trial) int {
-			return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Block, y.Block))
-		})
+		slices.SortStableFunc(trials, byBlock)
 		failed, doubts, n := counts{}, counts{}, 0
 		usable := make([]*Trial, 0, len(trials))
 		for j, t := range trials {
@@ -267,10 +298,12 @@ func (a *analyzer) index() {
 			a.out.Failed = append(a.out.Failed, f)
 		case len(reasons) > 0:
 			for _, r := range reasons {
-				a.warn(id, "%d of %d trials failed: %s", r.n, n, r.text)
+				a.warn(id, "%d of %d trials failed: %s: look for the cause with nettoll lab up", r.n, n, r.text)
 			}
 		}
 	}
+	a.spoil()
+	each(len(a.cells), func(i int) { a.cells[i].transpose() })
 }
 
 func (a *analyzer) histograms() {
@@ -302,12 +335,49 @@ func (a *analyzer) histograms() {
 	a.out.tallies = map[string]map[string][]tally{}
 	for _, d := range all {
 		if d.err != nil {
-			a.warn(a.run.Cells[d.cell].ID, "%v; no percentile of this cell is used", d.err)
+			a.warn(a.run.Cells[d.cell].ID, "%v; no percentile of this cell is used: restore records.jsonl from a copy, "+
+				"or measure again", d.err)
 			continue
 		}
 		a.cells[d.cell].tallies[d.prefix] = d.list
 		a.out.tallies[a.run.Cells[d.cell].ID] = a.cells[d.cell].tallies
 	}
+}
+
+// joints joins each baseline with its twins, see [analyzer.join].
+func (a *analyzer) joints() {
+	a.joint = make([]*cellData, len(a.cells))
+	copies := make([][]*cellData, len(a.cells))
+	for i := range a.cells {
+		if c := &a.run.Cells[i]; c.Twin && c.Probe == "" {
+			if b, ok := a.byID[c.Baseline]; ok && len(a.cells[i].trials) > 0 {
+				copies[b] = append(copies[b], &a.cells[i])
+			}
+		}
+	}
+	each(len(a.cells), func(i int) {
+		if len(copies[i]) > 0 && len(a.cells[i].trials) > 0 {
+			a.joint[i] = a.join(append(copies[i], &a.cells[i]))
+		}
+	})
+}
+
+// base returns the baseline that a cell is compared with; nil if the cell is a baseline, or if its own is not in the
+// run.
+func (a *analyzer) base(i int) *cellData {
+	cell := &a.run.Cells[i]
+	b, ok := a.byID[cell.Baseline]
+	switch {
+	case cell.Baseline == "" || cell.Alone != "" && !cell.Twin:
+		return nil
+	case !ok:
+		a.warn(cell.ID, "no ratios, as baseline %q is not a cell of this run: restore its run.json, or measure again",
+			cell.Baseline)
+		return nil
+	case cell.Twin || a.joint[b] == nil:
+		return &a.cells[b]
+	}
+	return a.joint[b]
 }
 
 // metricsOf lists the metrics of a cell in the order of reports, unknown ones at the end.
@@ -330,9 +400,9 @@ func (a *analyzer) metricsOf(i int) []Metric {
 	return list
 }
 
-// histogramPrefix returns the prefix of the names of the histogram that a metric is taken from, "" of one that is taken
-// from trials alone. (Means of latencies are in every trial; those of other durations, of which trials on a schedule
-// have several, are not.)
+// histogramPrefix returns the prefix that a metric shares with its histogram ("latency_"), or "" if the metric is taken
+// from trials alone. Every trial has the mean of its latencies. Means of other durations are in histograms alone,
+// because a trial on a schedule has several of them.
 func histogramPrefix(m Metric) string {
 	if m.Kind == KindQuantile || m.Merged {
 		return m.Name[:strings.LastIndex(m.Name, "_")+1]
@@ -347,35 +417,31 @@ func (a *analyzer) rows(i int) {
 	if len(data.trials) == 0 {
 		m, _ := a.known.Lookup(cell.Primary)
 		a.out.Rows = append(a.out.Rows, Row{
-			Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), AdjLo: math.NaN(), AdjHi: math.NaN(),
-			Floor: math.NaN(), Verdict: HasFailed,
+			Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), ValueLo: math.NaN(), ValueHi: math.NaN(),
+			AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed,
 		})
 		return
 	}
-	var base *cellData
-	if cell.Baseline != "" {
-		if b, ok := a.byID[cell.Baseline]; ok {
-			base = &a.cells[b]
-		} else {
-			a.warn(cell.ID, "baseline %q is not a cell of this run: no ratios", cell.Baseline)
-		}
+	base := a.base(i)
+	if a.joint[i] != nil {
+		data = a.joint[i]
 	}
 	for _, m := range a.metricsOf(i) {
 		r := Row{Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN()}
 		values, ratios := data.compare(base, m)
-		r.Value = summary(values, m)
+		r.Value, r.ValueLo, r.ValueHi, r.Own = summary(values, m)
 		if !finite(r.Value) {
 			continue // no generation has enough samples for this percentile
 		}
 		r.Generations, r.Blocks = len(values), size(values)
-		if base != nil {
+		if base != nil && m.Kind != KindMax {
 			a.estimate(&r, withoutCut(ratios), m)
 		}
 		a.out.Rows = append(a.out.Rows, r)
 	}
 }
 
-// counts counts texts.
+// counts has the number of times that each text occurs.
 type counts map[string]int
 
 type count struct {

@@ -8,45 +8,45 @@ import (
 	"hash"
 )
 
-// A chain is the running checksum of records.jsonl. Behind each block, and wherever the file is handed to the kernel,
-// stands a line
+// A chain is the running checksum of records.jsonl. A checksum line follows each block, and each point at which the
+// file is handed to the kernel:
 //
 //	{"type":"sum","v":2,"lines":12,"sum":"…"}
 //
-// with the number of lines since the last such line, and the first 16 bytes in hexadecimal of the SHA-256 of that last
-// line and those lines, newlines included. So each sum depends on all that comes before it. A line that is changed,
-// added, removed or moved fits none; and because a sum starts from the one before as it stands in the file, the lines
-// behind a damaged place can be checked all the same.
+// It has the number of lines since the last checksum line, and the first 16 bytes, in hexadecimal, of the SHA-256 of
+// that line and those lines, newlines included. So each sum depends on everything before it: a line that is changed,
+// added, removed or moved no longer fits. Each sum starts from the one before as it stands in the file. So the lines
+// after a damaged place can still be checked.
 //
-// A checksum finds accidents and careless changes. It is no signature: who writes all sums anew can write what he
-// likes.
+// A checksum finds accidents and careless changes. It is not a signature: whoever can write the file can write all sums
+// anew.
 type chain struct {
 	hash  hash.Hash
 	lines int // since the last sum
 }
 
-// sumHead begins a line of a checksum.
+// sumHead is the beginning of a checksum line.
 const sumHead = `{"type":"sum",`
 
-// newChain starts behind a line of a checksum, newline included; nil is the beginning of a file.
+// newChain starts a chain after the checksum line last, newline included. At the beginning of a file, last is nil.
 func newChain(last []byte) chain {
 	c := chain{hash: sha256.New()}
 	c.hash.Write(last)
 	return c
 }
 
-// add adds a line, newline included.
+// add adds a line, newline included, to the checksum.
 func (c *chain) add(line []byte) {
 	c.hash.Write(line)
 	c.lines++
 }
 
-// line appends the line of the checksum, without newline.
+// line appends the checksum line to dst, without newline.
 func (c *chain) line(dst []byte) []byte {
 	return fmt.Appendf(dst, `%s"v":%d,"lines":%d,"sum":"%s"}`, sumHead, Version, c.lines, short(c.hash.Sum(nil)))
 }
 
-// RunSum is the checksum of run.json, as the record Begin has it.
+// RunSum returns the checksum of run.json, as [Begin] holds it: the first 16 bytes of its SHA-256, in hexadecimal.
 func RunSum(text []byte) string {
 	sum := sha256.Sum256(text)
 	return short(sum[:])
@@ -54,7 +54,7 @@ func RunSum(text []byte) string {
 
 func short(sum []byte) string { return hex.EncodeToString(sum[:16]) }
 
-// lens are the lengths of the lists of a Log.
+// lens holds the lengths of the lists of a Log.
 type lens struct {
 	trials, histograms, blocks, proofs, labs, warnings, facts, generations, resumes int
 	begin                                                                           *Begin
@@ -69,7 +69,7 @@ func (log *Log) lens() lens {
 	}
 }
 
-// back takes out what was added since.
+// back removes everything that was added to the log after to.
 func (log *Log) back(to lens) {
 	log.Trials, log.Histograms, log.Blocks = log.Trials[:to.trials], log.Histograms[:to.histograms], log.Blocks[:to.blocks]
 	log.Proofs, log.Labs, log.Warnings, log.Facts = log.Proofs[:to.proofs], log.Labs[:to.labs], log.Warnings[:to.warnings],
@@ -78,22 +78,22 @@ func (log *Log) back(to lens) {
 	log.Begin, log.End = to.begin, to.end
 }
 
-// A Place is where a file of records can be gone on with: behind the checksum of a whole generation, or of the
-// beginning of the run or of its resumption.
+// A Place is a place in a file of records from which a run can be resumed: after the checksum of a whole generation, or
+// of the beginning of the run or of its resumption.
 type Place struct {
 	Offset int64 // bytes
 	sum    []byte
 	lens   lens
 }
 
-// Back takes out of a log what stands behind its place.
+// Back removes everything from the log that follows its place.
 func (log *Log) Back() { log.back(log.Place.lens) }
 
-// segment is the lines between two checksums while they are read.
+// segment holds the lines between two checksums while they are read.
 type segment struct {
 	chain
-	first int    // line
-	lens  lens   // before it
+	first int    // number of its first line
+	lens  lens   // the log's lengths before it
 	last  string // the type of its last record
 }
 
@@ -101,7 +101,7 @@ func newSegment(sum []byte, first int, log *Log) segment {
 	return segment{chain: newChain(sum), first: first, lens: log.lens()}
 }
 
-// place says where it is: "lines 12 to 20 (block 3)".
+// place names the lines of the segment, up to line last: "lines 12 to 20 (block 3)".
 func (s *segment) place(log *Log, last int) string {
 	text := fmt.Sprintf("lines %d to %d", s.first, last)
 	if s.first == last {
@@ -119,7 +119,7 @@ func (s *segment) place(log *Log, last int) string {
 	return text + " (before the first block)"
 }
 
-// ends checks the checksum that ends the segment, and says what is wrong: "" for nothing.
+// ends compares the segment with its checksum, on line number, and returns what is wrong; "" if nothing is.
 func (s *segment) ends(log *Log, line []byte, number int) string {
 	if bytes.Equal(line, s.line(nil)) {
 		return ""

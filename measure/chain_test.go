@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// sealed is a small file of a run of two generations of two blocks: a line of each record, and a checksum behind every
-// block.
+// sealed returns a small file of a run of two generations of two blocks: a line of each record, and a checksum after
+// every block.
 func sealed(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -56,7 +56,7 @@ func sealed(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// ofFile counts what a file of records has.
+// ofFile reads a file of records.
 func ofFile(t testing.TB, data []byte) (log *Log, problems []Problem) {
 	t.Helper()
 	log, problems, err := Read(bytes.NewReader(data))
@@ -66,7 +66,7 @@ func ofFile(t testing.TB, data []byte) (log *Log, problems []Problem) {
 	return log, problems
 }
 
-// sound says whether a file is taken for that of a run that ended and that nobody has changed.
+// sound reports whether a file is taken for that of a run that ended, without a change.
 func sound(log *Log, problems []Problem) bool {
 	return len(problems) == 0 && len(log.Changed) == 0 && log.Begin != nil && log.End != nil
 }
@@ -78,7 +78,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// Every digit that becomes another is noticed, and the figures of its block are not used.
+// Every changed digit is noticed, and the figures of its block are not used.
 func TestEveryDigitIsSealed(t *testing.T) {
 	data := sealed(t)
 	digits := 0
@@ -110,7 +110,7 @@ func TestEveryDigitIsSealed(t *testing.T) {
 	}
 }
 
-// covers says whether a problem is of a line: its own, or one of the lines that it names.
+// covers reports whether a problem is about a line.
 func covers(p Problem, line int) bool {
 	if p.Line == line {
 		return true
@@ -147,8 +147,8 @@ func TestEveryLineIsSealed(t *testing.T) {
 	}
 }
 
-// A file that is cut anywhere is that of a run that did not end; what has a checksum is used, and a torn end is not
-// called a change.
+// A file that is cut anywhere is that of a run that did not end. Records with a checksum are used, and a torn end is
+// not called a change.
 func TestTornEnd(t *testing.T) {
 	data := sealed(t)
 	for n := range data {
@@ -167,7 +167,7 @@ func TestTornEnd(t *testing.T) {
 	}
 }
 
-// Lines behind the end of a run were not written by it.
+// Lines after the end of a run were not written by it.
 func TestBehindTheEnd(t *testing.T) {
 	data := sealed(t)
 	forged := `{"type":"trial","v":2,"gen":1,"block":4,"cell":"b","start":1,"dur":0.05,"metrics":{"latency_p50":1e-07}}`
@@ -183,7 +183,7 @@ func TestBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A writer goes on at the last place of a file as if the file had not been closed.
+// A writer continues at the last place of a file as if the file had not been closed.
 func TestWriterAt(t *testing.T) {
 	data := sealed(t)
 	log, _ := ofFile(t, data)
@@ -207,7 +207,7 @@ func TestWriterAt(t *testing.T) {
 	}
 }
 
-// What version 1 wrote is read as ever.
+// Records of version 1 can still be read.
 func TestVersion1(t *testing.T) {
 	log, problems := ofFile(t,
 		[]byte(`{"type":"trial","v":1,"gen":0,"block":0,"cell":"a","start":0,"dur":0.05,"metrics":{"latency_p50":1e-05}}`+

@@ -3,31 +3,32 @@ package measure
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
 
-// Term is a factor of a combination: what a cell measured in a metric, or what was measured of a lab, to a power.
+// Term is a factor of a combination: the value of a cell or a lab in a metric, to a power.
 type Term struct {
 	Cell   string // id; "" for a lab
 	Metric string
-	Power  float64 // as a rule 1 or −1
-	Lab    string  // id, of a metric in the lab records
+	Power  float64 // usually 1 or −1
+	Lab    string  // id; Metric is then one of the lab records
 }
 
-// Combined is an estimate of a product of powers of what cells measured, such as the ratio of two ratios. Estimate's
-// fields are as of a ratio of two cells.
+// Combined is an estimate of a product of powers of values, such as the ratio of two ratios. Its Estimate has the
+// fields of a ratio of two cells.
 type Combined struct {
 	Estimate
-	Floor float64 // ln of a ratio; NaN if unknown. See Combine
+	Floor float64 // ln of a ratio; NaN if unknown; see [Combiner.Combine]
 }
 
 // Combiner makes estimates from several cells of a run.
 type Combiner struct {
 	known  Vocabulary // of the run
 	cells  map[string]*Cell
-	trials map[string][]*Trial // usable ones, by generation and block
-	at     map[string]map[visit]*Trial
+	data   map[string]*cellData
+	at     map[string]map[visit]int // which trial of a cell is that of a block
 	floors map[groupMetric]float64
 	labs   map[labGeneration]map[string]float64 // metrics
 }
@@ -37,14 +38,15 @@ type labGeneration struct {
 	generation int
 }
 
+// visit names a block of a run.
 type visit struct{ generation, block int }
 
-// NewCombiner prepares the trials of a run. The analysis is that of the run: the floors are taken from it.
+// NewCombiner prepares the trials of a run. analysis is the analysis of the same run; it gives the floors.
 func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	c := &Combiner{
-		known: a.known, cells: cellsByID(run), trials: map[string][]*Trial{}, at: map[string]map[visit]*Trial{},
+		known: a.known, cells: cellsByID(run), data: map[string]*cellData{}, at: map[string]map[visit]int{},
 		floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{},
 	}
 	for _, l := range log.Labs {
@@ -52,8 +54,12 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 			c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
 		}
 	}
+	a.joints()
 	for i := range run.Cells {
-		c.trials[run.Cells[i].ID] = a.cells[i].trials
+		c.data[run.Cells[i].ID] = &a.cells[i]
+		if a.joint[i] != nil {
+			c.data[run.Cells[i].ID] = a.joint[i]
+		}
 	}
 	for _, f := range analysis.Floors {
 		c.floors[groupMetric{f.Group, f.Metric}] = f.Floor
@@ -61,26 +67,26 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	return c
 }
 
-// Combine estimates Π v_i^p_i, where v_i is what the cell of term i measured in its metric and p_i its power:
+// Combine estimates Π v_i^p_i, where v_i is the value of the cell of term i in its metric and p_i its power:
 //
 //	x(b) = Σ_i p_i · ln v_i(b)       for each block b in which all cells have a usable trial with their metric
-//	m(g) = median_b x(b)             and from here on as [EstimateRatio] does over the generations g
+//	m(g) = center_b x(b)             and from here on as [EstimateRatio] does over the generations g
 //
-// Of a cell over its baseline this is the ratio that [Analyze] finds. All cells are measured in every block, those of
-// other groups too, so what drifts more slowly than a block cancels in any combination whose powers add up to 0.
+// For a cell over its baseline, this is the ratio that [Analyze] finds. All cells, in all groups, are measured in every
+// block. So drifts slower than a block cancel in every combination whose powers add up to 0.
 //
-// The floor generalises that of a group, f, which is what two equal cells of the group may differ by and so √2 times
-// what one of them may be off by:
+// The floor extends the floor f of a group. Two equal cells of the group may differ by up to f, so one of them may be
+// off by f/√2:
 //
 //	floor² = Σ_groups f² · Σ_terms of the group p² / 2
 //
-// which is f for a ratio within a group and √(f₁²+f₂²) for the ratio of two ratios of two groups (as in [Compare]).
+// which is f for a ratio within a group, and √(f₁²+f₂²) for the ratio of two ratios of two groups (as in [Compare]).
 //
-// A lab is asked once a generation: what it said is that of each block of it. It has no floor: how far two labs that
-// are made of the same parts are apart is in the spread between generations, each of which builds its own.
+// A lab has one value in each generation, which stands for each of its blocks. It has no floor: each generation builds
+// its own lab, so the spread between generations already has the difference between two equal labs.
 //
-// A metric must be compared by ratio and be in the records of the trials, which percentiles but the median are not. The
-// error wraps [ErrFewGenerations] or [ErrNotFinite] where that is the reason.
+// A metric must be compared by ratio and be in the records of the trials. Percentiles other than the median are not. If
+// too few generations or a zero are the reason, the error wraps [ErrFewGenerations] or [ErrNotFinite].
 func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	nothing := Combined{Floor: math.NaN()}
 	if len(terms) == 0 {
@@ -114,15 +120,14 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	return Combined{e, c.floor(terms)}, nil
 }
 
-// when returns the blocks in which a combination may be known: those of the first cell or, of labs alone, one of each
-// generation.
+// when returns the blocks to look at: those of the first cell or, for labs alone, one for each generation.
 func (c *Combiner) when(terms []Term) []visit {
 	var list []visit
 	for _, t := range terms {
 		if t.Lab != "" {
 			continue
 		}
-		for _, trial := range c.trials[t.Cell] {
+		for _, trial := range c.data[t.Cell].trials {
 			list = append(list, visit{trial.Generation, trial.Block})
 		}
 		return list
@@ -136,19 +141,11 @@ func (c *Combiner) when(terms []Term) []visit {
 	return list
 }
 
-// block returns the logarithm of a combination in one block, false where a cell has no such value there.
+// block returns the logarithm of a combination in one block; false if a cell has no value there, or if it is 0/0.
 func (c *Combiner) block(at visit, terms []Term) (float64, bool) {
 	x := 0.0
 	for _, t := range terms {
-		metrics := c.labs[labGeneration{t.Lab, at.generation}]
-		if t.Lab == "" {
-			trial := c.visits(t.Cell)[at]
-			if trial == nil {
-				return 0, false
-			}
-			metrics = trial.Metrics
-		}
-		v, ok := metrics[t.Metric]
+		v, ok := c.value(at, t)
 		if !ok || v < 0 {
 			return 0, false
 		}
@@ -157,12 +154,26 @@ func (c *Combiner) block(at visit, terms []Term) (float64, bool) {
 	return x, !math.IsNaN(x) // of 0/0
 }
 
-// visits returns the trials of a cell by generation and block.
-func (c *Combiner) visits(cell string) map[visit]*Trial {
+// value returns what a term's cell, or lab, measured in a block.
+func (c *Combiner) value(at visit, t Term) (v float64, ok bool) {
+	if t.Lab != "" {
+		v, ok = c.labs[labGeneration{t.Lab, at.generation}][t.Metric]
+		return v, ok
+	}
+	i, ok := c.visits(t.Cell)[at]
+	column := c.data[t.Cell].columns[t.Metric]
+	if !ok || column == nil {
+		return 0, false
+	}
+	return column.values[i], column.has[i]
+}
+
+// visits returns which trial of a cell is that of a block.
+func (c *Combiner) visits(cell string) map[visit]int {
 	if c.at[cell] == nil {
-		m := make(map[visit]*Trial, len(c.trials[cell]))
-		for _, t := range c.trials[cell] {
-			m[visit{t.Generation, t.Block}] = t
+		m := make(map[visit]int, len(c.data[cell].trials))
+		for i, t := range c.data[cell].trials {
+			m[visit{t.Generation, t.Block}] = i
 		}
 		c.at[cell] = m
 	}
@@ -184,13 +195,13 @@ func (c *Combiner) floor(terms []Term) float64 {
 	return math.Sqrt(sum)
 }
 
-// Bounds are the ratios between which something is claimed to lie.
+// Bounds are the ratios between which a claim says that a combination lies.
 type Bounds struct {
 	Above float64 // 0: any
 	Below float64 // 0 or +Inf: any
 }
 
-// Finding is what may be said of a claim.
+// Finding is the answer to a claim.
 type Finding string
 
 // Findings.
@@ -200,7 +211,7 @@ const (
 	CannotTell  Finding = "cannot be told"
 )
 
-// Of says whether an exact figure lies within the bounds; a bound itself does not. Of NaN nothing can be told.
+// Of returns Holds if an exact ratio lies strictly within the bounds, CannotTell for NaN, and else DoesNotHold.
 func (b Bounds) Of(ratio float64) Finding {
 	switch {
 	case math.IsNaN(ratio):
@@ -211,7 +222,7 @@ func (b Bounds) Of(ratio float64) Finding {
 	return DoesNotHold
 }
 
-// logs returns the bounds that there are as logarithms, and on which side of each the claim is: 1 is above it.
+// logs returns the logarithms of the bounds, and the side of each on which the claim lies: 1 above it, −1 below.
 func (b Bounds) logs() (at []float64, side []int) {
 	if b.Above > 0 {
 		at, side = append(at, math.Log(b.Above)), append(side, 1)
@@ -226,51 +237,99 @@ func (b Bounds) logs() (at []float64, side []int) {
 type Question struct {
 	Combined
 	Bounds Bounds
+	// Terms are what is combined: questions with the same bound of the same terms share a hypothesis. Without terms a
+	// question shares none.
+	Terms []Term
 }
 
-// Answer is what a run says to a question.
+// Answer is the answer of a run to a question.
 type Answer struct {
 	Finding Finding
-	// Longer is how many times as many generations would decide a question that cannot be told, if the estimate stayed
-	// where it is and the spread between generations as it is; 1 where it is decided, +Inf where no number would, NaN
-	// where there is no estimate to go by.
+	// Longer says how many times as many generations would decide the question, if the estimate and the spread between
+	// generations stayed as they are. It is 1 if the question is decided, +Inf if no number would decide it, and NaN if
+	// there is no estimate.
 	Longer float64
-	// Inside says whether the estimate itself lies within the bounds, which decides what the answer would be then.
+	// Inside reports whether the estimate itself lies within the bounds, and so which answer more generations would give.
 	Inside bool
 }
 
-// Judge answers questions. Each bound is a hypothesis, that the combination lies right on it, and all bounds of all
-// questions are one family for Holm's procedure: that any of the answers "holds" and "does not hold" is wrong happens
-// in at most 5 % of runs. A combination is above or below a bound if its interval at the level that Holm's procedure
-// gives the bound excludes it, and the estimate is further from it than the floor. A question
+// Judge answers questions. Each bound is a hypothesis: the combination lies exactly on it. All bounds of all questions
+// are one family for Holm's procedure. So in at most 5 % of runs any of the answers "holds" and "does not hold" is
+// wrong. If several questions have a bound of the same terms, or of a ratio and of its inverse, it is one hypothesis:
+// it is measured once, and counts once. A combination is above or below a bound if two conditions hold: its interval,
+// at the level that Holm's procedure gives the bound, excludes the bound; and the estimate is further from it than the
+// floor. A question
 //
 //   - holds, if the combination is on the claimed side of each bound;
 //   - does not hold, if it is on the other side of one;
-//   - cannot be told otherwise, and where floor or interval are unknown.
+//   - cannot be told otherwise, and if floor or interval are unknown.
 func Judge(list []Question) []Answer {
 	var p []float64
-	for _, q := range list {
+	seen := map[hypothesis]int{}
+	family := make([][]int, len(list)) // of each bound of a question, which hypothesis it is
+	for i, q := range list {
 		at, _ := q.Bounds.logs()
 		for _, b := range at {
-			p = append(p, q.pOf(b))
+			h := q.hypothesis(b)
+			n, again := seen[h]
+			if !again || h.terms == "" {
+				n = len(p)
+				p, seen[h] = append(p, q.pOf(b)), n
+			}
+			family[i] = append(family[i], n)
 		}
 	}
 	levels := Holm(p, drawn)
 	answers := make([]Answer, len(list))
 	for i, q := range list {
 		at, side := q.Bounds.logs()
-		answers[i] = q.answer(at, side, levels[:len(at)])
-		levels = levels[len(at):]
+		own := make([]float64, len(at))
+		for j, n := range family[i] {
+			own[j] = levels[n]
+		}
+		answers[i] = q.answer(at, side, own)
 	}
 	return answers
 }
 
-// known says whether there is anything to go by.
+// hypothesis says which combination is supposed to lie how far from its estimate (ln), whichever way round the ratio is
+// written.
+type hypothesis struct {
+	terms    string // "": it is no other question's
+	distance float64
+}
+
+// hypothesis returns what it would mean that the combination lies on a bound.
+func (q Question) hypothesis(b float64) hypothesis {
+	if !q.known() {
+		return hypothesis{}
+	}
+	powers := map[Term]float64{}
+	for _, t := range q.Terms {
+		powers[Term{Cell: t.Cell, Metric: t.Metric, Lab: t.Lab}] += t.Power
+	}
+	terms := slices.SortedFunc(maps.Keys(powers), func(a, b Term) int {
+		return cmp.Or(cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Lab, b.Lab), cmp.Compare(a.Metric, b.Metric))
+	})
+	const ends = 1e9 // the order of a sum changes less than 1/ends
+	h := hypothesis{distance: math.Round((q.Log-b)*ends) / ends}
+	sign := 1.0
+	if len(terms) > 0 && powers[terms[0]] < 0 {
+		sign = -1
+	}
+	h.distance *= sign
+	for _, t := range terms {
+		h.terms += fmt.Sprintf("%q %q %q %g\n", t.Cell, t.Lab, t.Metric, sign*powers[t])
+	}
+	return h
+}
+
+// known reports whether the question has an estimate, an interval and a floor.
 func (q Question) known() bool {
 	return q.Generations >= 2 && finite(q.Log) && finite(q.StdErr) && !math.IsNaN(q.Floor)
 }
 
-// pOf is the two-sided p-value of the hypothesis that the logarithm is b; NaN if nothing is known.
+// pOf returns the two-sided p-value of the hypothesis that the logarithm is b; NaN if nothing is known.
 func (q Question) pOf(b float64) float64 {
 	if !q.known() {
 		return math.NaN()
@@ -307,11 +366,11 @@ func (q Question) answer(at []float64, claimed []int, levels []float64) Answer {
 	return a
 }
 
-// longer returns how many times as many generations it takes until an estimate that is this far from a bound (ln) is
-// further from it than the half-width of its interval at a level and than the floor, both of which shrink with the root
-// of that number; 1 if there are enough.
+// longer returns how many times as many generations move an estimate at this distance from a bound (ln) out of the
+// half-width of its interval at a level, and out of the floor. Both shrink with the square root of that number. It is 1
+// if there are enough.
 func (q Question) longer(distance, level float64) float64 {
-	half := func(times float64) float64 { // its half-width if only the degrees of freedom changed
+	half := func(times float64) float64 { // the half-width if only the degrees of freedom changed
 		return tQuantile(1-level/2, times*float64(q.Generations)-1) * q.StdErr
 	}
 	now := half(1)
@@ -321,19 +380,18 @@ func (q Question) longer(distance, level float64) float64 {
 	case distance == 0:
 		return math.Inf(1)
 	}
-	// times = (half(times)/distance)², which the iteration comes to from both sides in turn.
+	// The iteration approaches times = (half(times)/distance)² from both sides in turn.
 	const steps = 4
 	square := func(h float64) float64 { return max(1, h*h/(distance*distance)) }
 	times, before := square(now), 1.0
 	for range steps {
 		before, times = times, square(half(times))
 	}
-	return max(times, before, square(q.Floor), math.Nextafter(1, 2)) // not 1, which is decided
+	return max(times, before, square(q.Floor), math.Nextafter(1, 2)) // more than 1, which would mean decided
 }
 
-// Summarise puts the answers to the parts of a claim together, which holds if each of them does, and does not if one
-// does not. Longer is how many times as many generations would decide it, as of [Answer]: it takes all parts to hold,
-// and one not to.
+// Summarise joins the answers to the parts of a claim. The claim holds if all of its parts hold, and does not hold if
+// one of them does not. Longer says how many times as many generations would decide it, as in [Answer].
 func Summarise(parts []Answer) Answer {
 	if len(parts) == 0 {
 		return Answer{CannotTell, math.NaN(), false}
@@ -365,9 +423,9 @@ func Summarise(parts []Answer) Answer {
 	return sum
 }
 
-// Verdicts says of combinations what [Analyze] says of cells over their baselines: of cells over whatever else they are
-// compared with, in one metric. They are one family for Holm's procedure. The precision is what the run asked for.
-func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
+// Verdicts returns the verdict on each combination in one metric, by the rules of [Analyze]. All of them are one family
+// for Holm's procedure. The margin is that of the run, a share.
+func Verdicts(list []Combined, m Metric, margin float64) []Verdict {
 	p := make([]float64, len(list))
 	for i, c := range list {
 		if p[i] = c.P; c.Generations < LeastGenerations {
@@ -381,7 +439,7 @@ func Verdicts(list []Combined, m Metric, precision float64) []Verdict {
 		}
 		r := Row{Effect: Effect{HasRatio: true, Estimate: list[i].Estimate}, Floor: list[i].Floor}
 		r.adjusted(level)
-		verdicts[i] = r.comparison(precision).Decide(m)
+		verdicts[i] = r.comparison(margin).Decide(m)
 	}
 	return verdicts
 }

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// A combination of a cell over its baseline is the ratio of every report, and has its floor.
+// A combination of a cell over its baseline is the ratio of every report, with its floor.
 func TestCombineIsTheRatioOfAnalyze(t *testing.T) {
 	run, log := play(t, 10, 8)
 	a := Analyze(run, log)
@@ -29,8 +30,8 @@ func TestCombineIsTheRatioOfAnalyze(t *testing.T) {
 	}
 }
 
-// combined is a run of two groups, "one" and "ten", of base, twin, a and b, in which a cell is exactly exp(level) with
-// a factor common to the block and one of its own for the generation.
+// combined makes a run of two groups, "one" and "ten", of base, twin, a and b. A cell is exactly exp(level), times a
+// factor common to the block and one of its own for the generation.
 func combined(levels map[string]float64, spread float64, generations, blocks int) (Run, *Log) {
 	run, log := Run{V: 1}, &Log{}
 	for _, g := range []string{"one", "ten"} {
@@ -108,8 +109,7 @@ func TestCombine(t *testing.T) {
 			}
 		})
 	}
-	// Rate and latency are reciprocal here, and their product is no ratio of equal units: the drift does not cancel, it
-	// never was there.
+	// Rate and latency are reciprocal here. Their product is not a ratio of equal units: there is no drift to cancel.
 	got, err := c.Combine([]Term{
 		{Cell: "one/a", Metric: "transaction_rate", Power: 1}, {Cell: "one/a", Metric: "latency_mean", Power: 1},
 	})
@@ -172,10 +172,10 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// about is a question whose estimate has 10 generations.
+// about returns a question whose estimate has 10 generations.
 func about(ratio, stderr, floor float64, b Bounds) Question {
 	l := math.Log(ratio)
-	return Question{Combined{Estimate{Ratio: ratio, Log: l, StdErr: stderr, DF: 9, Generations: 10}, floor}, b}
+	return Question{Combined{Estimate{Ratio: ratio, Log: l, StdErr: stderr, DF: 9, Generations: 10}, floor}, b, nil}
 }
 
 func TestJudge(t *testing.T) {
@@ -199,7 +199,7 @@ func TestJudge(t *testing.T) {
 		{"no floor", about(1.5, 0.01, math.NaN(), Bounds{Above: 1}), CannotTell, math.NaN()},
 		{
 			"one generation",
-			Question{Combined{Estimate{Log: 0.4, Generations: 1}, 0.01}, Bounds{Above: 1}},
+			Question{Combined{Estimate{Log: 0.4, Generations: 1}, 0.01}, Bounds{Above: 1}, nil},
 			CannotTell,
 			math.NaN(),
 		},
@@ -220,7 +220,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// How long it takes is what the estimate would need if it were so precise.
+// Longer is the number of generations after which the estimate would be precise enough.
 func TestJudgeLonger(t *testing.T) {
 	q := about(1.03, 0.02, 0.001, Bounds{Above: 1})
 	longer := Judge([]Question{q})[0].Longer
@@ -237,7 +237,7 @@ func TestJudgeLonger(t *testing.T) {
 	}
 }
 
-// All bounds are one family: what one question alone would answer, many of them do not.
+// All bounds are one family: an answer to one question alone can be missing if it is one of many.
 func TestJudgeIsOneFamily(t *testing.T) {
 	q := about(1.05, 0.017, 0.001, Bounds{Above: 1})
 	if got := Judge([]Question{q})[0].Finding; got != Holds {
@@ -250,6 +250,77 @@ func TestJudgeIsOneFamily(t *testing.T) {
 	many[7] = q
 	if got := Judge(many)[7].Finding; got != CannotTell {
 		t.Errorf("among twenty: %s", got)
+	}
+}
+
+// A bound of what is measured once is one hypothesis, however many questions have it, whichever way round they write
+// the ratio and whatever they multiply it by: a family gets the same answers as without the repetitions.
+func TestJudgeCountsAMeasurementOnce(t *testing.T) {
+	of := func(q Question, terms ...Term) Question {
+		q.Terms = terms
+		return q
+	}
+	over := func(a, b string) []Term {
+		return []Term{{Cell: a, Metric: "goodput", Power: 1}, {Cell: b, Metric: "goodput", Power: -1}}
+	}
+	var once []Question
+	for i, ratio := range []float64{1.03, 1.04, 1.045, 1.05, 1.055, 1.06, 1.08} {
+		once = append(once, of(about(ratio, 0.017, 0.001, Bounds{Above: 1}), over(string(rune('a'+i)), "host")...))
+	}
+	want := Judge(once)
+	decided := 0
+	for _, a := range want {
+		if a.Finding == Holds {
+			decided++
+		}
+	}
+	if decided == 0 || decided == len(once) {
+		t.Fatalf("%d of %d hold: the correction would not be seen", decided, len(once))
+	}
+	inverse := func(q Question) Question {
+		q.Log, q.Ratio, q.Bounds = -q.Log, 1/q.Ratio, Bounds{Below: 1}
+		q.Terms = []Term{q.Terms[1], q.Terms[0]}
+		q.Terms[0].Power, q.Terms[1].Power = 1, -1
+		return q
+	}
+	doubled := func(q Question) Question {
+		q.Log, q.Ratio, q.Bounds = q.Log+math.Log(2), 2*q.Ratio, Bounds{Above: 2}
+		return q
+	}
+	for name, again := range map[string]func(Question) Question{
+		"as it is": func(q Question) Question { return q }, "inverse": inverse, "twice as much": doubled,
+	} {
+		list := slices.Clone(once)
+		for _, q := range once {
+			list = append(list, again(q))
+		}
+		got := Judge(list)
+		for i := range want {
+			if d := cmp.Diff(want[i], got[i], near(1e-9)); d != "" {
+				t.Errorf("%s: question %d (-once +twice):\n%s", name, i, d)
+			}
+			if got[len(once)+i].Finding != want[i].Finding {
+				t.Errorf("%s: question %d: %s, and asked again %s", name, i, want[i].Finding, got[len(once)+i].Finding)
+			}
+		}
+	}
+	// What differs in anything is another hypothesis.
+	for name, other := range map[string]func(*Question){
+		"cell":   func(q *Question) { q.Terms[1].Cell = "other" },
+		"metric": func(q *Question) { q.Terms[0].Metric = "packet_rate" },
+		"bound":  func(q *Question) { q.Bounds.Above = 1.0001 },
+		"power":  func(q *Question) { q.Terms[1].Power = -2 },
+		"terms":  func(q *Question) { q.Terms = nil },
+	} {
+		list := slices.Clone(once)
+		for _, q := range once {
+			q.Terms = slices.Clone(q.Terms)
+			other(&q)
+			list = append(list, q)
+		}
+		if got := Judge(list); cmp.Equal(got[:len(once)], want, near(1e-9)) {
+			t.Errorf("another %s does not count", name)
+		}
 	}
 }
 
@@ -276,9 +347,9 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
-// TestJudgeErrors: where every combination lies right on a bound of what is claimed, neither answer is right, and in at
-// most 5 % of runs one is given at all, however many claims there are and though they share their cells. The floor is
-// left out of it, which would make it rarer.
+// TestJudgeErrors places every combination exactly on a bound, so that both answers are wrong. At most 5 % of runs may
+// give any answer, however many claims there are, and although they share cells. There is no floor, which would make
+// answers rarer.
 func TestJudgeErrors(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 4))
 	runs := times(t, 200)
@@ -302,7 +373,7 @@ func TestJudgeErrors(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				list = append(list, Question{Combined{e, 0}, Bounds{Above: 1}}, Question{Combined{e, 0}, Bounds{1, 1.1}})
+				list = append(list, Question{Combined{e, 0}, Bounds{Above: 1}, nil}, Question{Combined{e, 0}, Bounds{1, 1.1}, nil})
 			}
 		}
 		for _, a := range Judge(list) {
@@ -319,7 +390,7 @@ func TestJudgeErrors(t *testing.T) {
 	}
 }
 
-// A lab is asked once a generation. What it said goes with each block of it, and labs alone are combined over
+// A lab has one value in each generation, which stands for each of its blocks. Labs alone are combined over
 // generations; they have no floor.
 func TestCombineLabs(t *testing.T) {
 	run, log := combined(map[string]float64{"one/a": math.Log(2)}, 0, 5, 4)

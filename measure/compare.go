@@ -17,19 +17,25 @@ type Side struct {
 	Analysis Analysis
 }
 
-// Change is what became of one cell in one metric between two runs, old and new.
+// Change is the change of one cell in one metric between two runs, old and new.
 type Change struct {
-	Old, New *Row // in their runs; nil where that run has no such row
+	Old, New *Row // rows of their runs; nil if that run has no such row
 	Primary  bool // the metric is the one that governed stopping
-	// Row is the change itself, of the new run's cell. Its Estimate is a ratio of ratios, new over old, both to the
-	// baselines of their own runs; its Difference a difference of differences, in Unit. Value is NaN. Blocks and
-	// Generations are those of both runs together, Floor and Verdict as Compare defines them: Faster is what has become
-	// faster.
+	// Row is the change, for the cell of the new run. Its Estimate is a ratio of ratios, new over old, each to the
+	// baseline of its own run. Its Difference is a difference of differences, in Unit. Value is NaN. Blocks and
+	// Generations are sums over both runs. For Floor and Verdict see [Compare]; Faster means that the cell became faster.
+	//
+	// Own is the change of the value itself, new over old or new − old, which also depends on the machine. If values are
+	// compared (see [Comparing]), it equals Row's own Effect.
 	Row
+	// Shift is the change of a baseline, if ratios are compared: faster, slower, higher or lower if its interval,
+	// [ShiftLo, ShiftHi], lies wholly beyond the floor; else "". The ratios do not show that change.
+	Shift            Verdict
+	ShiftLo, ShiftHi float64
 }
 
-// Drift returns the cell's value in the new run over that in the old one, which the machine has a part in; NaN where it
-// is not known.
+// Drift returns the cell's value in the new run over its value in the old one, which also depends on the machine; NaN
+// if unknown.
 func (c Change) Drift() float64 {
 	if c.Old == nil || c.New == nil {
 		return math.NaN()
@@ -37,9 +43,9 @@ func (c Change) Drift() float64 {
 	return math.Exp(LogRatio(c.New.Value, c.Old.Value))
 }
 
-// Compare compares the cells that both runs have, by id, in each metric that one of them knows of the cell, in the
-// order of the new run. Both ratios are to the baselines of their own runs, measured in the same blocks: what the
-// machine does otherwise in the one run than in the other cancels.
+// Compare compares the cells that both runs have, by id, in each metric that either run has for the cell, in the order
+// of the new run. Each ratio is to the baseline of its own run, measured in the same blocks. So a machine that was
+// slower in one of the runs cancels.
 //
 //	D = L_new − L_old                                   ln of the ratio of ratios; or a difference of differences, in the
 //	                                                    metric's unit
@@ -52,16 +58,41 @@ func (c Change) Drift() float64 {
 // Biometrics Bulletin 2 (1946) 110.) The generations of the two runs are independent and may differ in number and
 // spread.
 //
-// The floor is √(f_old² + f_new²), f_i the floors of the two runs: each is what the machine makes of two equal stacks
-// within a run, and what it makes of them in one run is independent of the other. (Their sum would be safer where the
-// ratios of a run are off as a whole, and would miss half of what this finds; the twins' own ratio of ratios would find
-// a little more, and be less safe: see TestEqualRuns.) It is unknown where one of them is.
+// The floor is √(f_old² + f_new²), where f_i are the floors of the two runs. Each floor is the difference that the
+// machine makes between two equal stacks within a run; those of two runs are independent. The sum of both floors would
+// be safer if all ratios of a run are off together, but would miss half of the changes that this floor finds. The
+// twins' own ratio of ratios would find a little more, and be less safe: see TestEqualRuns. The floor is unknown if one
+// of the two is.
 //
-// Verdicts follow [Comparison.Decide]. Holm's family is all cells in their primary metrics, so that a pair of equal
-// runs shows a difference in no more than 5 % of cases as a whole; in other metrics it is all cells in that metric.
-// What each run was asked for adds up as errors do: the precision is √(ln²(1+d_new) + ln²(1+d_old)), of differences
-// √(d_new² + d_old²).
+// Verdicts follow [Comparison.Decide]. All cells in their primary metrics are one family for Holm's procedure: at most
+// 5 % of pairs of equal runs show any difference there. In other metrics, all cells in that metric are one family. For
+// the margin see [Margin].
 func Compare(older, newer Side) []Change {
+	return Comparing{}.Compare(older, newer)[0]
+}
+
+// Comparing says how runs are compared.
+type Comparing struct {
+	// Absolute compares values instead of ratios to the baseline, and the baseline's value as well. D is then ln of the
+	// new value over the old one, or their difference, and s_i the standard error of a value over generations. The runs
+	// may differ in kernel, machine and settings; D then includes those differences.
+	Absolute bool
+}
+
+// Compare does what [Compare] does, for several runs against the same older one. All of them are one family for Holm's
+// procedure.
+func (how Comparing) Compare(older Side, newer ...Side) [][]Change {
+	lists := make([][]Change, len(newer))
+	margins := make([]float64, len(newer))
+	for i, s := range newer {
+		lists[i], margins[i] = how.pair(older, s), Margin(older.Run.Design, s.Run.Design)
+	}
+	decide(lists, margins)
+	return lists
+}
+
+// pair lists the changes of two runs, without verdicts.
+func (how Comparing) pair(older, newer Side) []Change {
 	before, after, inOld := rowsByCell(older.Analysis), rowsByCell(newer.Analysis), cellsByID(older.Run)
 	var list []Change
 	for i := range newer.Run.Cells {
@@ -70,7 +101,7 @@ func Compare(older, newer Side) []Change {
 			continue
 		}
 		x, y := before[cell.ID], after[cell.ID]
-		if failed(x) || failed(y) { // one row says so
+		if failed(x) || failed(y) { // a failed cell has a single row, in its primary metric
 			x, y = only(x, cell.Primary), only(y, cell.Primary)
 		}
 		known := map[string]*Row{}
@@ -78,20 +109,28 @@ func Compare(older, newer Side) []Change {
 			known[r.Metric] = r
 		}
 		for _, r := range y {
-			list = append(list, change(cell, known[r.Metric], r))
+			list = append(list, how.change(cell, known[r.Metric], r))
 			delete(known, r.Metric)
 		}
 		for _, r := range x {
 			if known[r.Metric] != nil {
-				list = append(list, change(cell, r, nil))
+				list = append(list, how.change(cell, r, nil))
 			}
 		}
 	}
-	decide(list, older.Run.Design.Precision, newer.Run.Design.Precision)
 	return list
 }
 
-// rowsByCell returns the rows of each cell, in their order.
+// Margin returns the share within which a change between two runs counts as none: the larger of the margins that the
+// runs asked for. If neither did, it is the larger of 5 % and twice the precision of both together, √(d_new² + d_old²).
+func Margin(older, newer Design) float64 {
+	if m := max(older.Margin, newer.Margin); m > 0 {
+		return m
+	}
+	return Design{Precision: math.Hypot(older.Precision, newer.Precision)}.Equal()
+}
+
+// rowsByCell returns the rows of each cell, in the order of the analysis.
 func rowsByCell(a Analysis) map[string][]*Row {
 	m := map[string][]*Row{}
 	for i := range a.Rows {
@@ -117,27 +156,32 @@ func cellsByID(run Run) map[string]*Cell {
 	return m
 }
 
-// change puts two rows against each other. One of them may be nil.
-func change(cell *Cell, before, after *Row) Change {
+// change compares two rows of a cell. One of them may be nil.
+func (how Comparing) change(cell *Cell, before, after *Row) Change {
 	one := cmp.Or(after, before)
 	nan := math.NaN()
 	c := Change{
 		Old: before, New: after, Primary: one.Metric == cell.Primary,
 		Row: Row{
-			Cell: cell, Metric: one.Metric, Unit: one.Unit, About: one.About, Value: nan, AdjLo: nan, AdjHi: nan,
-			Floor: nan, Verdict: NotPrecise,
+			Cell: cell, Metric: one.Metric, Unit: one.Unit, About: one.About, Value: nan, ValueLo: nan, ValueHi: nan,
+			AdjLo: nan, AdjHi: nan, Floor: nan, Verdict: NotPrecise,
 		},
+		ShiftLo: nan, ShiftHi: nan,
 	}
 	switch {
 	case before != nil && before.Verdict == HasFailed || after != nil && after.Verdict == HasFailed:
 		c.Verdict = HasFailed
 		return c
-	case cell.Baseline == "":
+	case cell.Alone != "" && !cell.Twin:
+		c.Verdict = IsAlone
+	case cell.Baseline == "" && !how.Absolute:
 		c.Verdict = IsBaseline
 	case cell.Twin:
 		c.Verdict = IsTwin
 	case cell.Probe != "":
 		c.Verdict = IsProbed
+	case !one.About.Compares():
+		c.Verdict = NotCompared
 	}
 	if before == nil || after == nil {
 		return c
@@ -147,33 +191,43 @@ func change(cell *Cell, before, after *Row) Change {
 	if c.Verdict == NotPrecise && min(before.Generations, after.Generations) < LeastGenerations {
 		c.Verdict = TooFew
 	}
+	c.Own = between(before.Own, after.Own)
+	if c.Effect = c.Own; !how.Absolute {
+		c.Effect = between(before.Effect, after.Effect)
+	}
+	return c
+}
+
+// between returns the change from one effect to another: a ratio of ratios, or a difference of differences.
+func between(before, after Effect) Effect {
+	nan := math.NaN()
 	switch {
 	case before.HasRatio && after.HasRatio:
 		x, y := before.Estimate, after.Estimate
 		w := welch(tEstimate{mean: x.Log, stderr: x.StdErr, df: x.DF}, tEstimate{mean: y.Log, stderr: y.StdErr, df: y.DF})
 		e := Estimate{
-			Ratio: math.Exp(w.mean), Log: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations,
-			Blocks: c.Blocks, Spread: nan,
+			Ratio: math.Exp(w.mean), Log: w.mean, StdErr: w.stderr, DF: w.df, P: w.p,
+			Generations: x.Generations + y.Generations, Blocks: x.Blocks + y.Blocks, Spread: nan,
 		}
 		i := e.Interval(drawn)
 		e.Lo, e.Hi = i.Lo, i.Hi
-		c.HasRatio, c.Estimate = true, e
+		return Effect{HasRatio: true, Estimate: e}
 	case before.HasDifference && after.HasDifference:
 		x, y := before.Difference, after.Difference
 		w := welch(tEstimate{mean: x.Points, stderr: x.StdErr, df: x.DF},
 			tEstimate{mean: y.Points, stderr: y.StdErr, df: y.DF})
 		d := Difference{
-			Points: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: c.Generations, Blocks: c.Blocks,
-			Spread: nan,
+			Points: w.mean, StdErr: w.stderr, DF: w.df, P: w.p, Generations: x.Generations + y.Generations,
+			Blocks: x.Blocks + y.Blocks, Spread: nan,
 		}
 		i := d.Interval(drawn)
 		d.Lo, d.Hi = i.Lo, i.Hi
-		c.HasDifference, c.Difference = true, d
+		return Effect{HasDifference: true, Difference: d}
 	}
-	return c
+	return Effect{}
 }
 
-// welch subtracts one estimate from another.
+// welch subtracts one estimate from another, with the degrees of freedom as in [Compare].
 func welch(before, after tEstimate) tEstimate {
 	x, y := before.stderr*before.stderr, after.stderr*after.stderr
 	t := tEstimate{mean: after.mean - before.mean, stderr: math.Sqrt(x + y), df: before.df + after.df}
@@ -185,45 +239,41 @@ func welch(before, after tEstimate) tEstimate {
 	return t
 }
 
-// decide runs Holm's procedure and gives each change its verdict.
-func decide(list []Change, before, after float64) {
-	families := map[string][]int{} // by metric; "" is that of the primary metrics
-	for i := range list {
-		c := &list[i]
-		switch {
-		case c.Verdict == IsTwin || c.Verdict == IsProbed || c.Verdict == TooFew:
-			c.adjusted(drawn)
-		case c.Verdict != NotPrecise || !c.HasRatio && !c.HasDifference:
-		case c.Primary:
-			families[""] = append(families[""], i)
-		default:
-			families[c.Metric] = append(families[c.Metric], i)
+// decide runs Holm's procedure and gives each change its verdict. Element i of margins is the margin of lists[i].
+func decide(lists [][]Change, margins []float64) {
+	type place struct{ list, at int }
+	families := map[string][]place{} // by metric; "" holds the primary metrics
+	var baselines []*Change
+	for l := range lists {
+		for i := range lists[l] {
+			c, at := &lists[l][i], place{l, i}
+			switch {
+			case c.Verdict == IsTwin || c.Verdict == IsProbed || c.Verdict == IsAlone || c.Verdict == TooFew:
+				c.adjusted(drawn)
+			case c.Verdict == IsBaseline && c.Primary:
+				baselines = append(baselines, c)
+			case c.Verdict != NotPrecise || !c.HasRatio && !c.HasDifference:
+			case c.Primary:
+				families[""] = append(families[""], at)
+			default:
+				families[c.Metric] = append(families[c.Metric], at)
+			}
 		}
 	}
 	for _, name := range sortedKeys(families) {
-		members := families[name]
-		p := make([]float64, len(members))
-		for j, i := range members {
-			if p[j] = list[i].Estimate.P; list[i].HasDifference {
-				p[j] = list[i].Difference.P
-			}
+		rows := make([]*Row, len(families[name]))
+		for i, p := range families[name] {
+			rows[i] = &lists[p.list][p.at].Row
 		}
-		for j, level := range Holm(p, drawn) {
-			c := &list[members[j]]
-			c.adjusted(level)
-			precision := math.Hypot(max(before, 0), max(after, 0))
-			if c.HasRatio {
-				precision = math.Expm1(math.Hypot(math.Log1p(max(before, 0)), math.Log1p(max(after, 0))))
-			}
-			c.Verdict = c.comparison(precision).Decide(c.About)
-		}
+		judgeEach(rows, func(i int) float64 { return margins[families[name][i].list] })
 	}
+	shifts(baselines)
 }
 
-// Worse says whether a change is for the worse: slower, or of what is no speed the direction that is not the better
-// one.
+// Worse reports whether a change is for the worse: slower, or, in a metric that is not a speed, away from its better
+// direction. For a baseline, the change of its own value counts.
 func (c Change) Worse() bool {
-	switch c.Verdict {
+	switch cmp.Or(c.Shift, c.Verdict) {
 	case Slower:
 		return true
 	case Higher:
@@ -234,38 +284,51 @@ func (c Change) Worse() bool {
 	return false
 }
 
-// Obstacle is something in which two runs differ such that their ratios may differ for this reason alone.
+// Obstacle is a difference between two runs that alone may change their ratios.
 type Obstacle struct {
 	What     string
-	Old, New string   // "" where a run does not have it
-	Cells    []string // ids of the cells it is about; none where it is about the runs
+	Old, New string   // "" if a run does not have it
+	Cells    []string // ids of the cells that it is about; none if it is about the whole runs
+	// Essential says that even values cannot be compared: the cells did, or measured, something else.
+	Essential bool
 }
 
-// Obstacles returns what stands against comparing two runs: everything that a ratio to the baseline may depend on and
-// that is known of both runs, but not alike. Seed, time, precision, the numbers of blocks and generations, the names of
-// hosts and the cells that only one run has are none. Of cells only those that both runs have are looked at.
+// Obstacles returns the differences between two runs that a ratio to the baseline may depend on, as far as both runs
+// know them. It ignores seed, time, precision, the numbers of blocks and generations, the names of hosts, and cells
+// that only one run has.
 func Obstacles(older, newer Side) []Obstacle {
 	var list obstacles
 	list.add("nettoll version", family(older.Run.Versions["nettoll"]), family(newer.Run.Versions["nettoll"]), "")
 	x, y := facts(older), facts(newer)
-	for _, f := range circumstances() {
-		list.add(f.what, x[f.key], y[f.key], "")
-	}
 	inNew := cellsByID(newer.Run)
 	var common []*Cell
 	for i := range older.Run.Cells {
-		o := &older.Run.Cells[i]
-		if n := inNew[o.ID]; n != nil {
+		if o := &older.Run.Cells[i]; inNew[o.ID] != nil {
 			common = append(common, o)
-			list.cells(older.Run, newer.Run, o, n)
 		}
+	}
+	for _, f := range circumstances() {
+		own := false // each cell has its own, as one of its parts
+		for _, o := range common {
+			own = own || o.Part(f.key) != "" || inNew[o.ID].Part(f.key) != ""
+		}
+		if !own {
+			list.add(f.what, x[f.key], y[f.key], "")
+			continue
+		}
+		for _, o := range common {
+			list.add(f.what, o.circumstance(f.key, x), inNew[o.ID].circumstance(f.key, y), o.ID)
+		}
+	}
+	for _, o := range common {
+		list.cells(older.Run, newer.Run, o, inNew[o.ID])
 	}
 	for _, o := range common {
 		for _, side := range []string{"sources", "sinks"} {
 			list.add("CPUs of the "+side, x[cpusOf(older.Run, o, side)], y[cpusOf(newer.Run, inNew[o.ID], side)], "")
 		}
 	}
-	// What sockets were granted is known by cell and side: "CELL sink".
+	// Facts about sockets are known by cell and side: "CELL sink".
 	granted, regranted := sockets(older), sockets(newer)
 	for _, o := range common {
 		for _, side := range []string{"source", "sink"} {
@@ -279,8 +342,8 @@ func Obstacles(older, newer Side) []Obstacle {
 	return list
 }
 
-// circumstances are the facts about machine and run that a ratio may depend on, as run.json and records.jsonl name
-// them.
+// circumstances returns the facts about machine and run that a ratio may depend on, by their keys in run.json and
+// records.jsonl.
 func circumstances() []struct{ key, what string } {
 	return []struct{ key, what string }{
 		{"kernel", "kernel release"},
@@ -300,8 +363,16 @@ func circumstances() []struct{ key, what string } {
 	}
 }
 
-// cpusOf names the fact about the CPUs that a side of a cell ran on. Of the affinity that the run's first cell has it
-// bears no name.
+// circumstance returns the cell's own circumstance, or else that of its run.
+func (c *Cell) circumstance(key string, run map[string]string) string {
+	if own := c.Part(key); own != "" && own != "auto" { // auto: the run's fact has the choice
+		return own
+	}
+	return run[key]
+}
+
+// cpusOf returns the key of the fact about the CPUs of a cell's side ("sources", "sinks"). For the affinity of the
+// run's first cell, the key has no suffix.
 func cpusOf(run Run, c *Cell, side string) string {
 	if c.Affinity == run.Cells[0].Affinity {
 		return "cpus_" + side
@@ -309,7 +380,7 @@ func cpusOf(run Run, c *Cell, side string) string {
 	return "cpus_" + side + "_" + c.Affinity
 }
 
-// facts returns what is known of a run's circumstances, in words that are equal where the facts are.
+// facts returns the facts about a run as texts. Equal facts have equal texts.
 func facts(s Side) map[string]string {
 	m := map[string]string{}
 	for _, f := range s.Analysis.Facts {
@@ -320,13 +391,13 @@ func facts(s Side) map[string]string {
 	for k, x := range s.Run.Facts {
 		m[k] = plainly(x)
 	}
-	if m["underlay"] == "" { // said of those alone that are not as the kernel makes them
+	if m["underlay"] == "" { // recorded only if it differs from the kernel's default
 		m["underlay"] = "as the kernel makes it"
 	}
 	return m
 }
 
-// plainly prints a fact the same whether it comes from memory or from a file.
+// plainly returns the text of a fact, which is the same whether the fact comes from memory or from a file.
 func plainly(x any) string {
 	switch x := x.(type) {
 	case nil:
@@ -341,7 +412,7 @@ func plainly(x any) string {
 	return string(b)
 }
 
-// sockets returns what the kernel granted, by cell and side, and by name.
+// sockets returns the options that the kernel granted: by "CELL SIDE", and by name of the option.
 func sockets(s Side) map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, f := range s.Analysis.Facts {
@@ -350,7 +421,7 @@ func sockets(s Side) map[string]map[string]string {
 		}
 		var granted map[string]map[string]any
 		if b, err := json.Marshal(f.Value); err != nil || json.Unmarshal(b, &granted) != nil {
-			continue // of another shape: a newer nettoll's
+			continue // a newer nettoll wrote it in another shape
 		}
 		for end, values := range granted {
 			m := map[string]string{}
@@ -363,8 +434,8 @@ func sockets(s Side) map[string]map[string]string {
 	return all
 }
 
-// family is what versions that measure alike have in common: "0.1" of v0.1.3; of a version that is no release all of
-// it.
+// family returns the part of a version that versions with comparable figures share: "0.1" for v0.1.3. For a version
+// that is not a release, it is the whole version.
 func family(version string) string {
 	f := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
 	if len(f) < 3 || strings.Trim(f[0]+f[1], "0123456789") != "" {
@@ -375,7 +446,12 @@ func family(version string) string {
 
 type obstacles []Obstacle
 
-// add adds what is known of both runs and not alike. Cells that differ in the same are named together.
+// essential lists the differences that make even values incomparable.
+func essential() []string {
+	return []string{"trial length", "primary metric", "workload", "twin", "family", "placement", "pairs"}
+}
+
+// add adds a difference if both runs know the fact. Cells with the same difference are listed together.
 func (l *obstacles) add(what, before, after, cell string) {
 	if before == after || before == "" || after == "" {
 		return
@@ -384,24 +460,25 @@ func (l *obstacles) add(what, before, after, cell string) {
 		return o.What == what && o.Old == before && o.New == after && (len(o.Cells) == 0) == (cell == "")
 	})
 	if i < 0 {
-		*l, i = append(*l, Obstacle{What: what, Old: before, New: after}), len(*l)
+		o := Obstacle{What: what, Old: before, New: after, Essential: cell != "" && slices.Contains(essential(), what)}
+		*l, i = append(*l, o), len(*l)
 	}
 	if o := &(*l)[i]; cell != "" && !slices.Contains(o.Cells, cell) {
 		o.Cells = append(o.Cells, cell)
 	}
 }
 
-// cells adds in what a cell is not the same in both runs.
+// cells adds the differences between two runs of a cell.
 func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 	named := func(s string) string { return cmp.Or(s, "none") }
-	// A parameter is in the records of a run where some cell has it otherwise than by default: one run may name what the
-	// other need not. The ids, which are equal, have all that is no default.
+	// A run records a parameter only if some cell does not have its default. So one run may have a parameter that the
+	// other omits. The ids, which are equal, have every parameter that is not at its default.
 	both := func(c, other *Cell) string {
 		params := maps.Clone(c.Params)
 		maps.DeleteFunc(params, func(name, _ string) bool { _, has := other.Params[name]; return !has })
 		return pretty(c.Workload, params)
 	}
-	some := func(n int) string { return strings.TrimPrefix(strconv.Itoa(n), "0") } // 0 is not known
+	some := func(n int) string { return strings.TrimPrefix(strconv.Itoa(n), "0") } // 0: unknown
 	for _, x := range []struct{ what, before, after string }{
 		{"trial length", length(older, o.ID), length(newer, n.ID)},
 		{"baseline", named(o.Baseline), named(n.Baseline)},
@@ -417,6 +494,9 @@ func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 		l.add(x.what, x.before, x.after, o.ID)
 	}
 	for _, p := range o.Parts {
+		if slices.ContainsFunc(circumstances(), func(f struct{ key, what string }) bool { return f.key == p.Kind }) {
+			continue // already compared as a circumstance
+		}
 		l.add(p.Kind, p.ID, n.Part(p.Kind), o.ID)
 	}
 	for _, kind := range sortedKeys(o.Implementation) {
@@ -424,7 +504,7 @@ func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 	}
 }
 
-// length prints the length of a cell's trials in milliseconds, "" where it is not known.
+// length returns the length of a cell's trials in milliseconds; "" if unknown.
 func length(run Run, id string) string {
 	s, ok := run.Design.TrialSeconds[id]
 	if !ok {

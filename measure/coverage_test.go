@@ -18,8 +18,8 @@ type world struct {
 	truth float64
 }
 
-// worlds are where the interval must hold. Scales are those of the field notes: sd(log) within a generation of 0.05 to
-// 0.2.
+// worlds returns the distributions for which the interval must hold. The standard deviation of logarithms within a
+// generation is 0.05 to 0.2, as observed on real machines.
 func worlds() []world {
 	each := func(f func(*rand.Rand) float64) func(*rand.Rand, int) []float64 {
 		return func(r *rand.Rand, n int) []float64 {
@@ -55,7 +55,7 @@ func worlds() []world {
 	t2 := func(scale float64) func(*rand.Rand) float64 { // Student's t, 2 degrees of freedom
 		return func(r *rand.Rand) float64 { return scale * r.NormFloat64() / math.Sqrt(r.ExpFloat64()+1e-300) }
 	}
-	latency := func(r *rand.Rand) float64 { // log of a trial's latency: one in ten lost a millisecond or more
+	latency := func(r *rand.Rand) float64 { // log of a trial's latency: one in ten trials lost a millisecond or more
 		x := 0.05 * r.NormFloat64()
 		if r.Float64() < 0.1 {
 			x += 0.7 * r.ExpFloat64()
@@ -96,8 +96,8 @@ func populationMedian(f func(*rand.Rand) float64) float64 {
 	return Median(x)
 }
 
-// design is how a simulated cell is measured: looks by the plan, leaving after two consecutive precise looks (precision
-// > 0), at most so many looks, at most so many blocks (budget > 0).
+// design says how a simulated cell is measured: looks by the plan, leaving after two consecutive precise looks
+// (precision > 0), at most this number of looks, and at most budget blocks (budget > 0).
 type design struct {
 	name      string
 	looks     int
@@ -196,11 +196,11 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestBootstrap shows why the interval is Student's t: the percentile cluster bootstrap (generations drawn with
-// replacement) covers too little with few generations. With blocks drawn within them too it covers too much where
-// blocks are independent and too little where they are correlated. Percentiles expanded for the number of clusters (T.
-// C. Hesterberg, What teachers should know about the bootstrap in the undergraduate statistics curriculum, Am. Stat. 69
-// (2015) 371) come nearer, but stay below t at 5 generations.
+// TestBootstrap shows why the interval is Student's t. The percentile cluster bootstrap (generations drawn with
+// replacement) covers too little with few generations. If blocks are drawn within them too, it covers too much for
+// independent blocks and too little for correlated ones. Percentiles expanded for the number of clusters (T. C.
+// Hesterberg, What teachers should know about the bootstrap in the undergraduate statistics curriculum, Am. Stat. 69
+// (2015) 371) are better, but stay below t at 5 generations.
 func TestBootstrap(t *testing.T) {
 	runs, resamples := times(t, 200), 1000
 	for i, w := range worlds()[:6] {
@@ -274,7 +274,7 @@ func percentile(sorted []float64, p float64) float64 {
 func share(k, n int) float64 { return float64(k) / float64(n) }
 
 // TestFalseVerdicts measures experiments in which every stack equals the baseline: at most 5 % of them may call any
-// cell faster or slower. All cells share the baseline's blocks, as in a run; the twin is one more equal cell and stays
+// cell faster or slower. All cells share the baseline's blocks, as in a run. The twin is one more equal cell, and stays
 // to the end; cells leave when precise.
 func TestFalseVerdicts(t *testing.T) {
 	const cells = 6

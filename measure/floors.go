@@ -6,8 +6,8 @@ import (
 
 type groupMetric struct{ group, metric string }
 
-// floors finds the floor of each group and metric from its twin and gives it to the rows. Of several twins the largest
-// counts. A twin with too few generations gives none.
+// floors finds the floor of each group and metric from its twin, and gives it to the rows. If a group has several
+// twins, the largest floor counts. A twin with too few generations gives none.
 func (a *analyzer) floors() {
 	found := map[groupMetric]GroupFloor{}
 	for _, r := range a.out.Rows {
@@ -47,6 +47,8 @@ func (a *analyzer) adjust() {
 		r := &a.out.Rows[i]
 		switch {
 		case r.Verdict == HasFailed:
+		case r.Cell.Alone != "" && !r.Cell.Twin:
+			r.Verdict = IsAlone
 		case r.Cell.Baseline == "":
 			r.Verdict = IsBaseline
 		case r.Cell.Twin:
@@ -55,6 +57,8 @@ func (a *analyzer) adjust() {
 		case r.Cell.Probe != "":
 			r.Verdict = IsProbed
 			r.adjusted(drawn)
+		case !r.About.Compares():
+			r.Verdict = NotCompared
 		case r.Generations < LeastGenerations:
 			r.Verdict = TooFew
 			r.adjusted(drawn)
@@ -65,19 +69,30 @@ func (a *analyzer) adjust() {
 		}
 	}
 	for _, name := range sortedKeys(families) {
-		members := families[name]
-		m, _ := a.known.Lookup(name)
-		p := make([]float64, len(members))
-		for j, i := range members {
-			if p[j] = a.out.Rows[i].Estimate.P; a.out.Rows[i].HasDifference {
-				p[j] = a.out.Rows[i].Difference.P
-			}
+		rows := make([]*Row, len(families[name]))
+		for i, at := range families[name] {
+			rows[i] = &a.out.Rows[at]
 		}
-		for j, level := range Holm(p, drawn) {
-			r := &a.out.Rows[members[j]]
-			r.adjusted(level)
-			r.Verdict = r.comparison(a.run.Design.Precision).Decide(m)
+		judge(rows, a.run.Design.Equal())
+	}
+}
+
+// judge runs Holm's procedure over rows that have a ratio or a difference, and gives each its verdict.
+func judge(rows []*Row, margin float64) {
+	judgeEach(rows, func(int) float64 { return margin })
+}
+
+// judgeEach does what judge does, with a margin for each row.
+func judgeEach(rows []*Row, margin func(i int) float64) {
+	p := make([]float64, len(rows))
+	for i, r := range rows {
+		if p[i] = r.Estimate.P; r.HasDifference {
+			p[i] = r.Difference.P
 		}
+	}
+	for i, level := range Holm(p, drawn) {
+		rows[i].adjusted(level)
+		rows[i].Verdict = rows[i].comparison(margin(i)).Decide(rows[i].About)
 	}
 }
 
@@ -91,17 +106,18 @@ func (r *Row) adjusted(level float64) {
 	}
 }
 
-// comparison puts the row on the additive scale on which verdicts are made.
-func (r *Row) comparison(precision float64) Comparison {
+// comparison returns the row on the additive scale of verdicts. The margin is a share, or in the metric's unit if it is
+// compared by difference.
+func (r *Row) comparison(margin float64) Comparison {
 	if r.HasDifference {
 		d := r.Difference
-		return Comparison{d.Points, Interval{d.Lo, d.Hi}, Interval{r.AdjLo, r.AdjHi}, r.Floor, precision}
+		return Comparison{d.Points, Interval{d.Lo, d.Hi}, Interval{r.AdjLo, r.AdjHi}, r.Floor, margin}
 	}
 	e := r.Estimate
 	return Comparison{
 		e.Log,
 		Interval{math.Log(e.Lo), math.Log(e.Hi)},
 		Interval{math.Log(r.AdjLo), math.Log(r.AdjHi)},
-		r.Floor, math.Log1p(max(precision, 0)),
+		r.Floor, math.Log1p(margin),
 	}
 }

@@ -10,18 +10,18 @@ func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
 		if err == nil {
 			r.HasDifference, r.Difference, r.Blocks, r.Generations = true, d, d.Blocks, d.Generations
 		}
-		return // too few generations: the row says how many, and "not precise enough"
+		return // too few generations: the row has their number, and the verdict "not precise enough"
 	}
 	e, err := EstimateRatio(gens)
 	if err == nil {
 		r.HasRatio, r.Estimate, r.Blocks, r.Generations = true, e, e.Blocks, e.Generations
 	} else if e.Generations >= 2 {
-		a.warn(r.Cell.ID, "%s: %v: no ratio", m.Name, err)
+		a.warn(r.Cell.ID, "no ratio of %s (%v): use longer trials (--trial)", m.Name, err)
 	}
 }
 
-// compare returns, by generation, the cell's values of a metric and its blocks' log ratios (or differences) to its
-// baseline.
+// compare returns, by generation, the cell's values of a metric, and the log ratios (or differences) of its blocks to
+// the baseline.
 func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64) {
 	if prefix := histogramPrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 &&
 		!((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m)) {
@@ -30,8 +30,8 @@ func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64
 	return c.compareTrials(base, m)
 }
 
-// inTrials says whether at least 90 % of the trials of the cell and its baseline have the metric: trials with too few
-// samples for a median are the slow ones, and leaving out more of them would flatter.
+// inTrials reports whether at least 90 % of the trials of the cell and its baseline have the metric. Trials with too
+// few samples for a median are the slow ones: leaving out more of them would make the cell look faster.
 func (c *cellData) inTrials(base *cellData, m Metric) bool {
 	enough := func(c *cellData) bool { return c == nil || 10*c.count(m.Name) >= 9*len(c.trials) }
 	return enough(c) && enough(base)
@@ -100,11 +100,13 @@ func (c *cellData) compareGroups(base *cellData, prefix string, m Metric) (value
 	return values, ratios
 }
 
-// summary returns the value of a row.
-func summary(values [][]float64, m Metric) float64 {
+// summary returns the value of a cell in a metric, its 95 % interval over generations (NaN if unknown), and the
+// estimate behind both.
+func summary(values [][]float64, m Metric) (x, lo, hi float64, own Effect) {
+	lo, hi = math.NaN(), math.NaN()
 	switch {
 	case m.Kind == KindMax:
-		x := math.NaN()
+		x = math.NaN()
 		for _, g := range values {
 			for _, v := range g {
 				if !(x >= v) {
@@ -112,14 +114,36 @@ func summary(values [][]float64, m Metric) float64 {
 				}
 			}
 		}
-		return x
+		return x, lo, hi, own
 	case m.Differs():
-		means := make([]float64, len(values))
-		for i, g := range values {
-			means[i] = mean(g)
+		d, err := EstimateDifference(values)
+		if err == nil {
+			lo, hi, own = max(d.Lo, 0), d.Hi, Effect{HasDifference: true, Difference: d}
 		}
-		return mean(means)
+		return d.Points, lo, hi, own
 	}
+	logs := make([][]float64, len(values))
+	for i, g := range values {
+		logs[i] = make([]float64, len(g))
+		for j, v := range g {
+			if v < 0 { // a negative value has no logarithm
+				return ofMedians(values), lo, hi, own
+			}
+			logs[i][j] = math.Log(v)
+		}
+	}
+	e, err := EstimateRatio(logs)
+	switch {
+	case !finite(e.Log): // half of the blocks of a generation are 0
+		return ofMedians(values), lo, hi, own
+	case err == nil:
+		e.Blocks = size(values)
+		return e.Ratio, e.Lo, e.Hi, Effect{HasRatio: true, Estimate: e}
+	}
+	return e.Ratio, lo, hi, own // a single generation has no interval
+}
+
+func ofMedians(values [][]float64) float64 {
 	medians := make([]float64, len(values))
 	for i, g := range values {
 		medians[i] = Median(g)
@@ -127,8 +151,61 @@ func summary(values [][]float64, m Metric) float64 {
 	return Median(medians)
 }
 
-// withoutCut drops empty generations, and a final one with fewer than half the blocks of the one before, if 5 remain:
-// its median would be as noisy as it is short, and count as much as the others. The rule looks at counts only, never at
+// paired sets the value of each compared row to the value of its baseline times the ratio, or plus the difference. The
+// width of its interval stays that of its own generations.
+func (a *analyzer) paired() {
+	type place struct{ cell, metric string }
+	values := map[place]float64{} // values of baselines
+	for _, r := range a.out.Rows {
+		if r.Cell.Baseline == "" {
+			values[place{r.Cell.ID, r.Metric}] = r.Value
+		}
+	}
+	for i := range a.out.Rows {
+		r := &a.out.Rows[i]
+		base, ok := values[place{r.Cell.Baseline, r.Metric}]
+		before := r.Value
+		switch {
+		case !ok:
+		case r.HasRatio && r.Value > 0:
+			ratio := r.Estimate.Ratio
+			if r.Cell.Twin { // the baseline's value is the mean of both
+				ratio = math.Sqrt(ratio)
+			}
+			by := base * ratio / r.Value
+			r.Value, r.ValueLo, r.ValueHi = r.Value*by, r.ValueLo*by, r.ValueHi*by
+		case r.HasRatio:
+			r.Value = base * r.Estimate.Ratio
+		case r.HasDifference:
+			by := base + r.Difference.Points - r.Value
+			if r.Cell.Twin {
+				by = base + r.Difference.Points/2 - r.Value
+			}
+			r.Value, r.ValueLo, r.ValueHi = r.Value+by, r.ValueLo+by, r.ValueHi+by
+			r.Value, r.ValueLo = max(r.Value, 0), max(r.ValueLo, 0) // blocks without a baseline could move it below 0
+		}
+		r.Own = r.Own.moved(before, r.Value)
+	}
+}
+
+// moved returns the estimate of a value that changed from one number to another. The standard errors stay.
+func (e Effect) moved(from, to float64) Effect {
+	switch by := LogRatio(to, from); {
+	case from == to:
+	case e.HasRatio && !finite(by):
+		e.HasRatio = false
+	case e.HasRatio:
+		x := &e.Estimate
+		x.Log, x.Ratio, x.Lo, x.Hi = x.Log+by, to, x.Lo*math.Exp(by), x.Hi*math.Exp(by)
+	case e.HasDifference:
+		x := &e.Difference
+		x.Points, x.Lo, x.Hi = to, x.Lo+to-from, x.Hi+to-from
+	}
+	return e
+}
+
+// withoutCut drops empty generations, and a last one with fewer than half the blocks of the one before, if 5 remain:
+// its center would be noisier than the others and count as much as they do. The rule looks at counts only, never at
 // values.
 func withoutCut(gens [][]float64) [][]float64 {
 	kept := make([][]float64, 0, len(gens))

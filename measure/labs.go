@@ -2,18 +2,18 @@ package measure
 
 import "slices"
 
-// LabFigure is what building one lab, or changing what stands in it, cost in one metric.
+// LabFigure is the cost, in one metric, of building a lab or changing the rules in it.
 type LabFigure struct {
 	Lab    string
 	Metric string
 	Unit   string
 	// Value is the median over generations, Least and Most are the smallest and the largest, all in Unit.
 	Value, Least, Most float64
-	Generations        int // in which it was told
+	Generations        int // number of generations that have a value
 }
 
-// LabFigures sums up the lab records, of labs that were built once more or of all others: lab by lab as they come, each
-// with its metrics in the order of views.
+// LabFigures sums up the lab records of one kind: those of labs that were built once more, or all others. Labs are in
+// the order of their first record, and the metrics of each in the order of views.
 func LabFigures(known Vocabulary, labs []LabRecord, rebuilt bool) []LabFigure {
 	var order []string
 	values := map[string]map[string][]float64{}

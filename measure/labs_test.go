@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A lab that was built once more is no second observation of its generation.
+// A lab that was built once more is not a second observation of its generation.
 func TestLabFigures(t *testing.T) {
 	var labs []LabRecord
 	for g, x := range []float64{3, 1, 2} {

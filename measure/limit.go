@@ -1,6 +1,6 @@
 package measure
 
-// limits puts into the rows of primary metrics what most of their cells' trials say kept them from being higher.
+// limits fills Limit and LimitShare of the rows of primary metrics.
 func (a *analyzer) limits() {
 	for i := range a.out.Rows {
 		r := &a.out.Rows[i]

@@ -2,7 +2,7 @@ package measure
 
 import "testing"
 
-// What most trials of a cell say limited them stands in its primary row, with their share of all usable trials.
+// The primary row of a cell has the most frequent limit of its trials, with its share of all usable trials.
 func TestLimit(t *testing.T) {
 	run := Run{Cells: []Cell{
 		{ID: "a", Group: "g", Primary: "packet_rate"}, {ID: "b", Group: "g", Primary: "packet_rate", Baseline: "a"},

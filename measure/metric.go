@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Better says which direction of a metric is the good one.
+// Better is the direction of a metric that counts as an improvement.
 type Better string
 
 // Directions.
@@ -22,19 +22,19 @@ const (
 // Kind says how a metric is summarised and compared.
 type Kind string
 
-// Kinds. All but KindShare and KindCount are compared by ratio; those are often 0, where a ratio means nothing, and are
-// compared by difference.
+// Kinds. KindShare and KindCount are compared by difference, because they are often 0, and a ratio to 0 has no meaning.
+// KindMax is not compared. All others are compared by ratio.
 const (
 	KindRate     Kind = "rate"
-	KindQuantile Kind = "quantile" // of latency, from groups of blocks large enough for it
+	KindQuantile Kind = "quantile" // of latency, over groups of blocks with enough samples
 	KindMean     Kind = "mean"     // of latency
-	KindMax      Kind = "max"      // of latency
+	KindMax      Kind = "max"      // of latency: the largest of all trials, without a comparison
 	KindTime     Kind = "time"     // a duration measured once in a trial
 	KindShare    Kind = "share"
 	KindCount    Kind = "count"
 	KindCPU      Kind = "cpu"
 	KindMemory   Kind = "memory"
-	KindUnknown  Kind = "unknown" // a metric of a newer nettoll: shown and compared by ratio, never praised
+	KindUnknown  Kind = "unknown" // a metric of a newer nettoll: shown and compared by ratio, never called better or worse
 )
 
 // Metric describes one metric name. The part that makes a metric declares it; run.json carries the declarations of a
@@ -45,17 +45,23 @@ type Metric struct {
 	Better   Better  `json:"better"`
 	Kind     Kind    `json:"kind"`
 	Quantile float64 `json:"quantile,omitempty"` // of KindQuantile: 0.5 for p50, 0.999 for p999
-	// Merged says that the value comes from merged histograms alone, not from trials. All quantiles do.
-	Merged  bool   `json:"merged,omitempty"`
-	Label   string `json:"label,omitempty"`   // what tables call it; empty: its name with spaces
+	// Merged says that the value comes from merged histograms alone, not from trials. This holds for all quantiles.
+	Merged bool `json:"merged,omitempty"`
+	// Tool says that the figure is about nettoll itself, such as the time between two trials, and not about a stack.
+	Tool    bool   `json:"tool,omitempty"`
+	Label   string `json:"label,omitempty"`   // the name in tables; if empty, Name with spaces
 	Summary string `json:"summary,omitempty"` // one sentence, without its full stop
-	Order   int    `json:"order"`             // its place in views, ascending; today's metrics have 10 to 910
+	Order   int    `json:"order"`             // its place in views, ascending; [Version2] has 10, 20, …
 }
 
-// Differs says whether cells are compared by difference in this metric instead of by ratio.
+// Differs reports whether cells are compared by difference in this metric, instead of by ratio.
 func (m Metric) Differs() bool { return m.Kind == KindShare || m.Kind == KindCount }
 
-// Speed says whether the words faster and slower fit: rates and times, but not shares, CPU or memory.
+// Compares reports whether a cell has a verdict in this metric. Metrics of nettoll itself have none. Neither have
+// maxima, because they grow with the number of samples.
+func (m Metric) Compares() bool { return !m.Tool && m.Kind != KindMax }
+
+// Speed reports whether the words faster and slower fit: for rates and times, but not for shares, CPU or memory.
 func (m Metric) Speed() bool {
 	switch m.Kind {
 	case KindRate, KindQuantile, KindMean, KindMax, KindTime:
@@ -70,14 +76,14 @@ type Declarer interface {
 	Metrics() []Metric
 }
 
-// A Vocabulary is the metrics of a run or of a catalogue, in the order of views. The zero value holds none.
+// A Vocabulary holds the metrics of a run or of a catalogue, in the order of views. The zero value holds none.
 type Vocabulary struct {
 	list []Metric
 	at   map[string]int
 }
 
-// NewVocabulary returns the metrics of some parts. Several parts may declare the same metric. It fails if they give one
-// name two meanings, or if a declaration is incomplete.
+// NewVocabulary returns a vocabulary of the declared metrics. Several parts may declare the same metric. The error
+// names a metric with an incomplete declaration, or one with two meanings.
 func NewVocabulary(declared ...Metric) (Vocabulary, error) {
 	v := Vocabulary{at: map[string]int{}}
 	known := map[string]Metric{}
@@ -104,7 +110,7 @@ func NewVocabulary(declared ...Metric) (Vocabulary, error) {
 // All returns the metrics in the order of views.
 func (v Vocabulary) All() []Metric { return slices.Clone(v.list) }
 
-// Sorted lists names of metrics in the order of views, unknown ones at the end.
+// Sorted returns names of metrics in the order of views, with unknown ones at the end.
 func (v Vocabulary) Sorted(names iter.Seq[string]) []string {
 	rank := func(name string) int {
 		if i, known := v.at[name]; known {
@@ -117,8 +123,8 @@ func (v Vocabulary) Sorted(names iter.Seq[string]) []string {
 	})
 }
 
-// Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) is described like the
-// others of its duration; for any other unknown name ok is false and the description is of KindUnknown.
+// Lookup returns the description of a metric. A quantile that is not declared (latency_p9999) has the description of
+// the p50 of its duration. For any other unknown name, ok is false and the description is of KindUnknown.
 func (v Vocabulary) Lookup(name string) (m Metric, ok bool) {
 	if i, known := v.at[name]; known {
 		return v.list[i], true
@@ -142,10 +148,16 @@ func unknown(name string) Metric { return Metric{Name: name, Better: Neither, Ki
 
 // Vocabulary returns the metrics that a run's records may hold: those that run.json declares, or else [Version2].
 func (r *Run) Vocabulary() Vocabulary {
+	old := Version2()
 	if len(r.Metrics) > 0 {
-		if v, err := NewVocabulary(r.Metrics...); err == nil {
+		declared := slices.Clone(r.Metrics)
+		for i, m := range declared { // older versions of nettoll did not record Tool
+			known, _ := old.Lookup(m.Name)
+			declared[i].Tool = m.Tool || known.Tool
+		}
+		if v, err := NewVocabulary(declared...); err == nil {
 			return v
 		}
 	}
-	return Version2()
+	return old
 }

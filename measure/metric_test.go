@@ -40,7 +40,7 @@ func TestNewVocabulary(t *testing.T) {
 	}
 }
 
-// A run carries what its metrics mean: a nettoll that has no part with such a metric shows it all the same.
+// A run carries the descriptions of its metrics, so that a nettoll without the part shows them, too.
 func TestRunCarriesMetrics(t *testing.T) {
 	var text bytes.Buffer
 	goodput, _ := Version2().Lookup("goodput")
@@ -70,5 +70,21 @@ func TestRunCarriesMetrics(t *testing.T) {
 	run.Metrics = nil
 	if m, known := run.Vocabulary().Lookup("hops"); known {
 		t.Errorf("a run without declarations knows %+v", m)
+	}
+}
+
+// Runs of older versions, which did not record Tool, are read as if they had.
+func TestOwnMetricsOfOldRuns(t *testing.T) {
+	dead, _ := Version2().Lookup("dead_time")
+	if !dead.Tool || dead.Compares() {
+		t.Fatalf("%+v is not nettoll's own", dead)
+	}
+	dead.Tool = false
+	run := Run{Metrics: []Metric{hops(), dead}}
+	if got, _ := run.Vocabulary().Lookup("dead_time"); !got.Tool {
+		t.Errorf("%+v of an old run is not nettoll's own", got)
+	}
+	if got, _ := run.Vocabulary().Lookup("hops"); got.Tool || run.Metrics[1].Tool {
+		t.Errorf("%+v is nettoll's own, or the run was changed: %+v", got, run.Metrics)
 	}
 }

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// oldCell is what only cells have that were recorded before they had parts: a string for each kind, of which ids were
-// made.
+// oldCell holds the fields of cells that were recorded before cells had parts: a string for each kind, from which ids
+// were made.
 type oldCell struct {
 	Network    string `json:"network"`
 	Filter     string `json:"filter"`
 	Tunnel     string `json:"tunnel"`
 	Encryption string `json:"encryption"`
 	Runtime    string `json:"runtime"`
-	// parameters of network and filter that are numbers and have their defaults
+	// the numeric parameters of network and filter that have their defaults
 	Defaults map[string]string `json:"defaults"`
 }
 
-// oldParam is a parameter in an id of that time.
+// oldParam matches a parameter in an id of such a cell.
 var oldParam = regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
 
-// upgrade gives a cell the parts, the stack and the label that its record says in other words.
+// upgrade gives a cell the parts, the stack, the label and the lab that its old fields describe.
 func (o oldCell) upgrade(c *Cell) {
 	for _, p := range []Part{
 		{Kind: "network", ID: o.Network},
@@ -54,7 +54,7 @@ func (o oldCell) upgrade(c *Cell) {
 			p.Label = "+" + p.Name
 		}
 	}
-	// Which of the two has a parameter by default was not said; the one with other parts of curves is the filter.
+	// The record does not say whether a default is of the filter or the network. It is of the filter, if there is one.
 	for _, name := range sortedKeys(o.Defaults) {
 		i := slices.IndexFunc(c.Parts, func(p Part) bool { return p.Kind == "filter" && p.Name != "none" })
 		if i < 0 {

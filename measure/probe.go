@@ -1,7 +1,7 @@
 package measure
 
-// ProbeCost is what a probe changes of a cell: the cell with it against the same cell without, in the primary metric
-// and in the same blocks.
+// ProbeCost is the cost of a probe: a cell with it against the same cell without it, in the primary metric and in the
+// same blocks.
 type ProbeCost struct {
 	Cell   *Cell // with the probe; Cell.Unprobed is the one without
 	Metric string
@@ -9,8 +9,8 @@ type ProbeCost struct {
 	Effect // with / without, with − without
 }
 
-// probes finds what the probe costs each cell that has it. A cell of which too little was measured has a cost without
-// an estimate.
+// probes finds the cost of the probe for each cell that has it. The cost of a cell with too few measurements has no
+// estimate.
 func (a *analyzer) probes() {
 	for i := range a.cells {
 		cell := &a.run.Cells[i]

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A probe that makes round trips 4 % longer and rates 10 % lower is found to, by the same blocks; nothing is claimed of
-// the cells that have it, and the others are judged as if there were none.
+// The analysis finds a probe that makes round trips 4 % longer and rates 10 % lower, from the same blocks. Probed cells
+// have no verdict, and the other cells have the same verdicts as without them.
 func TestProbes(t *testing.T) {
 	cells := func(load, primary string) []Cell {
 		group := load + "|same-host|1|ipv4|split"

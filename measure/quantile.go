@@ -9,24 +9,23 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// QuantileGroup is a quantile of latency over consecutive blocks of one generation, of a cell and of its baseline.
+// QuantileGroup is a quantile of latency over consecutive blocks of one generation, for a cell and for its baseline.
 type QuantileGroup struct {
 	Generation, First, Last      int     // blocks First … Last
 	Cell, Baseline               float64 // s
 	CellSamples, BaselineSamples int64
 }
 
-// MinSamples returns the least number of samples a quantile q is taken from: 100/(1−q), so that 100 samples lie above
-// it.
+// MinSamples returns the least number of samples for a quantile q: 100/(1−q), so that 100 samples lie above it.
 func MinSamples(q float64) int64 { return int64(math.Ceil(100/(1-q) - 1e-6)) }
 
-// Decode returns the histogram of a record, values in ns.
+// Decode returns the histogram of a record, with values in ns. The error names the cell and the blocks.
 func (h Histograms) Decode() (*hdrhistogram.Histogram, error) {
 	return decode(h, hdrhistogram.Decode)
 }
 
 func decode[T any](h Histograms, decoder func([]byte) (T, error)) (hist T, err error) {
-	defer func() { // whatever a damaged file holds, it is an error and no crash
+	defer func() { // a damaged file must not crash the program
 		if r := recover(); r != nil {
 			err = fmt.Errorf("decode histogram of cell %q, blocks %d to %d: %v", h.Cell, h.First, h.Last, r)
 		}
@@ -37,7 +36,8 @@ func decode[T any](h Histograms, decoder func([]byte) (T, error)) (hist T, err e
 	return hist, nil
 }
 
-// EncodeHistogram returns the Data of a Histograms record: the HdrHistogram V2 compressed encoding in base64.
+// EncodeHistogram returns a histogram, with values in ns, in the HdrHistogram V2 compressed encoding, as base64. This
+// is the Data of a Histograms record.
 func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
 	b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
 	if err != nil {
@@ -46,10 +46,11 @@ func EncodeHistogram(h *hdrhistogram.Histogram) (string, error) {
 	return string(b), nil
 }
 
-// LatencyGroups returns the quantile q (0.99) of a cell and of its baseline over the smallest groups of consecutive
+// LatencyGroups returns the quantile q (0.99) of a cell and of its baseline, over the smallest groups of consecutive
 // blocks of a generation with at least MinSamples(q) samples in both. Both are taken from the same blocks: records are
-// merged until their block ranges end together; what is left at the end of a generation joins its last group. A
-// generation without enough samples has no group. The error names the first record that cannot be decoded.
+// merged until their block ranges end together. The blocks at the end of a generation that do not fill a group join its
+// last group. A generation without enough samples has no group. The error names the first record that cannot be
+// decoded.
 func LatencyGroups(cell, baseline []Histograms, q float64) ([]QuantileGroup, error) {
 	c, err := decodeAll(cell)
 	if err != nil {
@@ -62,7 +63,7 @@ func LatencyGroups(cell, baseline []Histograms, q float64) ([]QuantileGroup, err
 	return latencyGroups(c, b, MinSamples(q), func(t tally) float64 { return t.quantile(q) }), nil
 }
 
-// tally is a histogram as its non-empty bins, in ascending order.
+// tally holds the non-empty bins of a histogram, in ascending order.
 type tally struct {
 	generation, first, last int
 	bins                    []bin
@@ -74,12 +75,12 @@ type bin struct {
 	count int64
 }
 
-// decodeAll returns the records sorted by generation and block. A range recorded twice (a resumed run) counts once: the
-// later.
+// decodeAll returns the records sorted by generation and block. If a range was recorded twice (a resumed run), the
+// later record counts.
 func decodeAll(records []Histograms) ([]tally, error) {
 	list := make([]tally, 0, len(records))
 	for _, r := range records {
-		h, err := decode(r, hdrhistogram.DecodePacked) // sparse: dense ones would cost a read of all their bins
+		h, err := decode(r, hdrhistogram.DecodePacked) // sparse: dense ones would cost a pass over all their bins
 		if err != nil {
 			return nil, err
 		}
@@ -91,9 +92,7 @@ func decodeAll(records []Histograms) ([]tally, error) {
 		})
 		list = append(list, t)
 	}
-	slices.SortStableFunc(list, func(a, b tally) int {
-		return cmp.Or(cmp.Compare(a.generation, b.generation), cmp.Compare(a.first, b.first))
-	})
+	slices.SortStableFunc(list, byRange)
 	kept := list[:0]
 	for _, t := range list {
 		if n := len(kept); n > 0 && kept[n-1].generation == t.generation && kept[n-1].first == t.first {
@@ -103,6 +102,11 @@ func decodeAll(records []Histograms) ([]tally, error) {
 		kept = append(kept, t)
 	}
 	return kept, nil
+}
+
+// byRange orders tallies by generation and first block.
+func byRange(x, y tally) int {
+	return cmp.Or(cmp.Compare(x.generation, y.generation), cmp.Compare(x.first, y.first))
 }
 
 // add returns the union of two tallies; neither is changed.
@@ -129,8 +133,8 @@ func (t tally) add(o tally) tally {
 	return tally{t.generation, t.first, max(t.last, o.last), bins, t.samples + o.samples}
 }
 
-// quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no
-// samples.
+// quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN if there are
+// none.
 func (t tally) quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(t.samples)))
 	for _, b := range t.bins {
@@ -141,11 +145,11 @@ func (t tally) quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// latencyGroups returns what a function finds in the smallest groups with so many samples, as [LatencyGroups] makes
-// them.
+// latencyGroups returns the results of a function for the smallest groups with at least need samples, formed as
+// [LatencyGroups] describes.
 func latencyGroups(cell, baseline []tally, need int64, of func(tally) float64) []QuantileGroup {
 	var groups []QuantileGroup
-	var lastC, lastB tally // of the last group, to which the rest of its generation is added
+	var lastC, lastB tally // the last group; the rest of its generation is added to it
 	open := false
 	closeGroup := func(c, b tally) {
 		groups = append(groups, QuantileGroup{c.generation, c.first, c.last, of(c), of(b), c.samples, b.samples})
@@ -195,8 +199,8 @@ func latencyGroups(cell, baseline []tally, need int64, of func(tally) float64) [
 	return groups
 }
 
-// mean returns the mean in s, of which a bin's lowest value stands for all of it: at most 0.1 % too little. NaN of no
-// samples.
+// mean returns the mean in s. The lowest value of a bin stands for all of it, so the mean is at most 0.1 % too small.
+// It is NaN if there are no samples.
 func (t tally) mean() float64 {
 	sum := 0.0
 	for _, b := range t.bins {
@@ -205,14 +209,14 @@ func (t tally) mean() float64 {
 	return sum / float64(t.samples) * 1e-9
 }
 
-// Distribution is what the histograms of a cell hold together.
+// Distribution holds the merged histograms of a cell.
 type Distribution struct {
 	Samples int64
 	merged  tally
 }
 
-// Distribute merges histograms of one cell. A range of blocks recorded twice (a resumed run) counts once. The error
-// names the first record that cannot be decoded.
+// Distribute merges histograms of one cell. If a range of blocks was recorded twice (a resumed run), the later record
+// counts. The error names the first record that cannot be decoded.
 func Distribute(records []Histograms) (Distribution, error) {
 	list, err := decodeAll(records)
 	if err != nil {
@@ -238,6 +242,6 @@ func merge(list []tally) Distribution {
 	return d
 }
 
-// Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN of no
-// samples.
+// Quantile returns the smallest recorded value at or below which a share q of the samples lies, in s; NaN if there are
+// none.
 func (d Distribution) Quantile(q float64) float64 { return d.merged.quantile(q) }

@@ -9,16 +9,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// ErrFewGenerations is wrapped by estimates that have no interval, because fewer than two generations have a value.
+// ErrFewGenerations is wrapped by errors about estimates without an interval: fewer than two generations have a value.
 var ErrFewGenerations = errors.New("fewer than 2 generations")
 
-// ErrNotFinite is wrapped by estimates of ratios to or of zero: in half of the blocks of a generation one of the cells
+// ErrNotFinite is wrapped by errors about ratios to or of zero: in half of the blocks of a generation, one of the cells
 // measured 0.
 var ErrNotFinite = errors.New("ratio to or of zero")
 
-// Level is the error rate of intervals and verdicts: at most 5 %. They are drawn at 4 %: a run that stops when its
-// interval is narrow stops a little more often when the interval is narrow by chance, which costs up to a point of
-// coverage (drawn at 5 %, the worst world and design of TestCoverage covers 94.3 %; drawn at 4 %, 95.4 %).
+// Level is the error rate of intervals and verdicts: at most 5 %. Intervals are drawn at 4 %. The reason is that a run
+// stops when its interval is narrow, which happens more often if it is narrow by chance, and that costs up to a point
+// of coverage. In the worst world and design of TestCoverage, intervals drawn at 5 % cover 94.3 %, and at 4 %, 95.4 %.
 const (
 	Level = 0.05
 	drawn = 0.04
@@ -38,22 +38,22 @@ type Estimate struct {
 	P           float64 // two-sided, of the hypothesis Log = 0
 	Generations int
 	Blocks      int
-	Spread      float64 // standard deviation of the generations' medians
+	Spread      float64 // standard deviation of the generations' centers
 }
 
-// Interval returns the t interval with error rate alpha, as ratios. Lo and Hi are Interval(0.04): see Level.
+// Interval returns the t interval with error rate alpha, as ratios. Lo and Hi equal Interval(0.04): see [Level].
 func (e Estimate) Interval(alpha float64) Interval {
 	h := tQuantile(1-alpha/2, e.DF) * e.StdErr
 	return Interval{math.Exp(e.Log - h), math.Exp(e.Log + h)}
 }
 
-// HalfWidth returns the half-width of the 95 % interval as a share: 0.02 when it reaches from Ratio/1.02 to Ratio·1.02.
+// HalfWidth returns the half-width of the 95 % interval as a share: 0.02 if it reaches from Ratio/1.02 to Ratio·1.02.
 func (e Estimate) HalfWidth() float64 {
 	return math.Expm1((math.Log(e.Hi) - math.Log(e.Lo)) / 2)
 }
 
-// Difference is a cell minus its baseline in a share or a count: all fields but P and the counts are in the metric's
-// unit (for a share: 0.01 is one point).
+// Difference is a cell minus its baseline in a share or a count. All fields but DF, P, Generations and Blocks are in
+// the metric's unit (for a share, 0.01 is one percentage point).
 type Difference struct {
 	Points      float64
 	Lo, Hi      float64 // 95 % interval
@@ -65,17 +65,17 @@ type Difference struct {
 	Spread      float64 // standard deviation of the generations' means
 }
 
-// Interval returns the t interval with error rate alpha. Lo and Hi are Interval(0.04): see Level.
+// Interval returns the t interval with error rate alpha. Lo and Hi equal Interval(0.04): see [Level].
 func (d Difference) Interval(alpha float64) Interval {
 	h := tQuantile(1-alpha/2, d.DF) * d.StdErr
 	return Interval{d.Points - h, d.Points + h}
 }
 
-// HalfWidth returns half the width of the 95 % interval.
+// HalfWidth returns half the width of the 95 % interval, in the metric's unit.
 func (d Difference) HalfWidth() float64 { return (d.Hi - d.Lo) / 2 }
 
-// Effect is what a cell is against another: a ratio, a difference of shares or counts, or neither where too little was
-// measured.
+// Effect is the effect of one cell against another: a ratio, or a difference of shares or counts. It is neither if
+// there are too few measurements.
 type Effect struct {
 	HasRatio      bool
 	Estimate      Estimate // if HasRatio
@@ -83,8 +83,8 @@ type Effect struct {
 	Difference    Difference // if HasDifference
 }
 
-// LogRatio returns ln(cell/baseline) of one block. A zero cell gives −Inf and a zero baseline +Inf, which a median
-// withstands; 0 to 0 and anything negative or not finite gives NaN, which estimates leave out.
+// LogRatio returns ln(cell/baseline) for one block. It is −Inf if the cell is 0 and +Inf if the baseline is, which
+// [Center] withstands. It is NaN, which estimates leave out, for 0 to 0 and for values that are negative or not finite.
 func LogRatio(cell, baseline float64) float64 {
 	if !finite(cell) || !finite(baseline) || cell < 0 || baseline < 0 || (cell == 0 && baseline == 0) {
 		return math.NaN()
@@ -92,8 +92,8 @@ func LogRatio(cell, baseline float64) float64 {
 	return math.Log(cell) - math.Log(baseline)
 }
 
-// HalfWidth returns the half-width that the 95 % interval of so many generations has if their medians spread by so
-// much: a natural logarithm where spread is one of ratios. It is +Inf of fewer than two.
+// HalfWidth returns the half-width of the 95 % interval over this number of generations, if the standard deviation of
+// their centers is spread: a natural logarithm if spread is one of ratios. It is +Inf for fewer than two generations.
 func HalfWidth(spread float64, generations int) float64 {
 	if generations < 2 {
 		return math.Inf(1)
@@ -101,8 +101,8 @@ func HalfWidth(spread float64, generations int) float64 {
 	return tQuantile(1-drawn/2, float64(generations-1)) * spread / math.Sqrt(float64(generations))
 }
 
-// Median returns the median of the values that are not NaN, the mean of the middle two for an even number of them; NaN
-// of none. The argument is not changed.
+// Median returns the median of the values that are not NaN: the mean of the middle two for an even number of them, and
+// NaN if there are none. The argument is not changed.
 func Median(x []float64) float64 {
 	buf := make([]float64, 0, len(x))
 	for _, v := range x {
@@ -126,27 +126,27 @@ func medianInPlace(x []float64) float64 {
 	if lo == hi {
 		return lo // also of two infinities
 	}
-	return lo/2 + hi/2 // no overflow; NaN of −Inf and +Inf: half of the blocks say the one, half the other
+	return lo/2 + hi/2 // does not overflow; NaN for −Inf and +Inf, if half of the blocks have the one and half the other
 }
 
-// EstimateRatio estimates the log ratio of a cell to its baseline from gens, whose element g holds the log ratios of
-// the blocks of generation g (see LogRatio; NaN is left out, empty generations too).
+// EstimateRatio estimates the log ratio of a cell to its baseline. gens[g] holds the log ratios of the blocks of
+// generation g (see [LogRatio]). NaN and empty generations are left out.
 //
-//	m_g = median_b x_gb        log ratio of generation g
+//	m_g = center_b x_gb        log ratio of generation g, see [Center]
 //	L   = (1/G) Σ m_g          the estimate, Log
 //	s²  = Σ (m_g − L)²/(G−1)   s is Spread
 //	L ± t(1−α/2, G−1)·s/√G     the interval, α = 0.04 (see Level)
 //
-// x, m, L and s are natural logarithms of ratios (unit 1). Generations are independent, blocks within one need not be.
-// The interval holds for m_g of unequal variances too (later generations have more blocks): the t test stays at or
-// below its level for α ≤ 8.3 % under any mixture of normals (N. K. Bakirov and G. J. Székely, Student's t-test for
+// x, m, L and s are natural logarithms of ratios (unit 1). Generations are independent; blocks within one need not be.
+// The interval also holds if the m_g have unequal variances (later generations have more blocks): the t test stays at
+// or below its level for α ≤ 8.3 % under any mixture of normals (N. K. Bakirov and G. J. Székely, Student's t-test for
 // Gaussian scale mixtures, J. Math. Sci. 139 (2006); R. Ibragimov and U. K. Müller, t-statistic based correlation and
 // heterogeneity robust inference, J. Bus. Econ. Stat. 28 (2010) 453). A percentile bootstrap over 5 clusters covers far
 // less than 95 %: see TestCoverage.
 //
-// The error wraps ErrFewGenerations or ErrNotFinite.
+// The error wraps [ErrFewGenerations] or [ErrNotFinite].
 func EstimateRatio(gens [][]float64) (Estimate, error) {
-	t, err := estimate(gens, Median)
+	t, err := estimate(gens, Center)
 	e := Estimate{
 		Log: t.mean, StdErr: t.stderr, DF: t.df, P: t.p, Generations: t.generations, Blocks: t.blocks,
 		Spread: t.spread,
@@ -160,9 +160,9 @@ func EstimateRatio(gens [][]float64) (Estimate, error) {
 	return e, nil
 }
 
-// EstimateDifference estimates a difference of shares or counts, cell minus baseline, from the blocks' differences by
-// generation. It is EstimateRatio with means in place of medians: a loss in one block of ten is a loss, which a median
-// would not see. The error wraps ErrFewGenerations.
+// EstimateDifference estimates a difference of shares or counts, cell minus baseline. gens[g] holds the differences of
+// the blocks of generation g, in the metric's unit. It uses means instead of centers, because a loss in one block of
+// ten is a loss that a center would ignore. Otherwise see [EstimateRatio]. The error wraps [ErrFewGenerations].
 func EstimateDifference(gens [][]float64) (Difference, error) {
 	t, err := estimate(gens, mean)
 	d := Difference{
@@ -201,7 +201,7 @@ func estimate(gens [][]float64, statistic func([]float64) float64) (tEstimate, e
 		stats = append(stats, statistic(blocks))
 	}
 	t.generations = len(stats)
-	t.mean = mean(stats) // NaN only if a generation is divided between 0/x and x/0
+	t.mean = mean(stats) // NaN only if a generation has as many blocks of 0/x as of x/0
 	if slices.ContainsFunc(stats, math.IsNaN) {
 		t.mean = math.NaN()
 	}
@@ -223,7 +223,7 @@ func estimate(gens [][]float64, statistic func([]float64) float64) (tEstimate, e
 	return t, nil
 }
 
-// mean returns the mean of the values that are not NaN, NaN of none.
+// mean returns the mean of the values that are not NaN; NaN if there are none.
 func mean(x []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range x {
@@ -235,7 +235,7 @@ func mean(x []float64) float64 {
 	return sum / float64(n)
 }
 
-// tQuantile returns the quantile p of Student's t with df degrees of freedom; +Inf where there are none or p is 1.
+// tQuantile returns the quantile p of Student's t with df degrees of freedom; +Inf if df is 0 or p is 1.
 func tQuantile(p, df float64) float64 {
 	if !(df > 0) || !(p < 1) || !(p > 0) {
 		return math.Inf(1)
@@ -253,12 +253,12 @@ func twoSided(x, stderr, df float64) float64 {
 	return 2 * distuv.StudentsT{Mu: 0, Sigma: 1, Nu: df}.CDF(-math.Abs(x/stderr))
 }
 
-// ClopperPearson returns the exact interval with confidence conf (0.95) for the probability behind k successes in n
-// trials (C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404):
+// ClopperPearson returns the exact interval, at confidence conf (0.95), for a probability with k successes in n trials
+// (C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits, Biometrika 26 (1934) 404):
 //
 //	lo = B(α/2; k, n−k+1), hi = B(1−α/2; k+1, n−k), α = 1 − conf, B the quantile function of the beta distribution
 //
-// It is [0, 1] when n is 0 or k is not within 0 … n.
+// It is [0, 1] if n is 0 or k is not within 0 … n.
 func ClopperPearson(k, n int, conf float64) (lo, hi float64) {
 	lo, hi = 0, 1
 	if n <= 0 || k < 0 || k > n || !(conf > 0 && conf < 1) {

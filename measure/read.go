@@ -10,10 +10,10 @@ import (
 	"slices"
 )
 
-// maxLine is the longest line Read takes as a record, in bytes.
+// maxLine is the longest line that Read takes as a record, in bytes.
 const maxLine = 16 << 20
 
-// Log is what records.jsonl says, each kind in the order of the file.
+// Log holds the records of records.jsonl; each list is in the order of the file.
 type Log struct {
 	Begin       *Begin
 	Trials      []Trial
@@ -27,17 +27,17 @@ type Log struct {
 	Resumes     []Resume
 	End         *End
 
-	Version int // of the records: 1 has no checksums; 0 before the first
-	// which lines do not match their checksum, or have none behind the end of the run: a sentence's beginning
+	Version int // of the records: 1 has no checksums; 0: no record was read yet
+	// subjects of sentences: lines that do not match their checksum, or that follow the end of the run without one
 	Changed    []string
-	RunChanged bool // run.json is not what Begin says; set by who reads both
-	Unfinished int  // lines at the end that have no checksum yet, as a run leaves them that was killed
+	RunChanged bool // run.json is not the one in Begin; set by the caller that reads both
+	Unfinished int  // lines at the end without a checksum, as a killed run leaves them
 	Place      Place
 }
 
-// Problem is a line Read could not use.
+// Problem is a line, or several, that Read could not use.
 type Problem struct {
-	Line int // from 1; 0: of several lines, which the text names
+	Line int // from 1; 0: several lines, which Text names
 	Text string
 }
 
@@ -48,11 +48,11 @@ func (p Problem) String() string {
 	return fmt.Sprintf("line %d: %s", p.Line, p.Text)
 }
 
-// Read reads records. What can be read is read: every line that is not a record (torn, of an unknown type, from a newer
-// version, longer than 16 MiB) becomes a Problem and the lines after it are read all the same. Unknown fields are
-// tolerated. Since version 2, lines whose checksum does not fit and lines at the end that have none are a Problem and
-// not used. In version 1, which has none, a record that follows the torn rest of another on the same line is recovered.
-// The error is that of r; the Log then holds what came before.
+// Read reads as many records as it can. A line that is not a record (torn, of an unknown type, from a newer version,
+// longer than 16 MiB) becomes a Problem, and reading goes on with the next line. Unknown fields are ignored. Since
+// version 2, lines that do not match their checksum, and lines at the end without a checksum, become a Problem and are
+// not used. Version 1 has no checksums; there, a record that follows the torn rest of another on the same line is
+// recovered. The error is that of r; the Log then holds the records read before it.
 func Read(r io.Reader) (*Log, []Problem, error) {
 	log := &Log{}
 	var problems []Problem
@@ -98,7 +98,7 @@ func Read(r io.Reader) (*Log, []Problem, error) {
 			}
 		}
 		if n := len(b); whole {
-			part.add(append(b, '\n')) // the newline is there already, or what b is a copy of
+			part.add(append(b, '\n')) // writes the newline where one stood, or into a copy
 			offset += int64(n) + 1
 		} else if n > 0 || long {
 			part.lines++
@@ -119,7 +119,7 @@ func Read(r io.Reader) (*Log, []Problem, error) {
 	}
 }
 
-// unfinished takes out the lines behind the last checksum.
+// unfinished removes the lines after the last checksum.
 func (log *Log) unfinished(part *segment) Problem {
 	text := part.place(log, part.first+part.lines-1)
 	log.back(part.lens)
@@ -133,7 +133,7 @@ func (log *Log) unfinished(part *segment) Problem {
 	return Problem{Text: text}
 }
 
-// readLine returns the next line without its newline, or long if it exceeds maxLine (all of it is then skipped).
+// readLine returns the next line without its newline. A line longer than maxLine is skipped, and long is true.
 func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
 	var kept []byte
 	for {
@@ -157,7 +157,7 @@ func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
 	}
 }
 
-// scan adds the trial on line b to the log, if it looks as most do.
+// scan adds the trial on line b to the log, if the line has the usual form.
 func (log *Log) scan(s *scanner, b []byte) bool {
 	t, ok := s.trial(b)
 	if ok {
@@ -234,8 +234,8 @@ func take[T any](b []byte, list *[]T, valid func(T) bool) error {
 	return nil
 }
 
-// salvage looks for a whole record at the end of a line that begins with something else. Only the last two places where
-// one may begin are tried: each costs a pass over the rest of the line.
+// salvage looks for a whole record at the end of a line that begins with something else. It tries only the last two
+// places where a record may begin, because each try costs a pass over the rest of the line.
 func (log *Log) salvage(b []byte) bool {
 	end := len(b)
 	for range 2 {

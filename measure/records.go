@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// Version is the version of the record formats (field v) this package writes, and the newest it reads. Version 1 had no
-// checksums and no records Begin, Generation, Resume and End.
+// Version is the version of the record formats (field v) that this package writes, and the newest that it reads.
+// Version 1 had no checksums, and no records Begin, Generation, Resume and End.
 const Version = 2
 
 // Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, LabRecord, Warning, Fact,
 // Generation, Resume or End.
 type Record interface {
-	// appendJSON appends the record as one JSON object without a newline; type and v are set by it, whatever the fields
-	// say.
+	// appendJSON appends the record as one JSON object without a newline. It sets type and v, whatever the fields hold.
 	appendJSON(dst []byte) ([]byte, error)
 }
 
@@ -28,38 +27,38 @@ type Record interface {
 type Begin struct {
 	Type string `json:"type"` // "begin"; set by Writer
 	V    int    `json:"v"`
-	Run  string `json:"run"` // see RunSum
+	Run  string `json:"run"` // the checksum of run.json, see [RunSum]
 }
 
-// Generation ends a generation that was measured to its end. A run that is resumed goes on behind the last one.
+// Generation is the record at the end of a complete generation. A resumed run continues after the last one.
 type Generation struct {
 	Type       string  `json:"type"` // "generation"; set by Writer
 	V          int     `json:"v"`
 	Generation int     `json:"gen"`
 	Blocks     int     `json:"blocks"`
 	Measured   float64 `json:"measured"` // s, spent in its blocks
-	// Deaths counts the agents, workers and programs that died or hung, by lab.
+	// Deaths is the number of agents, workers and programs that died or hung, by lab.
 	Deaths map[string]int `json:"deaths,omitempty"`
-	// Lost are the labs that could not be measured to the end of the generation, and why. The next generation builds them
-	// anew.
+	// Lost holds the labs that could not be measured to the end of the generation, with the reason. They are built anew in
+	// the next generation.
 	Lost map[string]string `json:"lost,omitempty"`
-	// Dropped are the cells that are not measured any more since this generation, and why.
+	// Dropped holds the cells that are no longer measured since this generation, with the reason.
 	Dropped map[string]string `json:"dropped,omitempty"`
 }
 
-// Resume says that the run was resumed here.
+// Resume is the record at the place where the run was resumed.
 type Resume struct {
 	Type  string    `json:"type"` // "resume"; set by Writer
 	V     int       `json:"v"`
 	At    time.Time `json:"at"`
 	After string    `json:"after"` // EndInterrupted, EndFailed, or Killed
-	// Generation is the number of the first generation after it.
+	// Generation is the number of the first generation after the record.
 	Generation int `json:"gen"`
-	// Blocks are those of the generation that was not measured to its end. Their records were removed.
+	// Blocks is the number of blocks of the incomplete generation. Their records were removed.
 	Blocks int `json:"blocks"`
 }
 
-// Why a run ended. Killed is no record: it is a run without one.
+// Reasons for which a run ended. Killed is never recorded: it stands for a run without an End.
 const (
 	EndPrecise     = "precise"     // every cell is precise enough
 	EndTime        = "time"        // the time is up
@@ -75,36 +74,36 @@ type End struct {
 	Type        string  `json:"type"` // "end"; set by Writer
 	V           int     `json:"v"`
 	Why         string  `json:"why"`    // EndPrecise, EndTime, …
-	Detail      string  `json:"detail"` // the same as the end of a sentence: "every cell is precise enough"
+	Detail      string  `json:"detail"` // Why as the end of a sentence: "every cell is precise enough"
 	Blocks      int     `json:"blocks"`
-	Generations int     `json:"generations"` // measured to their end
+	Generations int     `json:"generations"` // complete ones
 	Trials      int     `json:"trials"`
 	Measured    float64 `json:"measured"`          // s, spent in blocks
-	Resumed     int     `json:"resumed,omitempty"` // how often
+	Resumed     int     `json:"resumed,omitempty"` // number of times
 }
 
 // Trial is one visit to one cell within a block.
 type Trial struct {
 	Type       string `json:"type"` // "trial"; set by Writer
 	V          int    `json:"v"`    // set by Writer
-	Generation int    `json:"gen"`  // from 0; views for people say it from 1
-	// from 0, over all generations; the same number for all cells of a block
+	Generation int    `json:"gen"`  // from 0; views for people count from 1
+	// from 0, over all generations; all cells of a block have the same number
 	Block    int     `json:"block"`
 	Cell     string  `json:"cell"`
 	Start    float64 `json:"start"` // s since the run began
 	Duration float64 `json:"dur"`   // s, length of the window
-	// by metric name, base units; sums over pairs as the name says
+	// by metric name, in base units; sums over pairs unless the name says otherwise
 	Metrics  map[string]float64   `json:"metrics"`
 	PerPair  map[string][]float64 `json:"pairs,omitempty"` // by metric name, one value per pair, base units
 	Warnings []string             `json:"warn,omitempty"`  // doubts about this trial
-	// what kept the figure from being higher: "sender", "path" or "receiver"
+	// the part that kept the figure from being higher: "sender", "path" or "receiver"
 	Limit  string `json:"limit,omitempty"`
 	Failed string `json:"failed,omitempty"` // reason; no metric of a failed trial is used
 }
 
 // Histograms is the latency distribution of one cell over a group of consecutive blocks of one generation, merged over
-// pairs. A record has about 1.5 KB with 3 significant digits: groups of 32 blocks, or a generation where that is
-// shorter, keep the file below 50 MB per 100,000 trials; durations that are no latency have one group a generation. All
+// pairs. A record takes about 1.5 KB with 3 significant digits. Groups of 32 blocks (or a generation, if it is shorter)
+// keep the file below 50 MB per 100,000 trials. Durations other than latencies have one group for each generation. All
 // cells of a block need the same groups.
 type Histograms struct {
 	Type       string `json:"type"` // "histogram"; set by Writer
@@ -113,13 +112,13 @@ type Histograms struct {
 	First      int    `json:"first"` // first block of the group
 	Last       int    `json:"last"`  // last block of the group, inclusive
 	Cell       string `json:"cell"`
-	// what its quantiles are called: "latency" (also when empty) or "oneway_latency"
+	// the prefix of its quantiles' names: "latency" (also if empty) or "oneway_latency"
 	Metric  string `json:"metric,omitempty"`
 	Samples int64  `json:"samples"`
 	Data    string `json:"data"` // base64 of the HdrHistogram V2 compressed encoding; values in ns
 }
 
-// BlockFacts is what the machine did during one block.
+// BlockFacts holds facts about the machine during one block.
 type BlockFacts struct {
 	Type       string  `json:"type"` // "block"; set by Writer
 	V          int     `json:"v"`
@@ -130,12 +129,12 @@ type BlockFacts struct {
 	// cores, by mode: user, nice, system, idle, iowait, irq, softirq, steal
 	CPU    map[string]float64 `json:"cpu"`
 	Load1  float64            `json:"load1"`            // 1-minute load average
-	Others float64            `json:"others,omitempty"` // cores that programs used which are not of the run
-	// Machines are the others, where hosts stand on several.
+	Others float64            `json:"others,omitempty"` // CPU use of programs that are not part of the run, in cores
+	// Machines holds the same for the other machines, if hosts are on several.
 	Machines []MachineLoad `json:"machines,omitempty"`
 }
 
-// MachineLoad is how busy one machine was during a block, see [BlockFacts].
+// MachineLoad holds the load of one machine during a block, as in [BlockFacts].
 type MachineLoad struct {
 	Machine string             `json:"machine"`
 	CPU     map[string]float64 `json:"cpu"`
@@ -150,11 +149,12 @@ type Proof struct {
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
 	Lab        string `json:"lab"`
-	// Name is that of the claim, "passes". Older records have none, and a sentence that says all claims of the lab.
+	// Name is the name of the claim ("passes"). Older records have none; their Claim is a sentence with all claims of the
+	// lab.
 	Name  string `json:"name,omitempty"`
 	Claim string `json:"claim"` // a sentence without its full stop
 	When  string `json:"when"`  // "before" the first block or "after" the last
-	// Tried is how many tries were made, by family, and Seen how many of those showed what is expected of each.
+	// Tried is the number of tries, by family; Seen is how many of those had the expected result.
 	Tried    map[string]int `json:"tried,omitempty"`
 	Expected string         `json:"expected,omitempty"` // "no answer"
 	Seen     map[string]int `json:"seen,omitempty"`
@@ -162,21 +162,21 @@ type Proof struct {
 	Detail   string         `json:"detail,omitempty"` // the first failure, and how many more there are
 }
 
-// LabRecord is what building a lab and changing what stands in it cost, once a generation, and once more if it had to
-// be built once more.
+// LabRecord holds the cost of building a lab and of changing the rules in it. Each lab has one for each generation, and
+// another one if it had to be built once more.
 type LabRecord struct {
 	Type       string `json:"type"` // "lab"; set by Writer
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
 	Lab        string `json:"lab"`
-	// Rebuilt says that it was built in the place of one in which a program had died. Of a generation that lab is no
-	// second one: it has the same seed, and was built by itself beside labs that stand, not while others were built. So
-	// its figures stand beside those of the generation and do not count among them.
+	// Rebuilt says that the lab replaces one in which a program had died. It is not a second observation of its
+	// generation: it has the same seed, and it was built alone while other labs were already up. So its figures are shown
+	// separately and do not count among those of the generation.
 	Rebuilt bool               `json:"rebuilt,omitempty"`
 	Metrics map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
-	// Implementations are who did the work, by kind of part, where that was found out when it was built.
+	// Implementations says who did the work, by kind of part, as far as building the lab showed it.
 	Implementations map[string]string `json:"implementations,omitempty"`
-	// Facts are what the links of the first pair were found to be.
+	// Facts holds the properties of the links of the first pair.
 	Facts map[string]string `json:"facts,omitempty"`
 }
 
@@ -187,7 +187,7 @@ type Warning struct {
 	Cell string `json:"cell,omitempty"`
 	Lab  string `json:"lab,omitempty"`
 	Text string `json:"text"`
-	// Machine says that it is about the machine during the whole run: every view begins with it.
+	// Machine says that the warning is about the machine during the whole run. Every view begins with it.
 	Machine bool `json:"machine,omitempty"`
 }
 
@@ -199,23 +199,23 @@ type Fact struct {
 	Value any    `json:"value"`
 }
 
-// Writer writes records, one line each, and checksums of them.
+// Writer writes records, one line each, and their checksums.
 type Writer struct {
 	w   io.Writer
 	buf []byte
 	sum chain
 }
 
-// NewWriter returns a Writer on w. Each record becomes exactly one call of w.Write, ending in a newline; buffering and
-// syncing are the caller's.
+// NewWriter returns a Writer on w. Each record becomes exactly one call of w.Write, which ends in a newline. The caller
+// buffers and syncs.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w, sum: newChain(nil)} }
 
-// NewWriterAt returns a Writer that goes on at a place of a file. What stood behind it must have been removed.
+// NewWriterAt returns a Writer that continues at a place of a file. The caller must have removed everything after it.
 func NewWriterAt(w io.Writer, at Place) *Writer { return &Writer{w: w, sum: newChain(at.sum)} }
 
-// Write writes one record. Numbers of trials and blocks keep 6 significant digits (far below any noise) and times since
+// Write writes one record. Numbers of trials and blocks keep 6 significant digits, far below any noise, and times since
 // the run began 0.1 ms, so that 100,000 single-pair trials stay below 50 MB. A metric that is not finite is left out
-// and named among the warnings of its trial. It is not safe for concurrent use.
+// and named among the warnings of its trial. Write is not safe for concurrent use.
 func (w *Writer) Write(r Record) error {
 	var err error
 	if w.buf, err = r.appendJSON(w.buf[:0]); err != nil {
@@ -226,8 +226,8 @@ func (w *Writer) Write(r Record) error {
 	return w.put()
 }
 
-// Sum writes the checksum of the records since the last one, if there are any: see [chain]. Records without one behind
-// them are not read.
+// Sum writes the checksum of the records since the last one, if there are any: see [chain]. Read ignores records that
+// no checksum follows.
 func (w *Writer) Sum() error {
 	if w.sum.lines == 0 {
 		return nil
@@ -376,7 +376,7 @@ func (f Fact) appendJSON(b []byte) ([]byte, error) {
 }
 
 func appendAny(b []byte, v any) ([]byte, error) {
-	line, err := json.Marshal(v) // never contains a newline
+	line, err := json.Marshal(v) // json.Marshal writes no newline
 	return append(b, line...), err
 }
 
@@ -445,7 +445,7 @@ func appendNumber(b []byte, x float64) []byte {
 func quote(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			q, _ := json.Marshal(s) // a string cannot fail
+			q, _ := json.Marshal(s) // encoding a string cannot fail
 			return append(b, q...)
 		}
 	}

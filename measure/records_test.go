@@ -182,8 +182,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead: an error or a value, never a panic; intact lines before and after garbage are recovered; and what was read
-// can be analysed.
+// FuzzRead: any input gives an error or a value. Intact lines before and after garbage are recovered, and the records
+// that were read can be analyzed.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "{", `{"type":"trial","v":1,"gen":9223372036854775807,"cell":"a","metrics":{"goodput":-1,"latency_p50":0,"x":1e308}}`,
@@ -216,13 +216,13 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB, those on a schedule, which
-// measure most, below 60.
+// TestSize holds 100,000 single-pair trials, with their histograms and blocks, below 50 MB; those on a schedule, which
+// have the most metrics, below 60 MB.
 func TestSize(t *testing.T) {
 	for _, tt := range []struct {
 		load    string
-		metrics map[string]float64 // beside those of all
-		others  int                // histograms a generation
+		metrics map[string]float64 // besides those of all trials
+		others  int                // histograms in each generation
 		limit   float64
 	}{
 		{"udp-rr(payload=1024,mode=wait)", nil, 0, 50},
@@ -281,7 +281,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// exampleTrial is a trial of a request/response workload with all the metrics that its records have.
+// exampleTrial returns a trial of a request/response workload with all the metrics of its records.
 func exampleTrial(i int) Trial {
 	x := 1 + math.Sin(float64(i))/10
 	return Trial{

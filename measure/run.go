@@ -10,82 +10,105 @@ import (
 	"time"
 )
 
-// Run is run.json: what was asked for and where it ran.
+// Run is run.json: the request, and the machine it ran on.
 type Run struct {
 	V    int    `json:"v"`
 	Name string `json:"name"`
-	// whose experiment it is; what it makes of a paper's figures and claims is in its reports
+	// the suite's name; reports then show its figures and claims
 	Suite      string          `json:"suite,omitempty"`
 	Started    time.Time       `json:"started"`
 	Source     string          `json:"source,omitempty"`     // the experiment as given: YAML
 	Experiment json.RawMessage `json:"experiment,omitempty"` // as resolved: every value present
 	Design     Design          `json:"design"`
 	Cells      []Cell          `json:"cells"`
-	// what views say of the probe of its probed cells; see [Run.Probed]
+	// the texts that views show about the probe; see [Run.Probed]
 	Probe    *Probe            `json:"probe,omitempty"`
-	Metrics  []Metric          `json:"metrics,omitempty"` // that its records may hold, for views; see [Run.Vocabulary]
+	Metrics  []Metric          `json:"metrics,omitempty"` // metrics that its records may hold; see [Run.Vocabulary]
 	Versions map[string]string `json:"versions,omitempty"`
 	Facts    map[string]any    `json:"facts,omitempty"`
 }
 
-// Design is how precisely a run was to measure.
+// Design says how precisely a run is to measure.
 type Design struct {
 	// share: wanted half-width of the 95 % interval of a primary metric's ratio (0.02 = 2 %)
-	Precision    float64            `json:"precision"`
+	Precision float64 `json:"precision"`
+	// share by which two stacks may differ and still count as equal; 0 if the run has no margin of its own: see
+	// [Design.Equal]
+	Margin float64 `json:"margin,omitempty"`
+	// share of a trial for which other programs may have the CPU before its block is set aside; 0: none is
+	Spoiled      float64            `json:"spoiled,omitempty"`
 	Time         float64            `json:"time"`        // s of measuring allowed
 	Generations  int                `json:"generations"` // before the first look, and between looks
 	Seed         uint64             `json:"seed"`
 	TrialSeconds map[string]float64 `json:"trial_seconds,omitempty"` // s, by cell id
 }
 
+// leastMargin is the smallest margin of a run that does not ask for one, a share.
+const leastMargin = 0.05
+
+// Equal returns the margin of the run: the share by which two stacks may differ and still count as equal, or a number
+// in the metric's unit if it is compared by difference. It is the margin that the run asked for, or else the larger of
+// 5 % and twice the precision: an equal cell that left at the precision has an interval of twice that width.
+func (d Design) Equal() float64 {
+	if d.Margin > 0 {
+		return d.Margin
+	}
+	return max(leastMargin, 2*d.Precision)
+}
+
 // Cell is one stack × placement × pairs × family × affinity × workload.
 type Cell struct {
 	ID       string `json:"id"`
 	Baseline string `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
-	// the baseline a second time; Baseline then names the first
+	// Twin says that the cell is the baseline a second time; Baseline then names the first.
 	Twin bool `json:"twin,omitempty"`
-	// what its stack is called in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
+	// the stack's name in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
 	Stack string `json:"stack,omitempty"`
-	Label string `json:"label,omitempty"` // what reports call it: "loopback" for host on one host
+	Label string `json:"label,omitempty"` // its name in reports: "loopback" for host on one host
 	// workload|placement|pairs|family|affinity: cells of one group share baseline, twin and floor
 	Group string `json:"group"`
-	// of its stack: one of each kind, in the order of the kinds
-	Parts     []Part            `json:"parts,omitempty"`
-	Placement string            `json:"placement"`
-	Hosts     int               `json:"hosts,omitempty"` // of its lab
-	Pairs     int               `json:"pairs"`
-	Family    string            `json:"family"`
-	Affinity  string            `json:"affinity"`
-	Workload  string            `json:"workload"`
-	Params    map[string]string `json:"params,omitempty"` // payload, mode, …
-	// the members of the mix that the cell is one of, itself among them: "udp-rr(payload=64,mode=wait)*3"
+	// the parts of its stack: one of each kind, in the order of the kinds
+	Parts     []Part `json:"parts,omitempty"`
+	Placement string `json:"placement"`
+	Hosts     int    `json:"hosts,omitempty"` // of its lab
+	Pairs     int    `json:"pairs"`
+	Family    string `json:"family"`
+	Affinity  string `json:"affinity"`
+	// several of its threads run on one CPU and wait for each other there
+	SharesCPUs bool              `json:"shares_cpus,omitempty"`
+	Workload   string            `json:"workload"`
+	Params     map[string]string `json:"params,omitempty"` // payload, mode, …
+	// the members of the cell's mix, itself included: "udp-rr(payload=64,mode=wait)*3"
 	Mix []string `json:"mix,omitempty"`
-	// of all members of the mix together, while Pairs are the cell's own
-	LabPairs int    `json:"lab_pairs,omitempty"`
-	Primary  string `json:"primary"` // the metric that governs stopping
-	// what is switched on during its trials: "softirq"; they do not govern stopping
+	// pairs of all members of the mix together; Pairs is the cell's own
+	LabPairs int `json:"lab_pairs,omitempty"`
+	// for a member of a mix that is measured alone, on the same pairs of the same lab: id of the cell in the mix. Such
+	// cells do not govern stopping
+	Alone   string `json:"alone,omitempty"`
+	Primary string `json:"primary"` // the metric that governs stopping
+	// the probe that is on during its trials ("softirq"); such cells do not govern stopping
 	Probe          string            `json:"probe,omitempty"`
-	Unprobed       string            `json:"unprobed,omitempty"`       // with a probe: id of the same cell without
+	Unprobed       string            `json:"unprobed,omitempty"`       // if it has a probe: id of the same cell without it
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
-	// where its filter stands, a sentence's end: "in the host's forward path"
+	// the place where its filter stands, as the end of a sentence: "in the host's forward path"
 	Enforced string `json:"enforced,omitempty"`
 }
 
-// Part is the part of one kind that a stack has.
+// Part is the part of one kind in a stack.
 type Part struct {
 	Kind string `json:"kind"` // "filter"
 	Name string `json:"name"` // "nftables"; "none"
-	// with the parameters that do not have their defaults: "nftables(rules=10)"
+	// the name with those parameters that differ from their defaults: "nftables(rules=10)"
 	ID      string            `json:"id"`
 	Params  map[string]string `json:"params,omitempty"`  // all of them
 	Default []string          `json:"default,omitempty"` // names of those that have their defaults
-	// as reports begin it in the cell's label, with what joins it to the part before: "+nftables"; "" if it is left out
-	// there
+	// its piece of the cell's label in reports, with the sign that joins it to the part before: "+nftables"; "" if left
+	// out
 	Label string `json:"label,omitempty"`
 }
 
-// Part returns the cell's part of a kind as in ids, "" if the record does not say.
+// Part returns the id of the cell's part of a kind; "" if the record has none.
 func (c *Cell) Part(kind string) string {
 	for _, p := range c.Parts {
 		if p.Kind == kind {
@@ -95,7 +118,7 @@ func (c *Cell) Part(kind string) string {
 	return ""
 }
 
-// Kinds returns the kinds of parts that the run's stacks have, in their order.
+// Kinds returns the kinds of parts of the run's stacks, in their order.
 func (r *Run) Kinds() []string {
 	var kinds []string
 	for i := range r.Cells {
@@ -108,10 +131,10 @@ func (r *Run) Kinds() []string {
 	return kinds
 }
 
-// plainCell is a cell without methods.
+// plainCell is a Cell without its methods, so that encoding it does not call them.
 type plainCell Cell
 
-// MarshalJSON writes the cell with a key for each kind, see [WithParts].
+// MarshalJSON writes the cell with a key for each kind: see [WithParts].
 func (c Cell) MarshalJSON() ([]byte, error) {
 	b, err := json.Marshal(plainCell(c))
 	if err != nil {
@@ -121,9 +144,9 @@ func (c Cell) MarshalJSON() ([]byte, error) {
 }
 
 // WithParts adds a key for each kind, with the part's id, to an encoded object: {…, "network": "bridge", "filter":
-// "none", "placement": …}. They stand before its key "placement".
+// "none", "placement": …}. The keys come before its key "placement". An object without that key is returned unchanged.
 func WithParts(object []byte, parts []Part) ([]byte, error) {
-	const next = `,"placement":` // never inside a string, where quotes have a backslash
+	const next = `,"placement":` // never inside a string, which escapes quotes
 	at := bytes.Index(object, []byte(next))
 	if at < 0 {
 		return object, nil
@@ -143,7 +166,7 @@ func WithParts(object []byte, parts []Part) ([]byte, error) {
 	return slices.Concat(object[:at], keys, object[at:]), nil
 }
 
-// UnmarshalJSON reads the cell, also one that was recorded before cells had parts.
+// UnmarshalJSON reads a cell, including one that was recorded before cells had parts.
 func (c *Cell) UnmarshalJSON(b []byte) error {
 	*c = Cell{}
 	if err := json.Unmarshal(b, (*plainCell)(c)); err != nil {
@@ -160,11 +183,11 @@ func (c *Cell) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Governs says whether the cell's primary metric has a part in when the run stops: it is compared with a baseline, and
-// neither a twin nor probed.
-func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" }
+// Governs reports whether the cell's primary metric helps to decide when the run stops. The cell is compared with a
+// baseline, and is neither a twin, nor probed, nor a member of a mix alone.
+func (c *Cell) Governs() bool { return c.Baseline != "" && !c.Twin && c.Probe == "" && c.Alone == "" }
 
-// Tell gives the cells who did the work of their parts, where that was found out when their labs were built.
+// Tell copies the implementations from the lab records to the cells of these labs.
 func (r *Run) Tell(labs []LabRecord) {
 	for _, l := range labs {
 		if len(l.Implementations) == 0 {
@@ -183,18 +206,18 @@ func (r *Run) Tell(labs []LabRecord) {
 	}
 }
 
-// Probe is what views say of a probe and its figures.
+// Probe holds the texts of views about a probe, and its metrics.
 type Probe struct {
 	Name     string   `json:"name"`
 	Title    string   `json:"title"`    // of its section
-	Switches string   `json:"switches"` // what is switched on during probed trials, as the end of a sentence
-	Meaning  string   `json:"meaning"`  // what the figures are: sentences, the last without its full stop
-	Metrics  []string `json:"metrics"`  // that it adds, in the order of columns
+	Switches string   `json:"switches"` // the change during probed trials, as the end of a sentence
+	Meaning  string   `json:"meaning"`  // explanation of the figures: sentences, the last one without its full stop
+	Metrics  []string `json:"metrics"`  // metrics that it adds, in the order of columns
 	Columns  []string `json:"columns"`  // their headings
 }
 
-// Probed returns what views say of the run's probe: what run.json says, or else what holds of runs that had no words of
-// their own, whose only probe was softirq.
+// Probed returns the texts of views about the run's probe: those of run.json or, for older runs without such texts,
+// those of softirq, which was the only probe then.
 func (r *Run) Probed() Probe {
 	if r.Probe != nil {
 		return *r.Probe
@@ -215,7 +238,7 @@ func WriteRun(w io.Writer, run Run) error {
 	return nil
 }
 
-// ReadRun reads run.json. Unknown fields are tolerated; a newer version is an error that wraps ErrVersion.
+// ReadRun reads run.json. Unknown fields are ignored. The error wraps [ErrVersion] if a newer nettoll wrote it.
 func ReadRun(r io.Reader) (Run, error) {
 	var run Run
 	if err := json.NewDecoder(r).Decode(&run); err != nil {

@@ -5,19 +5,19 @@ import (
 	"strconv"
 )
 
-// scanner reads trials as [Writer] writes them: fields in that order, no white space, no escapes. Nearly every line of
-// a file is one, and a general decoder takes most of the time of a report. What looks otherwise in any way is left to
-// that decoder.
+// scanner reads trials in the form that [Writer] gives them: fields in its order, no white space, no escapes. Nearly
+// every line of a file is such a trial, and decoding them with encoding/json would take most of the time of a report. A
+// line in any other form is left to encoding/json.
 type scanner struct {
 	rest  []byte
 	ok    bool
-	names map[string]string // every name and cell once: they repeat with each trial
-	size  int               // metrics of the trial before
+	names map[string]string // each name and cell once, because they repeat with each trial
+	size  int               // number of metrics of the trial before
 }
 
 const trialHead = `{"type":"trial","v":`
 
-// trial reads a line. It says whether it could; then the result is what encoding/json would have made of it.
+// trial reads a line. If ok, the result is the same as that of encoding/json.
 func (s *scanner) trial(line []byte) (t Trial, ok bool) {
 	if s.names == nil {
 		s.names = map[string]string{}
@@ -77,7 +77,7 @@ func (s *scanner) trial(line []byte) (t Trial, ok bool) {
 	return t, s.ok
 }
 
-// has takes a text if it comes next.
+// has consumes text if it comes next.
 func (s *scanner) has(text string) bool {
 	if len(s.rest) < len(text) || string(s.rest[:len(text)]) != text {
 		return false
@@ -88,7 +88,7 @@ func (s *scanner) has(text string) bool {
 
 func (s *scanner) expect(text string) { s.ok = s.has(text) && s.ok }
 
-// next takes a byte if it comes next.
+// next consumes the byte c if it comes next.
 func (s *scanner) next(c byte) bool {
 	if len(s.rest) == 0 || s.rest[0] != c {
 		return false
@@ -97,7 +97,7 @@ func (s *scanner) next(c byte) bool {
 	return true
 }
 
-// more takes a comma, after which another element comes, or what ends the list.
+// more consumes a comma, and reports true, or the end of the list.
 func (s *scanner) more(end byte) bool {
 	if s.next(',') {
 		return true
@@ -133,7 +133,7 @@ func (s *scanner) name() string {
 	return text
 }
 
-// digits counts the digits that come at i.
+// digits returns the number of digits from position i.
 func (s *scanner) digits(i int) int {
 	n := 0
 	for i+n < len(s.rest) && s.rest[i+n] >= '0' && s.rest[i+n] <= '9' {
@@ -142,7 +142,8 @@ func (s *scanner) digits(i int) int {
 	return n
 }
 
-// whole is the length of the integer that comes next by the grammar of JSON (RFC 8259, section 6), 0 if there is none.
+// whole returns the length of the integer that comes next, by the grammar of JSON (RFC 8259, section 6); 0 if there is
+// none.
 func (s *scanner) whole() int {
 	i := 0
 	if len(s.rest) > 0 && s.rest[0] == '-' {

@@ -28,7 +28,7 @@ func lines(tb testing.TB) [][]byte {
 	return bytes.Split(bytes.TrimSpace(b.Bytes()), []byte("\n"))
 }
 
-// What Writer writes is read by the scanner, unless it holds escapes.
+// The scanner reads every line that Writer writes, unless it has escapes.
 func TestScan(t *testing.T) {
 	var s scanner
 	for i, line := range lines(t) {
@@ -40,7 +40,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// agree checks that what the scanner makes of a line is what encoding/json makes of it.
+// agree checks that the scanner and encoding/json return the same trial.
 func agree(t *testing.T, line []byte, got Trial, ok bool) {
 	t.Helper()
 	if !ok {

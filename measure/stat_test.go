@@ -62,8 +62,8 @@ func TestLogRatio(t *testing.T) {
 
 func TestEstimateRatio(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	// Worked by hand: medians 1, 2, 3; mean 2, sd 1, standard error 1/√3; t(0.98, 2) = 4.8487; p of t = 2√3 with 2 degrees
-	// of freedom: 0.07418.
+	// By hand: centers 1 (two of three are equal), 2, 3 (symmetric); mean 2, sd 1, standard error 1/√3; t(0.98, 2) =
+	// 4.8487; p of t = 2√3 with 2 degrees of freedom: 0.07418.
 	h := 4.848732 / math.Sqrt(3)
 	known := Estimate{
 		Ratio: math.Exp(2), Lo: math.Exp(2 - h), Hi: math.Exp(2 + h), Log: 2, StdErr: 1 / math.Sqrt(3), DF: 2, P: 0.0741799,
@@ -75,7 +75,7 @@ func TestEstimateRatio(t *testing.T) {
 		want Estimate
 		err  error
 	}{
-		{"known", [][]float64{{1, 0, 9}, {2}, {}, {4, 2, 3, nan}}, known, nil},
+		{"known", [][]float64{{1, 1, 9}, {2}, {}, {4, 2, 3, nan}}, known, nil},
 		{"all the same", [][]float64{{1}, {1}}, Estimate{
 			Ratio: math.E, Lo: math.E, Hi: math.E, Log: 1, DF: 1, P: 0, Generations: 2, Blocks: 2,
 		}, nil},
@@ -170,9 +170,9 @@ func TestDecide(t *testing.T) {
 	neither, _ := Version2().Lookup("packet_rate_sent")
 	share, _ := Version2().Lookup("loss")
 	unknown, _ := Version2().Lookup("hops")
-	// x ± w, adjusted ± a, floor f, precision d
-	c := func(x, w, a, f, d float64) Comparison {
-		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, d}
+	// x ± w, adjusted ± a, floor f, margin m
+	c := func(x, w, a, f, m float64) Comparison {
+		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, m}
 	}
 	for _, tt := range []struct {
 		name string
@@ -188,17 +188,20 @@ func TestDecide(t *testing.T) {
 		{"less loss", c(-.10, .02, .03, .02, .02), share, Lower},
 		{"unknown metric", c(.10, .02, .03, .02, .02), unknown, Higher},
 		{"wide but clear", c(.80, .30, .40, .02, .02), higher, Faster},
-		{"significant, but below the floor", c(.010, .005, .006, .02, .02), higher, NoDifference},
-		{"significant, below the floor, reaching far beyond it", c(.019, .030, .018, .02, .005), higher, NotPrecise},
-		{"equal and precise", c(0, .02, .03, .021, .02), higher, NoDifference},
-		{"equal and precise, a small floor", c(.001, .02, .03, .005, .02), higher, NoDifference},
-		{"equal but wide", c(0, .10, .15, .02, .02), higher, NotPrecise},
-		{"wide, but so are the twins", c(.01, .10, .15, .10, .02), higher, NoDifference},
-		{"beyond the floor, not past Holm, interval clear of the floor", c(.02, .01, .03, .005, .03), higher, NotPrecise},
-		{"strict without a precision", c(.001, .02, .03, .02, 0), higher, NotPrecise},
-		{"strict and within", c(.001, .018, .03, .02, 0), higher, NoDifference},
+		{"clear, however noisy the twins", c(.80, .30, .40, .50, .05), higher, Faster},
+		{"significant, but below the floor", c(.010, .005, .006, .02, .05), higher, NoDifference},
+		{"below the floor, reaching beyond the margin", c(.019, .032, .04, .02, .05), higher, NotPrecise},
+		{"equal and precise", c(0, .02, .03, .021, .05), higher, NoDifference},
+		{"equal and precise, a small floor", c(.001, .02, .03, .005, .05), higher, NoDifference},
+		{"equal but wide", c(0, .10, .15, .02, .05), higher, NotPrecise},
+		{"wide, and so are the twins", c(.01, .10, .15, .10, .05), higher, TooNoisy},
+		{"precise, but the twins are not", c(.01, .02, .03, .10, .05), higher, TooNoisy},
+		{"a floor as large as the margin", c(.01, .02, .03, .05, .05), higher, TooNoisy},
+		{"far apart below a far larger floor", c(1.2, .3, .4, 3.1, .05), higher, TooNoisy},
+		{"beyond the floor, not past Holm, within the margin", c(.02, .01, .03, .005, .05), higher, NoDifference},
+		{"an interval that ends at the margin", c(0, .05, .06, .02, .05), higher, NotPrecise},
 		{"no twin", c(.5, .01, .01, math.NaN(), .02), higher, NotPrecise},
-		{"an unbounded twin", c(.5, .01, .01, math.Inf(1), .02), higher, NoDifference},
+		{"an unbounded twin", c(.5, .01, .01, math.Inf(1), .02), higher, NotPrecise},
 	} {
 		if got := tt.c.Decide(tt.m); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)

@@ -27,7 +27,8 @@ const (
 	UnitSecondsTransaction = "s/transaction"
 )
 
-// Format prints a value in a base unit for people: scaled once, three significant digits, a space before the unit.
+// Format returns a value in a base unit as people read it: scaled, with three significant digits and a space before the
+// unit. A value that is not finite is "–".
 //
 //	Format(12.3e-6, "s") = "12.3 µs"; Format(3.41e10, "bit/s") = "34.1 Gbit/s";
 //	Format(81234, "transaction/s") = "81.2 k/s";
@@ -46,14 +47,14 @@ func Format(value float64, unit string) string {
 	case "":
 		return strings.TrimSuffix(scale(value), " ")
 	case UnitSecond, UnitSecondsByte, UnitSecondsPacket, UnitSecondsTransaction:
-		if math.Abs(value) >= 1 { // no ks
+		if math.Abs(value) >= 1 { // no prefix: "ks" is not usual
 			return significant(value) + " " + unit
 		}
 	}
 	return scale(value) + unit
 }
 
-// scale prints a value with an SI prefix: number, space, prefix.
+// scale returns a number with three significant digits, a space and an SI prefix.
 func scale(x float64) string {
 	prefixes := []string{"p", "n", "µ", "m", "", "k", "M", "G", "T", "P"}
 	const one = 4 // index of the empty prefix
@@ -70,7 +71,8 @@ func scale(x float64) string {
 	return s + " " + prefixes[e+one]
 }
 
-// significant prints three significant digits without an exponent and without trailing zeros after a point.
+// significant returns a number with three significant digits, without an exponent and without trailing zeros after a
+// point.
 func significant(x float64) string {
 	if x == 0 {
 		return "0"

@@ -2,8 +2,8 @@ package measure
 
 import "strconv"
 
-// Version2 is the metrics of runs whose run.json declares none: those of records of version 1 and of the first of
-// version 2. The table is frozen. A part that brings a metric declares it itself.
+// Version2 returns the metrics of runs whose run.json declares none: those of records of version 1 and of early records
+// of version 2. The table is frozen: a part that adds a metric declares it itself.
 func Version2() Vocabulary {
 	list := []Metric{
 		{Name: "goodput", Unit: UnitBit, Better: HigherBetter, Kind: KindRate},
@@ -17,7 +17,7 @@ func Version2() Vocabulary {
 			Name: "packet_rate_sent_per_pair", Unit: UnitPacket, Better: Neither, Kind: KindRate,
 			Label: "packets sent per pair",
 		},
-		{Name: "packet_rate_offered", Unit: UnitPacket, Better: Neither, Kind: KindRate},
+		{Name: "packet_rate_offered", Unit: UnitPacket, Better: Neither, Kind: KindRate, Tool: true},
 		{Name: "capacity", Unit: UnitPacket, Better: HigherBetter, Kind: KindRate},
 		{Name: "transaction_rate", Unit: UnitTransaction, Better: HigherBetter, Kind: KindRate, Label: "transactions"},
 		{
@@ -38,7 +38,7 @@ func Version2() Vocabulary {
 		add := func(name string, k Kind, q float64) {
 			list = append(list, Metric{
 				Name: prefix + name, Unit: UnitSecond, Better: LowerBetter, Kind: k, Quantile: q,
-				Merged: k == KindQuantile || k == KindMean && !whole,
+				Merged: k == KindQuantile || k == KindMean && !whole, Tool: prefix == "departure_error_",
 			})
 		}
 		add("mean", KindMean, 0)
@@ -93,15 +93,15 @@ func Version2() Vocabulary {
 		{Name: "memory_per_entry", Unit: UnitByte, Better: LowerBetter, Kind: KindMemory, Label: "per entry"},
 		{Name: "translation_rate", Unit: UnitConnection, Better: HigherBetter, Kind: KindRate, Label: "translations"},
 		{Name: "first_packet_latency", Unit: UnitSecond, Better: LowerBetter, Kind: KindTime, Label: "first packet"},
-		{Name: "backlog", Unit: UnitMessage, Better: Neither, Kind: KindCount},
+		{Name: "backlog", Unit: UnitMessage, Better: Neither, Kind: KindCount, Tool: true},
 		{Name: "tcp_rtt", Unit: UnitSecond, Better: Neither, Kind: KindTime, Label: "TCP round trip"},
 		{Name: "tcp_min_rtt", Unit: UnitSecond, Better: Neither, Kind: KindTime, Label: "TCP shortest round trip"},
 		{Name: "tcp_cwnd", Unit: UnitSegment, Better: Neither, Kind: KindCount, Label: "TCP window"},
 		{Name: "retransmits", Unit: UnitSegment, Better: LowerBetter, Kind: KindCount},
 		{Name: "ports_busy", Unit: UnitPort, Better: LowerBetter, Kind: KindCount},
-		{Name: "dead_time", Unit: UnitSecond, Better: Neither, Kind: KindTime},
-		{Name: "drain_time", Unit: UnitSecond, Better: Neither, Kind: KindTime},
-		{Name: "planted", Unit: UnitSecond, Better: Neither, Kind: KindTime},
+		{Name: "dead_time", Unit: UnitSecond, Better: Neither, Kind: KindTime, Tool: true},
+		{Name: "drain_time", Unit: UnitSecond, Better: Neither, Kind: KindTime, Tool: true},
+		{Name: "planted", Unit: UnitSecond, Better: Neither, Kind: KindTime, Tool: true},
 	}...)
 	v := Vocabulary{list: list, at: make(map[string]int, len(list))}
 	for i := range list {
@@ -111,8 +111,8 @@ func Version2() Vocabulary {
 	return v
 }
 
-// version2Probe is what views say of the probe softirq in runs whose run.json does not. It is frozen, as [Version2] is.
-// What a thread's run time holds is known if the kernel says how it was built.
+// version2Probe returns the texts about the probe softirq for runs whose run.json has none. It is frozen like
+// [Version2]. facts are those of the run; one of them says how the kernel counts softirq time.
 func version2Probe(facts map[string]any) Probe {
 	apart := "It is unknown whether this kernel counts it in the run time of the interrupted thread"
 	switch yes, known := facts["irq_time_accounting"].(bool); {

@@ -29,6 +29,7 @@ func (k Kind) Parts() []stack.Part {
 		d := n.Describe()
 		list[i] = stack.Part{Description: part.Description{
 			Name: d.Name, Summary: d.Summary, Implementation: d.Implementation, Params: d.Params,
+			Near: d.Near,
 		}, Value: n}
 	}
 	return list

@@ -42,7 +42,7 @@ func TestTuned(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string]string{
-		"txqueuelen": "-1", "rps": "1-0", "rfs": "100", "gro": "yes", "bridge-nf": "maybe",
+		"txqueuelen": "-1", "rps": "1-0", "rfs": "100", "gro": "perhaps", "bridge-nf": "maybe",
 	} {
 		if _, err := params.Resolve("network bridge", map[string]string{name: bad}); err == nil ||
 			!strings.Contains(err.Error(), bad) || !strings.Contains(err.Error(), "(valid: ") {

@@ -33,12 +33,23 @@ type Description struct {
 	Params part.List
 	// Metrics are what it measures of a lab, none for most. Those of workloads are known without it.
 	Metrics []measure.Metric
+	// Near are networks of others that it comes nearest to.
+	Near func() []part.Near
 }
+
+// Plugins begins the sentence about a network plugin of Kubernetes (CNI), see [part.Near].
+const Plugins = "Kubernetes' network plugins are not measured yet; "
 
 // An Excluder is a network that is meaningless in some labs, because it would equal another network or none.
 type Excluder interface {
 	// Exclude returns the reason why labs of so many hosts are left out, "" where they are not.
 	Exclude(hosts int, p part.Params) string
+}
+
+// A Narrow is a network whose links cannot have every MTU.
+type Narrow interface {
+	// MostMTU returns the largest MTU in bytes that they can have.
+	MostMTU(p part.Params) int
 }
 
 // A Translator is a network in which containers are reached at translated addresses, by port. Protocols without ports
@@ -59,8 +70,8 @@ type Point string
 
 // The points, as design.md has them.
 const (
-	// AtBridge is the bridge of the host, of which the containers' links are ports: packets can be decided in the bridge
-	// family, or by br_netfilter. In a lab of several hosts those for other hosts leave by the host's forward path.
+	// AtBridge is the bridge of the host, whose ports are the containers' links: packets can be decided in the bridge
+	// family, or by br_netfilter. With several hosts, packets for other hosts leave by the host's forward path.
 	AtBridge Point = "bridge"
 	// AtForward is the forward path of the host.
 	AtForward Point = "forward"

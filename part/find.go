@@ -2,6 +2,7 @@ package part
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -15,6 +16,28 @@ type Description struct {
 	Implementation string
 	// Params are its parameters, none for most.
 	Params List
+	// Near returns names that people ask for and that are no parts, to which it comes nearest; nil for most.
+	Near func() []Near
+}
+
+// Near says of names that are no parts why not, and what a part has in common with them.
+type Near struct {
+	Names []string
+	Why   string // a sentence without its full stop
+}
+
+// Nearest finds a name that is no part among those that a part comes near to. It says that in a sentence; "" if the
+// name is not among them.
+func Nearest(name, part string, near func() []Near) string {
+	if near == nil {
+		return ""
+	}
+	for _, n := range near() {
+		if slices.Contains(n.Names, strings.ToLower(name)) {
+			return fmt.Sprintf("; the nearest is %s: %s", part, n.Why)
+		}
+	}
+	return ""
 }
 
 // UnknownError says that a name is not one of those known.
@@ -40,15 +63,25 @@ func Find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
 	return zero, &UnknownError{Kind: kind, Name: name, Known: known}
 }
 
-// Meant suggests the known word that is nearest to one that is not, if it is near.
+// Meant suggests the known words that one which is not known may stand for: those that begin with it, as udp-rr does
+// with udp, or the nearest, if it is near.
 func Meant(word string, known []string) string {
+	var longer []string
 	best, least := "", 3
 	for _, k := range known {
+		if word != "" && strings.HasPrefix(k, word+"-") {
+			longer = append(longer, k)
+		}
 		if d := distance(word, k); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}
-	if best == "" {
+	switch n := len(longer); {
+	case n == 1:
+		best = longer[0]
+	case n > 1:
+		best = strings.Join(longer[:n-1], ", ") + " or " + longer[n-1]
+	case best == "":
 		return ""
 	}
 	return fmt.Sprintf("; did you mean %s?", best)

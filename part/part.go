@@ -42,7 +42,7 @@ func Switch(name, summary string) Param {
 // Value checks one value and returns it as cell ids write it. The error says what is wanted.
 func (p Param) Value(s string) (string, error) {
 	if p.Values != nil && !slices.Contains(p.Values, s) {
-		if same, ok := sameSwitch(s); ok && slices.Contains(p.Values, same) {
+		if same, ok := p.sameSwitch(s); ok {
 			return same, nil
 		}
 		return "", fmt.Errorf("invalid value %q (valid: %s)", s, strings.Join(p.Values, ", "))
@@ -53,10 +53,26 @@ func (p Param) Value(s string) (string, error) {
 	return s, nil
 }
 
-// sameSwitch returns the other word for on and off: every parameter that is one of two understands both.
-func sameSwitch(s string) (string, bool) {
-	same, ok := map[string]string{"on": "true", "off": "false", "true": "on", "false": "off"}[s]
-	return same, ok
+// Switches returns the words of YAML that mean the same as one of its words for true or false, without that word
+// itself; none for another word. Every parameter that has one of them as a value understands all.
+func Switches(word string) []string {
+	for _, same := range [][]string{{"true", "on", "yes"}, {"false", "off", "no"}} {
+		if slices.Contains(same, word) {
+			return slices.DeleteFunc(same, func(s string) bool { return s == word })
+		}
+	}
+	return nil
+}
+
+// sameSwitch returns the value of the parameter that means the same as a word for true or false.
+func (p Param) sameSwitch(s string) (string, bool) {
+	for _, same := range Switches(strings.ToLower(s)) {
+		if slices.Contains(p.Values, same) {
+			return same, true
+		}
+	}
+	lower := strings.ToLower(s) // True and TRUE are booleans of YAML, too
+	return lower, Switches(lower) != nil && slices.Contains(p.Values, lower)
 }
 
 // A List is the parameters of one part, in the order in which ids and help show them.
@@ -130,12 +146,29 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 }
 
 // Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses
-// in it stands in quotes, as in a shell: between single ones every character is itself, between double ones \" and \\
-// are a quote and a backslash. Spaces and tabs around a key or a value are ignored. Parse knows no parts: names are
-// checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
+// in it, or that begins with a bracket, stands in quotes, as in a shell: between single ones every character is itself,
+// between double ones \" and \\ are a quote and a backslash. Spaces and tabs around a key or a value are ignored. Parse
+// knows no parts: names are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
 func Parse(kind, s string) (string, map[string]string, error) {
+	name, lists, err := ParseLists(kind, s)
+	if err != nil {
+		return "", nil, err
+	}
+	given := make(map[string]string, len(lists))
+	for _, key := range slices.Sorted(maps.Keys(lists)) {
+		if n := len(lists[key]); n > 1 {
+			return "", nil, fmt.Errorf("invalid %s %q: %s lists %d values (valid here: one)", kind, s, key, n)
+		}
+		given[key] = lists[key][0]
+	}
+	return name, given, nil
+}
+
+// ParseLists does the same for a part whose parameters may have several values: "tcp-stream(share=[10%,50%])". Each
+// list has at least one.
+func ParseLists(kind, s string) (string, map[string][]string, error) {
 	name, rest, open := strings.Cut(s, "(")
-	given := map[string]string{}
+	given := map[string][]string{}
 	inside, closed := strings.CutSuffix(rest, ")")
 	switch {
 	case name == "" || strings.ContainsAny(name, ")=, "):
@@ -147,15 +180,16 @@ func Parse(kind, s string) (string, map[string]string, error) {
 			s)
 	}
 	for more := true; more; {
-		var key, value string
+		var key string
+		var values []string
 		var err error
-		if key, value, inside, more, err = cutParam(inside); err != nil {
+		if key, values, inside, more, err = cutParam(inside); err != nil {
 			return "", nil, fmt.Errorf("invalid %s %q: %w", kind, s, err)
 		}
 		if _, twice := given[key]; twice {
 			return "", nil, fmt.Errorf("invalid %s %q: parameter %q is given twice", kind, s, key)
 		}
-		given[key] = value
+		given[key] = values
 	}
 	return name, given, nil
 }
@@ -168,46 +202,88 @@ const (
 // quoted writes a value so that [Parse] reads it back: in double quotes if it would end early or lose a character
 // without them.
 func quoted(s string) string {
-	if !strings.ContainsAny(s, ",()") && strings.Trim(s, blanks) == s && (s == "" || strings.IndexByte(quotes, s[0]) < 0) {
+	plain := !strings.ContainsAny(s, ",()") && strings.Trim(s, blanks) == s
+	if plain && (s == "" || strings.IndexByte(quotes+"[", s[0]) < 0) {
 		return s
 	}
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// cutParam cuts the first parameter off a list and takes the quotes off its value.
-func cutParam(s string) (key, value, rest string, more bool, err error) {
+// cutParam cuts the first parameter off a list of them, and takes the quotes off its value or values.
+func cutParam(s string) (key string, values []string, rest string, more bool, err error) {
 	parentheses := errors.New("a value with parentheses needs quotes")
 	item, _, _ := strings.Cut(s, ",")
 	eq := strings.IndexAny(s, "=,()")
 	switch {
 	case eq < 0 || s[eq] == ',':
-		return "", "", "", false, fmt.Errorf("%q is not parameter=value", item)
+		return "", nil, "", false, fmt.Errorf("%q is not parameter=value", item)
 	case s[eq] != '=':
-		return "", "", "", false, parentheses
+		return "", nil, "", false, parentheses
 	}
 	key, rest = strings.Trim(s[:eq], blanks), strings.TrimLeft(s[eq+1:], blanks)
-	if rest != "" && strings.IndexByte(quotes, rest[0]) >= 0 {
-		if value, rest, err = cutQuoted(rest); err != nil {
-			return "", "", "", false, err
-		}
-		if rest = strings.TrimLeft(rest, blanks); rest != "" && rest[0] != ',' {
-			return "", "", "", false, fmt.Errorf("%q follows a closing quote", rest)
-		}
-	} else {
+	after := ""
+	switch {
+	case strings.HasPrefix(rest, "["):
+		after = "bracket"
+		values, rest, err = cutList(rest[1:])
+	case rest != "" && strings.IndexByte(quotes, rest[0]) >= 0:
+		after = "quote"
+		values = []string{""}
+		values[0], rest, err = cutQuoted(rest)
+	default:
 		end := strings.IndexAny(rest, ",()")
 		switch {
 		case end < 0:
 			end = len(rest)
 		case rest[end] != ',':
-			return "", "", "", false, parentheses
+			return "", nil, "", false, parentheses
 		}
-		value, rest = strings.TrimRight(rest[:end], blanks), rest[end:]
+		values, rest = []string{strings.TrimRight(rest[:end], blanks)}, rest[end:]
 	}
-	if key == "" || value == "" {
-		return "", "", "", false, fmt.Errorf("%q is not parameter=value", item)
+	if err != nil {
+		return "", nil, "", false, err
+	}
+	if rest = strings.TrimLeft(rest, blanks); rest != "" && rest[0] != ',' {
+		return "", nil, "", false, fmt.Errorf("%q follows a closing %s", rest, after)
+	}
+	if key == "" || slices.Contains(values, "") {
+		return "", nil, "", false, fmt.Errorf("%q is not parameter=value", item)
 	}
 	rest, more = strings.CutPrefix(rest, ",")
-	return key, value, rest, more, nil
+	return key, values, rest, more, nil
+}
+
+// cutList cuts a list, behind the bracket that opens it, off a text, and takes the quotes off its values.
+func cutList(s string) (values []string, rest string, err error) {
+	for {
+		s = strings.TrimLeft(s, blanks)
+		var value string
+		if s != "" && strings.IndexByte(quotes, s[0]) >= 0 {
+			if value, s, err = cutQuoted(s); err != nil {
+				return nil, "", err
+			}
+			s = strings.TrimLeft(s, blanks)
+		} else {
+			end := strings.IndexAny(s, ",()[]")
+			if end < 0 {
+				end = len(s)
+			}
+			value, s = strings.TrimRight(s[:end], blanks), s[end:]
+		}
+		switch {
+		case s == "":
+			return nil, "", errors.New("the closing bracket is missing (valid: parameter=[value,value])")
+		case s[0] != ',' && s[0] != ']':
+			return nil, "", errors.New("a value of a list with parentheses or brackets needs quotes")
+		case value == "":
+			return nil, "", errors.New("a value of a list is empty (valid: parameter=[value,value])")
+		}
+		values = append(values, value)
+		if s[0] == ']' {
+			return values, s[1:], nil
+		}
+		s = s[1:]
+	}
 }
 
 // cutQuoted cuts a value in quotes off a text that begins with it, and returns it without them.

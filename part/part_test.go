@@ -3,6 +3,7 @@ package part_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -165,4 +166,80 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestParseLists(t *testing.T) {
+	for in, want := range map[string]map[string][]string{
+		"a":                         {},
+		"a(x=1)":                    {"x": {"1"}},
+		"a(x=[10%, 50%],y=2)":       {"x": {"10%", "50%"}, "y": {"2"}},
+		"a( x = [ 1 ] , y=[2,3] )":  {"x": {"1"}, "y": {"2", "3"}},
+		`a(x=["1,2",'(]'])`:         {"x": {"1,2", "(]"}},
+		`a(x="[1,2]")`:              {"x": {"[1,2]"}},
+		"a(x=1[2)":                  {"x": {"1[2"}},
+		`a(x=[it's, "say \"no\""])`: {"x": {"it's", `say "no"`}},
+	} {
+		name, given, err := part.ParseLists("workload", in)
+		if err != nil || name != "a" || cmp.Diff(want, given) != "" {
+			t.Errorf("%q: %q, %v, %v", in, name, given, err)
+		}
+		if list := part.Split(in + ",b"); len(list) != 2 || list[0] != in {
+			t.Errorf("%q,b is cut into %q", in, list)
+		}
+	}
+	for _, bad := range []string{
+		"a(x=[1,2)", "a(x=[1,2", "a(x=[])", "a(x=[1,])", "a(x=[,1])", "a(x=[1]2)", "a(x=[[1]])", "a(x=[(1)])", `a(x=["1)`,
+		`a(x=["1"2])`, "a(x=[1],x=[2])",
+	} {
+		if name, given, err := part.ParseLists("workload", bad); err == nil {
+			t.Errorf("%q: %q, %v and no error", bad, name, given)
+		}
+	}
+	if _, given, err := part.Parse("workload", "a(x=[1,2])"); err == nil || !strings.Contains(err.Error(), "x lists 2 values (valid here: one)") {
+		t.Errorf("a list for one value: %v, %v", given, err)
+	}
+}
+
+// A switch understands the booleans of YAML, whatever words its values are.
+func TestSwitches(t *testing.T) {
+	for _, values := range [][]string{{"true", "false"}, {"on", "off"}, {"auto", "on", "off"}, {"all", "off", "on"}} {
+		p := part.Param{Values: values}
+		is := func(word string) bool { return slices.Contains(values, word) }
+		yes, no := "on", "off"
+		if is("true") {
+			yes, no = "true", "false"
+		}
+		for _, word := range []string{"true", "True", "TRUE", "on", "On", "yes", "Yes"} {
+			if got, err := p.Value(word); err != nil || got != yes {
+				t.Errorf("%v: %s is %q, %v", values, word, got, err)
+			}
+		}
+		for _, word := range []string{"false", "FALSE", "off", "OFF", "no", "No"} {
+			if got, err := p.Value(word); err != nil || got != no {
+				t.Errorf("%v: %s is %q, %v", values, word, got, err)
+			}
+		}
+	}
+	if got, err := (part.Param{Values: []string{"wait", "spin"}}).Value("true"); err == nil {
+		t.Errorf("true is %q", got)
+	}
+}
+
+func TestMeant(t *testing.T) {
+	known := []string{"udp-rr", "ping", "udp-rate", "tcp-stream", "dns"}
+	for word, want := range map[string]string{
+		"udp": "; did you mean udp-rr or udp-rate?", "tcp": "; did you mean tcp-stream?", "pong": "; did you mean ping?",
+		"quic": "", "": "",
+	} {
+		if got := part.Meant(word, known); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+	near := func() []part.Near { return []part.Near{{Names: []string{"cilium"}, Why: "because"}} }
+	if got := part.Nearest("Cilium", "ebpf", near); got != "; the nearest is ebpf: because" {
+		t.Error(got)
+	}
+	if got := part.Nearest("calico", "ebpf", near) + part.Nearest("cilium", "ebpf", nil); got != "" {
+		t.Error(got)
+	}
 }

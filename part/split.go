@@ -20,10 +20,11 @@ type Piece struct {
 // Pieces cuts parts, as [Parse] reads each, at the signs between them, which are single bytes: not at those within
 // parentheses or quotes.
 func Pieces(s, signs string) []Piece {
-	var list []Piece
+	var pieces []Piece
 	depth, start, sign := 0, 0, ""
 	in := byte(0)                // the quote that is open
 	value, named := false, false // between the first = of a parameter and its value; behind that =
+	list := false                // between the brackets of a list of values
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case in != 0:
@@ -35,22 +36,26 @@ func Pieces(s, signs string) []Piece {
 		case value && strings.IndexByte(quotes, c) >= 0:
 			in, value = c, false
 		case depth == 0 && strings.IndexByte(signs, c) >= 0:
-			value, named = false, false
-			list = append(list, Piece{sign, s[start:i]})
+			value, named, list = false, false, false
+			pieces = append(pieces, Piece{sign, s[start:i]})
 			sign, start = s[i:i+1], i+1
 		case c == '(':
 			depth++
-			value, named = false, false
+			value, named, list = false, false, false
 		case c == ')':
 			depth--
-			value = false
+			value, list = false, false
+		case c == '[' && value:
+			list = true // and its first value follows
+		case c == ']' && list:
+			value, list = false, false
 		case c == ',':
-			value, named = false, false
+			value, named = list, list
 		case c == '=':
 			value, named = !named, true
 		case strings.IndexByte(blanks, c) < 0:
 			value = false
 		}
 	}
-	return append(list, Piece{sign, s[start:]})
+	return append(pieces, Piece{sign, s[start:]})
 }

@@ -3,6 +3,7 @@ package proof
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 )
 
 // A Claim is a statement about a lab, with the tries that would refute it.
@@ -70,15 +71,25 @@ const (
 func (l Lab) Claims(ways *Ways) []Claim {
 	list := []Claim{l.passes()}
 	if ways != nil {
-		list = append(list, Claim{
-			Name: Path, Expected: "the plan's neighbours, and as many packets at each device as arrived", Ways: ways,
-			Text: "packets go to the neighbours that the plan has, and were counted at every device on their way",
-		})
+		list = append(list, l.path(ways))
 	}
 	if l.Filtered {
 		list = append(list, l.refuses())
 	}
 	return list
+}
+
+// path is that packets go the way of the plan. Of some workloads it is not known how many packets they take: of those
+// the claim says no more than that datagrams of the proof do.
+func (l Lab) path(ways *Ways) Claim {
+	c := Claim{
+		Name: Path, Expected: "the plan's neighbours, and as many packets at each device as arrived", Ways: ways,
+		Text: "packets go to the neighbours that the plan has, and were counted at every device on their way",
+	}
+	if len(l.Uncounted) > 0 {
+		c.Text += fmt.Sprintf(" (of %s: at least 1 packet, that of the proof)", strings.Join(l.Uncounted, ", "))
+	}
+	return c
 }
 
 // passes is that every pair passes packets of full size.

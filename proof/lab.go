@@ -15,6 +15,8 @@ type Lab struct {
 	Stateful bool
 	// Inside says that the filter stands inside the containers, behind their links.
 	Inside bool
+	// Uncounted are workloads of which nobody knows how many packets their trials take.
+	Uncounted []string
 }
 
 // A Host is one of a lab's.

@@ -251,6 +251,11 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%d pairs (-want +got):\n%s", len(c.lab.Pairs), diff)
 		}
 	}
+	uncounted := described(1)
+	uncounted.Uncounted = []string{"command"}
+	if said := uncounted.Claims(&proof.Ways{})[1].Text; !strings.Contains(said, "of command: at least 1 packet") {
+		t.Errorf("of a workload that does not count its packets the claim says %q", said)
+	}
 	try := described(2).Claims(nil)[0].Tries[1]
 	if try.Payload != 1452 || !strings.HasPrefix(try.Name, "pair 0, ipv6") || !try.Answered || try.More == 0 {
 		t.Errorf("the second try is %+v, want a full datagram of IPv6 and more", try)

@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// where says where a group was measured and what tells it from the others of the same placement and metric.
+// where returns the placement of a group, and the traits that distinguish it from others of the same placement and
+// metric.
 func (v *Reading) where(g *Group) string {
 	traits := func(g *Group) []string {
 		c := g.one()
@@ -29,28 +30,36 @@ func (v *Reading) where(g *Group) string {
 }
 
 const (
-	mostSentences = 6  // how many comparisons get a sentence of their own
-	mostStacks    = 12 // how many stacks do; of more, those with the same parts share one
+	mostSentences = 6  // number of comparisons up to which each has a sentence of its own
+	mostStacks    = 12 // number of stacks up to which each has one; beyond it, stacks of the same parts share one
 )
 
-// Answer says in sentences what the stacks cost.
+// Answer returns sentences about the decided comparisons: the cost of each stack. For the others, see
+// [Reading.Undecided].
 func (v *Reading) Answer() []string {
-	switch n := v.Comparisons(); {
-	case n == 0:
+	n := v.Comparisons()
+	if n == 0 {
 		return v.onlyBaseline()
-	case n > mostSentences:
+	}
+	open := v.open()
+	if len(open) == n {
+		return []string{nothingDecided(open)}
+	}
+	if n > mostSentences {
 		return v.Summary()
 	}
 	var list []string
 	for _, g := range v.Groups {
 		for _, c := range g.Compared() {
-			list = append(list, v.sentence(g, c))
+			if r := g.Row(c, g.Primary.Name); !undecided(r) {
+				list = append(list, v.sentence(g, c))
+			}
 		}
 	}
 	return list
 }
 
-// Comparisons counts the cells that are measured against a baseline.
+// Comparisons returns the number of cells that are compared with a baseline.
 func (v *Reading) Comparisons() int {
 	n := 0
 	for _, g := range v.Groups {
@@ -62,15 +71,15 @@ func (v *Reading) Comparisons() int {
 func (v *Reading) onlyBaseline() []string {
 	list := []string{"Only the baseline was measured: there is nothing to compare it with."}
 	for _, g := range v.Groups {
-		if m := margin(g.Floor(g.Primary.Name), g.Primary); m != "" {
-			list = append(list, fmt.Sprintf("Two equal stacks differ by at most %s in %s %s.", strings.TrimPrefix(m, "±"),
-				of(g.Primary), g.Where))
+		if f := g.Floor(g.Primary.Name); !math.IsNaN(f) && !math.IsInf(f, 0) {
+			list = append(list, fmt.Sprintf("Two equal stacks differ by %s in %s %s.", noise(f, g.Primary), of(g.Primary),
+				g.Where))
 		}
 	}
 	return list
 }
 
-// sentence says what a cell costs, and no more than its verdict does.
+// sentence returns the sentence about a cell, which claims no more than its verdict.
 func (v *Reading) sentence(g *Group, c *measure.Cell) string {
 	who, what, r := StackName(c), of(g.Primary), g.Row(c, g.Primary.Name)
 	if f, ok := v.Failed[c.ID]; ok {
@@ -84,37 +93,20 @@ func (v *Reading) sentence(g *Group, c *measure.Cell) string {
 		return fmt.Sprintf("%s failed %s: %s.", who, where, Printable(f.Reason))
 	}
 	if r == nil {
-		return fmt.Sprintf("%s: no result for %s %s: too few samples.", who, what, g.Where)
+		return fmt.Sprintf("%s, %s %s: too few samples.", who, what, g.Where)
 	}
-	point, interval := Change(r)
-	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
 	switch r.Verdict {
 	case measure.Slower, measure.Faster, measure.Higher, measure.Lower:
 		return v.toll(g, c, r)
 	case measure.NoDifference:
-		m := margin(r.Floor, g.Primary)
-		if apart, far := strings.CutPrefix(m, "×"); far {
-			return fmt.Sprintf("%s: too noisy to compare %s %s: two equal stacks may differ by a factor of %s.", who, what,
-				g.Where, apart)
-		}
-		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, m, what, g.Where)
-	default:
-		if point == "" {
-			return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.Where, v.whyNot(g, r))
-		}
-		if r.Verdict == measure.TooFew {
-			return fmt.Sprintf("%s: no verdict on %s %s: %d of the %d generations needed (%s).", who, what, g.Where,
-				r.Generations, measure.LeastGenerations, how)
-		}
-		text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.Where, how)
-		if math.IsNaN(r.Floor) {
-			text += ": the floor is unknown"
-		}
-		return text + "."
+		_, interval := Change(r)
+		return fmt.Sprintf("%s: no difference in %s %s: within %s (95 %% interval %s).", who, what, g.Where,
+			within(v.Run.Design.Equal(), g.Primary), interval)
 	}
+	return fmt.Sprintf("%s, %s %s: %s", who, what, g.Where, v.why(g, r))
 }
 
-// whyNot says why a row has no ratio.
+// whyNot returns the reason why a row has no ratio.
 func (v *Reading) whyNot(g *Group, r *measure.Row) string {
 	if g.Base == nil {
 		return "it has no baseline"
@@ -131,7 +123,7 @@ func (v *Reading) whyNot(g *Group, r *measure.Row) string {
 	return "no ratio could be computed"
 }
 
-// toll is the sentence about a cell that differs from its baseline.
+// toll returns the sentence about a cell that differs from its baseline.
 func (v *Reading) toll(g *Group, c *measure.Cell, r *measure.Row) string {
 	who, what := StackName(c), of(r.About)
 	point, interval := Change(r)
@@ -151,7 +143,8 @@ func (v *Reading) toll(g *Group, c *measure.Cell, r *measure.Row) string {
 		return fmt.Sprintf("%s %s %s %s%s (95 %% interval %s) %s.", who, verb, what, by, plain, interval, g.Where)
 	}
 	how := fmt.Sprintf("%s, 95 %% interval %s", point, interval)
-	added, ok := g.added(r)
+	added := strings.TrimLeft(g.difference(r), "+−")
+	ok := added != ""
 	switch {
 	case ok && up:
 		return fmt.Sprintf("%s adds %s (%s) to %s %s.", who, added, how, what, g.Where)
@@ -166,22 +159,8 @@ func (v *Reading) toll(g *Group, c *measure.Cell, r *measure.Row) string {
 	return fmt.Sprintf("%s shortens %s by %s (95 %% interval %s) %s.", who, what, plain, interval, g.Where)
 }
 
-// added is the toll in the metric's unit without its sign, value − baseline value. The ratio comes from blocks in which
-// both were measured and the values from all there are, over which the machine may have drifted: where the difference
-// does not fit the interval of the ratio, there is none.
-func (g *Group) added(r *measure.Row) (string, bool) {
-	b := g.Row(g.Base, r.Metric)
-	if b == nil || !r.HasRatio || math.IsNaN(b.Value) {
-		return "", false
-	}
-	d := r.Value - b.Value
-	if d < b.Value*(r.Estimate.Lo-1) || d > b.Value*(r.Estimate.Hi-1) {
-		return "", false
-	}
-	return Number(math.Abs(d), r.Unit), true
-}
-
-// Summary says in a sentence for each stack, or for those of the same parts, in how many comparisons it differs.
+// Summary returns, for each stack or for all stacks of the same parts, a sentence with the number of comparisons in
+// which it differs. Stacks without a decided comparison have none.
 func (v *Reading) Summary() []string {
 	stacks := map[string]bool{}
 	for _, g := range v.Groups {
@@ -192,7 +171,7 @@ func (v *Reading) Summary() []string {
 	type tally struct {
 		verdicts map[measure.Verdict]int
 		stacks   map[string]bool
-		lo, hi   map[string]*measure.Row // by primary metric: the rows with the smallest and the largest ratio that differ
+		lo, hi   map[string]*measure.Row // by primary metric: smallest and largest ratio of those that differ
 		order    []string
 		n        int
 	}
@@ -221,7 +200,7 @@ func (v *Reading) Summary() []string {
 				continue
 			}
 			t.verdicts[r.Verdict]++
-			if !Differs(r.Verdict) || !r.HasRatio {
+			if !measure.Differs(r.Verdict) || !r.HasRatio {
 				continue
 			}
 			if t.lo[r.Metric] == nil {
@@ -238,10 +217,14 @@ func (v *Reading) Summary() []string {
 	var list []string
 	for _, who := range names {
 		t := all[who]
+		said, left := outcomes(t.verdicts)
+		if said == "" {
+			continue
+		}
 		if n := len(t.stacks); n > 1 {
 			who += fmt.Sprintf(" (%d variants)", n)
 		}
-		text := fmt.Sprintf("%s: %s of %s", who, outcomes(t.verdicts), Count(t.n, "comparison", "comparisons"))
+		text := fmt.Sprintf("%s: %s of %s", who, said, Count(t.n, "comparison", "comparisons"))
 		var ranges []string
 		for _, m := range t.order {
 			from, _ := Change(t.lo[m])
@@ -254,12 +237,10 @@ func (v *Reading) Summary() []string {
 		if len(ranges) > 0 {
 			text += " (" + strings.Join(ranges, "; ") + ")"
 		}
+		if left > 0 {
+			text += fmt.Sprintf("; %d not decided", left)
+		}
 		list = append(list, text+".")
 	}
 	return list
-}
-
-// Differs says whether a verdict finds a difference.
-func Differs(v measure.Verdict) bool {
-	return slices.Contains([]measure.Verdict{measure.Faster, measure.Slower, measure.Higher, measure.Lower}, v)
 }

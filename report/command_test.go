@@ -6,7 +6,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A command is called by its name: what it is in full stands in the record.
+// Titles have the name of a command. The record has the whole command.
 func TestCommandName(t *testing.T) {
 	c := &measure.Cell{
 		ID: "host/same-host/1/command(name=iperf3,metric=goodput)", Workload: "command",

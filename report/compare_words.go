@@ -9,20 +9,20 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// sentences say what has changed: first in how many comparisons, then in each of the important ones.
+// sentences returns sentences about the changes: a headline with numbers, then one for each important change.
 func (v *comparison) sentences() []string {
 	n, verdicts := 0, map[measure.Verdict]int{}
 	var important, rest []string
 	for _, g := range v.Groups {
-		for _, cell := range g.Compared() {
+		for _, cell := range v.compared(g) {
 			n++
 			c := v.changes[cell.ID][g.Primary.Name]
-			if c == nil { // neither run knows anything of it
+			if c == nil { // neither run has a value
 				verdicts[measure.NotPrecise]++
 				continue
 			}
 			verdicts[c.Verdict]++
-			if s := v.sentence(g, c); Differs(c.Verdict) {
+			if s := v.sentence(g, c); measure.Differs(c.Verdict) {
 				important = append(important, s)
 			} else {
 				rest = append(rest, s)
@@ -30,9 +30,9 @@ func (v *comparison) sentences() []string {
 		}
 	}
 	if n == 0 {
-		return []string{"The two runs share only baselines: there is no stack to compare."}
+		return []string{strings.TrimSpace("The two runs share only baselines: there is no stack to compare. " + v.shift())}
 	}
-	list := []string{headline(n, verdicts)}
+	list := []string{strings.TrimSpace(v.headline(n, verdicts) + " " + v.shift())}
 	if n <= mostSentences {
 		return append(append(list, important...), rest...)
 	}
@@ -43,36 +43,104 @@ func (v *comparison) sentences() []string {
 	return append(list, important...)
 }
 
-// headline says how many of n comparisons came out how.
-func headline(n int, verdicts map[measure.Verdict]int) string {
-	if verdicts[measure.NoDifference] == n {
-		if n == 1 {
-			return "No difference above the floor between OLD and NEW in the only comparison."
-		}
-		return fmt.Sprintf("No difference above the floor between OLD and NEW in any of %d comparisons.", n)
+// headline returns the sentence with the numbers of outcomes of n comparisons.
+func (v *comparison) headline(n int, verdicts map[measure.Verdict]int) string {
+	said, left := outcomes(verdicts)
+	word, all := v.c.word, Count(n, "comparison", "comparisons")
+	switch {
+	case verdicts[measure.NoDifference] == n && n == 1:
+		return fmt.Sprintf("No difference between OLD and %s in the only comparison.", word)
+	case verdicts[measure.NoDifference] == n:
+		return fmt.Sprintf("No difference between OLD and %s in any of %d comparisons.", word, n)
+	case said == "":
+		return fmt.Sprintf("Nothing is decided between OLD and %s in %s.", word, all)
+	case left > 0:
+		return fmt.Sprintf("%s against OLD: %s of %s; %d not decided.", word, said, all, left)
 	}
-	return fmt.Sprintf("NEW against OLD: %s of %s.", outcomes(verdicts), Count(n, "comparison", "comparisons"))
+	return fmt.Sprintf("%s against OLD: %s of %s.", word, said, all)
 }
 
-// outcomes says how many comparisons came out how: "slower in 3, not precise enough in 1".
-func outcomes(verdicts map[measure.Verdict]int) string {
-	var said []string
+// mostShifts is the number of baselines that the headline names at most.
+const mostShifts = 3
+
+// shift returns the sentence about baselines that changed themselves, which ratios do not show; "" if none did.
+func (v *comparison) shift() string {
+	list, of := v.shifted()
+	if len(list) == 0 {
+		return ""
+	}
+	how, named := string(list[0].Shift), []string{}
+	for i, c := range list {
+		if string(c.Shift) != how {
+			how = "different"
+		}
+		if i < mostShifts {
+			point, _ := Own(c)
+			named = append(named, fmt.Sprintf("%s %s %s", Label(c.About), v.whereOf(c), point))
+		}
+	}
+	if n := len(list) - mostShifts; n > 0 {
+		named = append(named, fmt.Sprintf("and %d more", n))
+	}
+	text := "The baseline itself became " + how
+	if of > 1 {
+		text += fmt.Sprintf(" in %d of %d groups", len(list), of)
+	}
+	return fmt.Sprintf("%s (%s): ratios to it hide what all stacks share; nettoll compare --absolute shows it.", text,
+		strings.Join(named, "; "))
+}
+
+// whereOf returns the placement and traits of the group of a cell.
+func (v *comparison) whereOf(c *measure.Change) string {
+	for _, g := range v.Groups {
+		if g.one().Group == c.Cell.Group {
+			return g.Where
+		}
+	}
+	return ""
+}
+
+// caveat is the limit of a comparison of values.
+const caveat = "These are values, not ratios to a baseline: whatever else differed between the runs is in the " +
+	"changes too, such as other work on the machine, its clock or its temperature. To see how much that is here, " +
+	"compare two runs of the same kind."
+
+// subject returns the sentences about the differences that a comparison of values includes.
+func (c *Compared) subject() []string {
+	if !c.Absolute {
+		return nil
+	}
+	var list []string
+	for _, o := range c.Obstacles {
+		if !o.Essential {
+			list = append(list, "What differs: "+c.obstacle(o)+".")
+		}
+	}
+	if list == nil {
+		list = []string{"OLD and " + c.word + " differ in nothing that is recorded."}
+	}
+	return list
+}
+
+// outcomes returns the numbers of decided comparisons, "slower in 3, no difference in 1", and that of undecided ones.
+func outcomes(verdicts map[measure.Verdict]int) (said string, left int) {
+	var list []string
 	for _, v := range []measure.Verdict{
-		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise,
-		measure.TooFew, measure.HasFailed,
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed,
 	} {
 		if n := verdicts[v]; n > 0 {
-			said = append(said, fmt.Sprintf("%s in %d", v, n))
+			list = append(list, fmt.Sprintf("%s in %d", v, n))
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(list, ", "), verdicts[measure.NotPrecise] + verdicts[measure.TooNoisy] + verdicts[measure.TooFew]
 }
 
-// sentence says how a cell has changed in its primary metric, and no more than its verdict does.
+// sentence returns the sentence about the change of a cell in its primary metric, which claims no more than its
+// verdict.
 func (v *comparison) sentence(g *Group, c *measure.Change) string {
 	who, what := StackName(c.Cell), of(c.About)
 	point, interval := Change(&c.Row)
-	how := fmt.Sprintf("%s %s, 95 %% interval %s", kind(&c.Row), point, interval)
+	how := fmt.Sprintf("%s, 95 %% interval %s", strings.TrimSpace(v.kind(&c.Row)+" "+point), interval)
 	switch c.Verdict {
 	case measure.HasFailed:
 		var in []string
@@ -89,37 +157,53 @@ func (v *comparison) sentence(g *Group, c *measure.Change) string {
 		}
 		return fmt.Sprintf("%s: no result for %s %s: it %s.", who, what, g.Where, strings.Join(in, " and "))
 	case measure.NoDifference:
-		return fmt.Sprintf("%s: no difference above the floor (%s) in %s %s.", who, margin(c.Floor, g.Primary), what, g.Where)
+		return fmt.Sprintf("%s: no difference in %s %s: within %s (%s).", who, what, g.Where,
+			within(v.c.shownMargin(), g.Primary), how)
 	case measure.Slower, measure.Faster:
-		return fmt.Sprintf("%s is %s in NEW %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, g.Where, what,
-			toll(c.Old), toll(c.New), how)
+		if v.c.Absolute {
+			return fmt.Sprintf("%s is %s in %s %s: %s went from %s to %s (%s).", who, c.Verdict, v.c.word, g.Where, what,
+				valueOf(c.Old), valueOf(c.New), how)
+		}
+		return fmt.Sprintf("%s is %s in %s %s: its toll on %s went from %s to %s (%s).", who, c.Verdict, v.c.word,
+			g.Where, what, toll(c.Old), toll(c.New), how)
 	case measure.Higher, measure.Lower:
-		return fmt.Sprintf("%s of %s is %s in NEW %s: its toll went from %s to %s (%s).", Label(c.About), who, c.Verdict,
-			g.Where, toll(c.Old), toll(c.New), how)
+		if v.c.Absolute {
+			return fmt.Sprintf("%s of %s is %s in %s %s: it went from %s to %s (%s).", Label(c.About), who, c.Verdict,
+				v.c.word, g.Where, valueOf(c.Old), valueOf(c.New), how)
+		}
+		return fmt.Sprintf("%s of %s is %s in %s %s: its toll went from %s to %s (%s).", Label(c.About), who, c.Verdict,
+			v.c.word, g.Where, toll(c.Old), toll(c.New), how)
 	}
 	if point == "" {
 		return fmt.Sprintf("%s: no result for %s %s: %s.", who, what, g.Where, v.why(g, c))
 	}
 	if c.Verdict == measure.TooFew {
-		return fmt.Sprintf("%s: no verdict on %s %s: each run needs %d generations; OLD has %d and NEW has %d (%s).",
-			who, what, g.Where, measure.LeastGenerations, c.Old.Generations, c.New.Generations, how)
+		return fmt.Sprintf("%s: no verdict on %s %s: each run needs %d generations; OLD has %d and %s has %d (%s).",
+			who, what, g.Where, measure.LeastGenerations, c.Old.Generations, v.c.word, c.New.Generations, how)
 	}
-	text := fmt.Sprintf("%s: inconclusive for %s %s (%s)", who, what, g.Where, how)
+	if c.Verdict == measure.TooNoisy {
+		return fmt.Sprintf("%s: too noisy to tell in %s %s: two runs of equal stacks differ by up to %s, more than the "+
+			"margin of %s (%s).", who, what, g.Where, noise(c.Floor, g.Primary), within(v.c.shownMargin(), g.Primary), how)
+	}
+	text := fmt.Sprintf("%s: not precise enough in %s %s (%s)", who, what, g.Where, how)
 	if math.IsNaN(c.Floor) {
 		text += ": the floor of a run is unknown"
 	}
 	return text + "."
 }
 
-// kind names what two runs are compared by.
-func kind(r *measure.Row) string {
-	if r.HasDifference {
+// kind returns the quantity by which two runs are compared; "" for values.
+func (v *comparison) kind(r *measure.Row) string {
+	switch {
+	case v.c.Absolute:
+		return ""
+	case r.HasDifference:
 		return "difference of differences"
 	}
 	return "ratio of ratios"
 }
 
-// toll is what a row's cell adds over its baseline, "–" where that is not known.
+// toll returns the toll of a row's cell over its baseline; "–" if unknown.
 func toll(r *measure.Row) string {
 	if r == nil {
 		return "–"
@@ -130,17 +214,17 @@ func toll(r *measure.Row) string {
 	return "–"
 }
 
-// why says why two rows cannot be compared.
+// why returns the reason why two rows cannot be compared.
 func (v *comparison) why(g *Group, c *measure.Change) string {
 	for _, s := range v.c.sides() {
 		r := c.Old
-		if s.word == "NEW" {
+		if s.word != "OLD" {
 			r = c.New
 		}
 		switch {
 		case r == nil:
 			return s.word + " has no value"
-		case r.HasRatio || r.HasDifference:
+		case r.HasRatio || r.HasDifference, v.c.Absolute && (r.Own.HasRatio || r.Own.HasDifference):
 			continue
 		case r.Generations < 2:
 			return fmt.Sprintf("an interval needs 2 generations; %s has %d", s.word, r.Generations)
@@ -149,35 +233,30 @@ func (v *comparison) why(g *Group, c *measure.Change) string {
 		}):
 			return "its baseline failed in " + s.word
 		}
+		if v.c.Absolute {
+			return s.word + " has no interval of the value"
+		}
 		return fmt.Sprintf("%s has no ratio to %s", s.word, g.baseAs)
+	}
+	if v.c.Absolute {
+		return "no ratio could be computed"
 	}
 	return "no ratio of ratios could be computed"
 }
 
-// drift prints by how much a value differs from one run to the other, "" where that cannot be said.
-func drift(c *measure.Change) string {
-	x := c.Drift()
-	if math.IsNaN(x) || math.IsInf(x, 0) || x == 0 {
-		return ""
-	}
-	const known = 0.02 // no interval is drawn of it: one decimal
-	point, _ := ratio(x, x-known/2, x+known/2)
-	return point
-}
-
-// floorNote says what the floor of the primary metric is.
+// floorNote returns the note about the floor of the primary metric.
 func (v *comparison) floorNote(g *Group) string {
-	for _, cell := range g.Compared() {
+	for _, cell := range v.compared(g) {
 		if c := v.changes[cell.ID][g.Primary.Name]; c != nil {
-			if m := margin(c.Floor, g.Primary); m != "" {
-				return "floor " + m + " (the floors of both runs combined)"
+			if !math.IsNaN(c.Floor) && !math.IsInf(c.Floor, 0) {
+				return "floor " + noise(c.Floor, g.Primary) + " (the floors of both runs combined)"
 			}
 		}
 	}
 	return "floor unknown (it needs a twin of the baseline with at least 5 generations in both runs)"
 }
 
-// origins says of each run what it is called, when it was measured, how much and where.
+// origins returns for each run its name, its time, its extent and its place.
 func (v *comparison) origins() []string {
 	var list []string
 	for _, s := range v.c.sides() {
@@ -188,7 +267,7 @@ func (v *comparison) origins() []string {
 		}
 		text += fmt.Sprintf(", %s in %s", Count(a.Blocks, "block", "blocks"),
 			Count(a.Generations, "generation", "generations"))
-		if on := Read(s.data.Run, a).Circumstances(); on != "" {
+		if on := Read(s.data.Run, a, []Pair{}).Circumstances(); on != "" {
 			text += " · " + on
 		}
 		list = append(list, text)
@@ -196,7 +275,7 @@ func (v *comparison) origins() []string {
 	return list
 }
 
-// drift says how the baseline itself has changed.
+// drift returns the sentence about the change of the baseline itself.
 func (v *comparison) drift(g *Group) string {
 	if g.Base == nil {
 		return ""
@@ -205,9 +284,14 @@ func (v *comparison) drift(g *Group) string {
 	if c == nil || c.Verdict == measure.HasFailed {
 		return g.baseAs + ": no result in at least one run"
 	}
-	text := fmt.Sprintf("%s: %s in OLD, %s in NEW", g.baseAs, valueOf(c.Old), valueOf(c.New))
-	if d := drift(c); d != "" {
-		text += " (" + d + ", which cancels out)"
+	text := fmt.Sprintf("%s: %s in OLD, %s in %s", g.baseAs, valueOf(c.Old), valueOf(c.New), v.c.word)
+	point, interval := drift(c)
+	switch {
+	case point == "":
+	case c.Shift != "":
+		text += fmt.Sprintf(" (%s, 95 %% interval %s: %s, which ratios do not show)", point, interval, c.Shift)
+	default:
+		text += " (" + point + ", which cancels out)"
 	}
 	return text
 }

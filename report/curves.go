@@ -13,19 +13,20 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A Curve is what a parameter does: one of the workload or the number of pairs to every stack, over groups that are
-// equal in all else, or one of the stacks to those that are equal in all else, within a group.
+// A Curve shows the effect of a parameter. For a parameter of the workload, or the number of pairs, it has every stack,
+// over groups that are otherwise equal. For a parameter of stacks, it has the stacks of a group that are otherwise
+// equal.
 type Curve struct {
 	param   string // "share", "pairs", "rules"
-	Unit    string // of its values, as they are written
-	Heading string // what all points have in common
+	Unit    string // unit of its values, as they are written
+	Heading string // the title of everything but the parameter
 	Points  []CurvePoint
-	Metrics []measure.Metric // the primary one, and p99 beside a median of latency
+	Metrics []measure.Metric // the primary one, and the latency at load: its median, p90 and p99
 	Stacks  []CurveStack     // the baseline first
-	Slug    string           // what its figure is called
+	Slug    string           // the name of its figure
 }
 
-// CurvePoint is a value of the parameter, and the group of the cells that have it.
+// CurvePoint is a value of the parameter, and the group of the cells at it.
 type CurvePoint struct {
 	X     float64
 	Group *Group
@@ -34,18 +35,18 @@ type CurvePoint struct {
 // CurveStack is one line of a curve.
 type CurveStack struct {
 	Name   string
-	Series int             // how it is drawn; 0 is the baseline
-	Cells  []*measure.Cell // by point; nil where there is none
+	Series int             // number of its line, which sets how it is drawn; 0 is the baseline
+	Cells  []*measure.Cell // by point; nil if it has no cell there
 }
 
-// fewestPoints is how many values a parameter has at least where its curve is drawn: two are a change, which the tables
-// have.
+// fewestPoints is the least number of values of a parameter for which a curve is drawn. Two values are only a change,
+// which the tables show.
 const fewestPoints = 3
 
-// pairsParam is what the number of pairs is called as a parameter.
+// pairsParam is the name of the number of pairs as a parameter.
 const pairsParam = "pairs"
 
-// Curves finds all of a run.
+// Curves returns all curves of a run.
 func (v *Reading) Curves() []Curve {
 	list := v.loadCurves()
 	for _, g := range v.Groups {
@@ -54,9 +55,10 @@ func (v *Reading) Curves() []Curve {
 	for i := range list {
 		c := &list[i]
 		c.Metrics = []measure.Metric{c.Points[0].Group.Primary}
-		if prefix, ok := strings.CutSuffix(c.Metrics[0].Name, "latency_p50"); ok {
-			p99, _ := v.known.Lookup(prefix + "latency_p99")
-			c.Metrics = append(c.Metrics, p99)
+		for _, name := range c.latencies() {
+			if m, known := v.known.Lookup(name); known && m != c.Metrics[0] {
+				c.Metrics = append(c.Metrics, m)
+			}
 		}
 		c.Stacks = slices.DeleteFunc(c.Stacks, func(s CurveStack) bool { return !c.has(s, c.Metrics[0]) })
 		c.Metrics = slices.DeleteFunc(c.Metrics, func(m measure.Metric) bool {
@@ -70,7 +72,55 @@ func (v *Reading) Curves() []Curve {
 	return list
 }
 
-// loadCurves finds those of the workloads' parameters and of the number of pairs, in the order of the groups.
+// latencies returns the metrics that show how latency grows. They are those of a curve whose primary metric is a median
+// of latency, or of a curve over loads that has such a median.
+func (c *Curve) latencies() []string {
+	prefix, ok := strings.CutSuffix(c.Metrics[0].Name, "latency_p50")
+	if !ok {
+		if !c.ofLoad() {
+			return nil
+		}
+		if prefix, ok = "", c.measured("latency_p50"); !ok {
+			prefix = "oneway_" // left out later if there is none
+		}
+	}
+	return []string{prefix + "latency_p50", prefix + "latency_p90", prefix + "latency_p99"}
+}
+
+// ofLoad reports whether the parameter is the load.
+func (c *Curve) ofLoad() bool { return c.param == "share" || c.param == "rate" }
+
+// measured reports whether any stack has a metric.
+func (c *Curve) measured(name string) bool {
+	return slices.ContainsFunc(c.Stacks, func(s CurveStack) bool { return c.has(s, measure.Metric{Name: name}) })
+}
+
+// Overloaded is the mark of a point that lost more than [mostLost].
+const Overloaded = "overloaded"
+
+// mostLost is the share of its packets that a path may lose without being overloaded.
+const mostLost = 0.01
+
+// Overloaded reports whether a stack lost so many packets at a point that its latency, which leaves out lost packets,
+// says little. Curves that show neither a load nor a latency have no such point.
+func (c *Curve) Overloaded(s CurveStack, at int) bool {
+	latency := func(m measure.Metric) bool { return m.Kind == measure.KindQuantile }
+	if !c.ofLoad() && !slices.ContainsFunc(c.Metrics, latency) {
+		return false
+	}
+	r := c.Row(s, at, measure.Metric{Name: "loss"})
+	return r != nil && r.Value > mostLost
+}
+
+// Beside returns the text after the value of a stack at a point: ", overloaded", or "".
+func (c *Curve) Beside(s CurveStack, at int) string {
+	if c.Overloaded(s, at) {
+		return ", " + Overloaded
+	}
+	return ""
+}
+
+// loadCurves returns the curves over parameters of workloads and over the number of pairs, in the order of the groups.
 func (v *Reading) loadCurves() []Curve {
 	var list []Curve
 	byKey := map[string]int{}
@@ -108,8 +158,8 @@ func (v *Reading) loadCurves() []Curve {
 	return slices.DeleteFunc(list, func(c Curve) bool { return len(c.Points) < fewestPoints })
 }
 
-// stackCurves finds those of the parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100) and
-// (rules=1000).
+// stackCurves returns the curves over parameters of a group's stacks: "rules" of bridge+nftables(rules=10), (rules=100)
+// and (rules=1000).
 func (g *Group) stackCurves() []Curve {
 	type value struct {
 		x     float64
@@ -131,7 +181,7 @@ func (g *Group) stackCurves() []Curve {
 			}
 		}
 	}
-	for _, key := range order { // what has the default does not say so in its name
+	for _, key := range order { // a stack whose parameter has its default belongs to the curve, too
 		for _, cell := range g.Cells {
 			for _, p := range numbers(cell) {
 				same := func(f value) bool { return f.stack == p.rest && f.cell != cell }
@@ -148,7 +198,7 @@ func (g *Group) stackCurves() []Curve {
 			c.Points = append(c.Points, CurvePoint{f.x, g})
 		}
 		c.sort()
-		// which is a point of that
+		// The baseline is a line of its own, unless it is a point of another line.
 		if g.Base != nil && !slices.ContainsFunc(found[key], func(f value) bool { return f.stack == StackName(g.Base) }) {
 			for at := range c.Points {
 				c.put(at, g.Base, StackName(g.Base), 0)
@@ -158,7 +208,7 @@ func (g *Group) stackCurves() []Curve {
 			at := slices.IndexFunc(c.Points, func(p CurvePoint) bool { return p.X == f.x })
 			c.put(at, f.cell, f.stack, len(c.Stacks))
 		}
-		c.Stacks = slices.DeleteFunc(c.Stacks, func(s CurveStack) bool { // those of other values, too
+		c.Stacks = slices.DeleteFunc(c.Stacks, func(s CurveStack) bool { // has other values of the parameter
 			return len(slices.DeleteFunc(slices.Clone(s.Cells), func(cell *measure.Cell) bool {
 				return cell == nil
 			})) < fewestPoints
@@ -171,15 +221,15 @@ func (g *Group) stackCurves() []Curve {
 	return list
 }
 
-// stackNumber is a parameter of a cell's stack that is a number.
+// stackNumber is a numeric parameter of a cell's stack.
 type stackNumber struct {
 	name, unit string
 	x          float64
-	standard   bool   // it has its default
+	standard   bool   // the parameter has its default
 	rest       string // the stack without the parameter
 }
 
-// numbers lists the parameters of a cell's stack that are numbers. A stack that has a name of its own has none.
+// numbers returns the numeric parameters of a cell's stack. A stack with a name of its own has none.
 func numbers(c *measure.Cell) []stackNumber {
 	var list []stackNumber
 	for i, p := range c.Parts {
@@ -198,7 +248,7 @@ func numbers(c *measure.Cell) []stackNumber {
 	return list
 }
 
-// unparametrised is the label of a cell's stack without a parameter of its i-th part.
+// unparametrised returns the label of a cell's stack without one parameter of its i-th part.
 func unparametrised(c *measure.Cell, i int, param string) string {
 	var b strings.Builder
 	for j, p := range c.Parts {
@@ -222,13 +272,13 @@ func unparametrised(c *measure.Cell, i int, param string) string {
 	return Printable(b.String())
 }
 
-// sort orders the points by value, each once.
+// sort sorts the points by value and removes duplicates.
 func (c *Curve) sort() {
 	slices.SortStableFunc(c.Points, func(a, b CurvePoint) int { return cmp.Compare(a.X, b.X) })
 	c.Points = slices.CompactFunc(c.Points, func(a, b CurvePoint) bool { return a.X == b.X })
 }
 
-// put puts a cell at a point of a stack's line.
+// put places a cell at a point of a stack's line.
 func (c *Curve) put(at int, cell *measure.Cell, stack string, series int) {
 	i := slices.IndexFunc(c.Stacks, func(s CurveStack) bool { return s.Name == stack })
 	if i < 0 {
@@ -238,7 +288,7 @@ func (c *Curve) put(at int, cell *measure.Cell, stack string, series int) {
 	c.Stacks[i].Cells[at] = cell
 }
 
-// Row is that of a stack at a point, nil where it has no value.
+// Row returns the row of a stack at a point in a metric; nil if it has no value.
 func (c *Curve) Row(s CurveStack, at int, m measure.Metric) *measure.Row {
 	if s.Cells[at] == nil {
 		return nil
@@ -249,7 +299,7 @@ func (c *Curve) Row(s CurveStack, at int, m measure.Metric) *measure.Row {
 	return nil
 }
 
-// has says whether a stack has a value anywhere.
+// has reports whether a stack has a value of a metric at any point.
 func (c *Curve) has(s CurveStack, m measure.Metric) bool {
 	for at := range c.Points {
 		if c.Row(s, at, m) != nil {
@@ -259,7 +309,7 @@ func (c *Curve) has(s CurveStack, m measure.Metric) bool {
 	return false
 }
 
-// numeric reads a value of a parameter: a share, a rate, a number or a duration (in s).
+// numeric returns the number in a value of a parameter: a share, a rate, a number or a duration (in s).
 func numeric(text string) (x float64, unit string, ok bool) {
 	for _, unit := range []string{"%", "/s", ""} {
 		if number, cut := strings.CutSuffix(text, unit); cut {
@@ -274,7 +324,7 @@ func numeric(text string) (x float64, unit string, ok bool) {
 	return 0, "", false
 }
 
-// Label writes a value of the parameter.
+// Label returns a value of the parameter as text.
 func (c *Curve) Label(x float64) string {
 	switch c.Unit {
 	case "%":
@@ -287,7 +337,7 @@ func (c *Curve) Label(x float64) string {
 	return PlainNumber(x)
 }
 
-// Title names the parameter, with the unit of its values where that is not written with them.
+// Title returns the name of the parameter, with the unit if its values are written without one.
 func (c *Curve) Title() string {
 	switch c.param {
 	case "payload", "response", "message", "send-buffer", "recv-buffer":
@@ -296,10 +346,27 @@ func (c *Curve) Title() string {
 	return Printable(c.param)
 }
 
-// Name is what it is about.
-func (c *Curve) Name() string { return Capital(Label(c.Metrics[0])) + " by " + Printable(c.param) }
+// Name returns the name of the curve: "Latency p50, p90 and p99 by share".
+func (c *Curve) Name() string {
+	var b strings.Builder
+	said := ""
+	for i, m := range c.Metrics {
+		l := Label(m)
+		what := l[:strings.LastIndexByte(l, ' ')+1]
+		switch {
+		case i == 0:
+		case i == len(c.Metrics)-1:
+			b.WriteString(" and ")
+		default:
+			b.WriteString(", ")
+		}
+		b.WriteString(strings.TrimPrefix(l, said))
+		said = what
+	}
+	return Capital(b.String()) + " by " + Printable(c.param)
+}
 
-// Tables are what the figure shows, in numbers: one for each metric.
+// Tables returns the numbers of the figure: one table for each metric.
 func (c *Curve) Tables() []Block {
 	var list []Block
 	for _, m := range c.Metrics {
@@ -314,11 +381,14 @@ func (c *Curve) Tables() []Block {
 		for _, s := range c.Stacks {
 			row := []Field{{Text: s.Name}}
 			for at := range c.Points {
-				text := "–"
+				f := Field{Text: "–"}
 				if r := c.Row(s, at, m); r != nil {
-					text = Number(r.Value, r.Unit)
+					f.Text = Number(r.Value, r.Unit) + c.Beside(s, at)
 				}
-				row = append(row, Field{Text: text})
+				if c.Overloaded(s, at) {
+					f.Tone = Bad
+				}
+				row = append(row, f)
 			}
 			t.Rows = append(t.Rows, row)
 		}
@@ -327,7 +397,7 @@ func (c *Curve) Tables() []Block {
 	return list
 }
 
-// curvesPart has every curve, as a figure where there are figures, and in numbers.
+// curvesPart returns the part with every curve, as a figure and in numbers.
 func (v *Reading) curvesPart() (Part, bool) {
 	p := Part{Title: "Curves", ID: "curves"}
 	for _, c := range v.Curves() {

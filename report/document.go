@@ -10,32 +10,31 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Document is a run as the parts that HTML and Markdown write, in the order of reading.
+// Document holds a run as the parts that HTML and Markdown write, in the order of reading.
 type Document struct {
 	Title    string
 	Subtitle string
 	Standing []Block // see [standing]
 	Answer   []string
-	Sure     []Block // how sure the answer is
+	Sure     []Block // how reliable the answer is
 	Sections []Part
 }
 
-// Part is a titled part of a document. What follows its title comes in this order.
+// Part is a titled part of a document. The fields after the title are shown in this order.
 type Part struct {
 	Title   string
-	Note    string // beside the title of what is folded
-	ID      string // of its place in the page; "" for none
-	Folded  bool   // shown when asked for
-	Open    bool   // if folded: shown at first all the same where there is room
+	Note    string // next to the title of a folded part
+	ID      string // its anchor in the page; "" if it has none
+	Folded  bool   // hidden until the reader opens it
 	Blocks  []Block
-	Figures string // what stands here in views that have figures, by the name that package chart gives them
+	Figures string // the figures shown here, by their name in package chart, in views that have figures
 	Tables  []Block
 	Lists   []Item
-	Code    string // shown as it is
+	Code    string // shown verbatim
 	Parts   []Part
 }
 
-// OnlyFigures says whether a part has nothing to say in words.
+// OnlyFigures reports whether a part has figures and no words.
 func (p Part) OnlyFigures() bool {
 	return p.Figures != "" && p.Blocks == nil && p.Tables == nil && p.Lists == nil && p.Code == "" && p.Parts == nil
 }
@@ -47,29 +46,28 @@ type Item struct {
 	Sub  []string
 }
 
-// Overview is what the figures of all comparisons are called.
+// Overview is the name of the figures of all comparisons.
 const Overview = "overview"
 
-// fewGroups is how many groups are shown unfolded.
+// fewGroups is the number of groups up to which they are shown unfolded.
 const fewGroups = 4
 
-// mostBroken is how many times a claim did not hold are listed.
+// mostBroken is the number of failures of a claim that are listed at most.
 const mostBroken = 24
 
-// fewStacks is how many stacks of a group have their further metrics unfolded.
-const fewStacks = 3
-
-// Document is a run as HTML and Markdown write it.
+// Document returns the run as HTML and Markdown write it.
 func (v *Reading) Document(sections []Section) Document {
-	d := Document{Title: Printable(v.Run.Name), Subtitle: v.subtitle(), Answer: v.Answer(), Sure: v.sureness()}
-	d.Title = cmp.Or(d.Title, "a run")
+	d := Document{Title: Title(v.Run), Subtitle: v.subtitle(), Answer: v.Answer(), Sure: v.sureness()}
 	for _, s := range standing(v.Run, v.Analysis) {
 		d.Standing = append(d.Standing, Block{Text: s, Tone: Bad})
 	}
 	for _, s := range sections {
 		d.Sections = append(d.Sections, Part{Title: s.Title, Folded: s.Detail, Blocks: s.Blocks})
 	}
-	if len(v.Groups) > 1 { // one has its own
+	if s, ok := v.Beside(); ok {
+		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "beside", Blocks: s.Blocks})
+	}
+	if len(v.Groups) > 1 { // a single group has its own figure
 		d.Sections = append(d.Sections, Part{Title: "Overview", ID: Overview, Figures: Overview})
 	}
 	if p, ok := v.curvesPart(); ok {
@@ -77,6 +75,9 @@ func (v *Reading) Document(sections []Section) Document {
 	}
 	for _, g := range v.Groups {
 		d.Sections = append(d.Sections, v.groupPart(g, len(v.Groups) > fewGroups))
+	}
+	if p, ok := v.percentilesPart(); ok {
+		d.Sections = append(d.Sections, p)
 	}
 	if s, ok := v.Probes(); ok {
 		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "probe", Blocks: s.Blocks})
@@ -95,7 +96,7 @@ func (v *Reading) Document(sections []Section) Document {
 	return d
 }
 
-// Items makes a list of texts.
+// Items returns texts as the items of a list.
 func Items(texts []string, t Tone) []Item {
 	list := make([]Item, len(texts))
 	for i, text := range texts {
@@ -112,22 +113,25 @@ func (v *Reading) subtitle() string {
 	return strings.TrimPrefix(when+" · "+v.Circumstances(), " · ")
 }
 
-// differs says whether a stack differs from its baseline in the figure of a workload.
+// differs reports whether any stack differs from its baseline in a primary metric.
 func (v *Reading) differs() bool {
 	return slices.ContainsFunc(v.Groups, func(g *Group) bool {
 		return slices.ContainsFunc(g.Compared(), func(c *measure.Cell) bool {
 			r := g.Row(c, g.Primary.Name)
-			return r != nil && Differs(r.Verdict)
+			return r != nil && measure.Differs(r.Verdict)
 		})
 	})
 }
 
-// sureness is what a reader has to know before believing the answer.
+// sureness returns the paragraphs that a reader needs before believing the answer.
 func (v *Reading) sureness() []Block {
 	var list []Block
+	for _, text := range v.Undecided() {
+		list = append(list, Block{Text: text, Tone: Doubt})
+	}
 	if v.Comparisons() > mostSentences && v.differs() {
-		list = []Block{{Text: "Each range covers only the comparisons that differ. The tables below show each one with its " +
-			"interval.", Tone: Quiet}}
+		list = append(list, Block{Text: "Each range covers only the comparisons that differ. The tables below show each " +
+			"one with its interval.", Tone: Quiet})
 	}
 	list = append(list, Block{Text: v.Measured()})
 	proofs, broken := proved(v.Analysis.Proofs)
@@ -154,7 +158,7 @@ func (v *Reading) sureness() []Block {
 	return list
 }
 
-// tally counts the verdicts of a group.
+// tally returns the verdicts of a group, counted.
 func (g *Group) tally() string {
 	counts := map[measure.Verdict]int{}
 	for _, c := range g.Compared() {
@@ -167,7 +171,7 @@ func (g *Group) tally() string {
 	var list []string
 	for _, x := range []measure.Verdict{
 		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise,
-		measure.TooFew, measure.HasFailed,
+		measure.TooNoisy, measure.TooFew, measure.HasFailed,
 	} {
 		if n := counts[x]; n > 0 {
 			list = append(list, strconv.Itoa(n)+" "+Verdict(x, g.Primary, true).Text)
@@ -176,24 +180,25 @@ func (g *Group) tally() string {
 	return strings.Join(list, ", ")
 }
 
-// resultFields are value, change, interval, verdict and floor of a cell in a metric.
+// resultFields returns value, difference, change, interval, verdict and floor of a cell in a metric.
 func (g *Group) resultFields(c *measure.Cell, r *measure.Row) []Field {
 	if r == nil {
 		said := Verdict(measure.NotPrecise, g.Primary, false)
 		if c == g.Base {
 			said = Verdict(measure.IsBaseline, g.Primary, false)
 		}
-		return []Field{{"–", Quiet}, {}, {}, said, {}}
+		return []Field{{"–", Quiet}, {}, {}, {}, said, {}}
 	}
 	m := r.About
 	point, interval := Change(r)
 	said := Judged(r, m, false)
 	return []Field{
 		{Text: Number(r.Value, r.Unit)},
+		{Text: g.difference(r)},
 		{Text: point},
 		{Text: interval},
 		said,
-		{cmp.Or(margin(r.Floor, m), "unknown"), Quiet},
+		{noise(r.Floor, m), Quiet},
 	}
 }
 
@@ -205,6 +210,7 @@ func (v *Reading) groupPart(g *Group, folded bool) Part {
 	t := &Table{Caption: Capital(Label(g.Primary)), Columns: []Column{
 		{"stack", false},
 		{Label(g.Primary), true},
+		{"difference", true},
 		{g.Over(), true},
 		{"95 % interval", false},
 		{"verdict", false},
@@ -220,7 +226,13 @@ func (v *Reading) groupPart(g *Group, folded bool) Part {
 			}
 		}
 	}
+	if g.Primary.Differs() {
+		t = t.without(2)
+	}
 	p.Tables = append(p.Tables, Block{Table: t}, Block{Text: Capital(g.FloorText()) + ".", Tone: Quiet})
+	if t := g.directTable(false); t != nil {
+		p.Tables = append(p.Tables, Block{Table: t})
+	}
 	for _, text := range g.implementationTexts() {
 		p.Tables = append(p.Tables, Block{Text: text + "."})
 	}
@@ -231,7 +243,7 @@ func (v *Reading) groupPart(g *Group, folded bool) Part {
 	if len(cells) == 0 {
 		cells = g.Cells
 	}
-	more := Part{Title: "More metrics", Folded: true, Open: len(cells) <= fewStacks}
+	more := Part{Title: "More metrics", Folded: true}
 	for _, c := range cells {
 		if t := v.metrics(g, c, false, g.Primary.Name); len(t.Rows) > 0 {
 			more.Tables = append(more.Tables, Block{Table: t})
@@ -242,6 +254,9 @@ func (v *Reading) groupPart(g *Group, folded bool) Part {
 			more.Title += " of " + Count(n, "stack", "stacks")
 		}
 		p.Parts = append(p.Parts, more)
+	}
+	if m, ok := v.memoryPart(g); ok {
+		p.Parts = append(p.Parts, m)
 	}
 	return p
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -11,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Measured says how much was measured and how far generations differed.
+// Measured returns the sentences about how much was measured, and how far generations differed.
 func (v *Reading) Measured() string {
 	a := v.Analysis
 	if a.Trials == 0 {
@@ -44,7 +46,7 @@ func (v *Reading) Measured() string {
 	return text
 }
 
-// spread prints a range of standard deviations of logarithms of ratios as percents.
+// spread returns a range of standard deviations of logarithms of ratios in percent.
 func spread(lo, hi float64) string {
 	x, y := 100*math.Expm1(lo), 100*math.Expm1(hi)
 	n := decimals(y)
@@ -55,7 +57,7 @@ func spread(lo, hi float64) string {
 	return from + " to " + to + " %"
 }
 
-// Circumstances is what a reader needs to know about the machine and the run before comparing with another.
+// Circumstances returns the facts about the machine and the run that matter for a comparison with another run.
 func (v *Reading) Circumstances() string {
 	fact := func(key string) string {
 		if x, ok := v.Run.Facts[key]; ok {
@@ -80,12 +82,25 @@ func (v *Reading) Circumstances() string {
 		cpu = strings.TrimPrefix(cpu+", "+n+" CPUs", ", ")
 	}
 	add("", cpu)
+	add("load ", fact("load"))
 	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
 	add("", v.each(func(c *measure.Cell) string { return c.Family }))
-	add("MTU ", fact("mtu"))
+	part := func(kind string) string {
+		own := v.each(func(c *measure.Cell) string { return c.Part(kind) })
+		if own == "" || own == "auto" {
+			return fact(kind)
+		}
+		return own
+	}
+	add("MTU ", part("mtu"))
 	add("underlay ", fact("underlay"))
-	add("TCP ", fact("congestion_control"))
+	add("TCP ", part("congestion_control"))
 	add("nettoll ", Printable(v.Run.Versions["nettoll"]))
+	for _, program := range slices.Sorted(maps.Keys(v.Run.Versions)) {
+		if program != "nettoll" && program != "binary" { // people cannot use the checksum of the program
+			add(Printable(program)+" ", Printable(v.Run.Versions[program]))
+		}
+	}
 	if p := v.Run.Design.Precision; p > 0 {
 		add("precision ", strconv.FormatFloat(100*p, 'g', 3, 64)+" %")
 	}
@@ -95,7 +110,7 @@ func (v *Reading) Circumstances() string {
 	return strings.Join(list, " · ")
 }
 
-// each lists the values that the cells have.
+// each returns the values of all cells, each once.
 func (v *Reading) each(value func(*measure.Cell) string) string {
 	var list []string
 	for i := range v.Run.Cells {
@@ -106,7 +121,47 @@ func (v *Reading) each(value func(*measure.Cell) string) string {
 	return strings.Join(list, ", ")
 }
 
-// Failures says of each failed cell why.
+// End returns the run in one line: "4 slower, 2 no difference, 3 not decided; 126 proofs hold".
+func (v *Reading) End() string {
+	verdicts := map[measure.Verdict]int{}
+	for _, g := range v.Groups {
+		for _, c := range g.Compared() {
+			if r := g.Row(c, g.Primary.Name); r != nil {
+				verdicts[r.Verdict]++
+			} else {
+				verdicts[measure.NotPrecise]++
+			}
+		}
+	}
+	var list []string
+	for _, x := range []measure.Verdict{
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed,
+	} {
+		if n := verdicts[x]; n > 0 {
+			list = append(list, fmt.Sprintf("%d %s", n, x))
+		}
+	}
+	if n := verdicts[measure.NotPrecise] + verdicts[measure.TooNoisy] + verdicts[measure.TooFew]; n > 0 {
+		list = append(list, fmt.Sprintf("%d not decided", n))
+	}
+	if list == nil {
+		list = []string{"nothing to compare"}
+	}
+	text := strings.Join(list, ", ") + "; "
+	switch proofs, broken := proved(v.Analysis.Proofs); {
+	case proofs == 0:
+		text += "no proof"
+	case broken > 0:
+		text += fmt.Sprintf("%d of %s failed", broken, Count(proofs, "proof", "proofs"))
+	case proofs == 1:
+		text += "1 proof holds"
+	default:
+		text += fmt.Sprintf("%d proofs hold", proofs)
+	}
+	return text
+}
+
+// Failures returns each failed cell with its reason.
 func (v *Reading) Failures() []string {
 	var list []string
 	for _, f := range v.Analysis.Failed {
@@ -126,40 +181,57 @@ func ofAll(trials int) string {
 	return fmt.Sprintf("all %d trials", trials)
 }
 
-// mostNamed is how many cells or labs a warning names.
+// mostNamed is the number of stacks that a warning names at most.
 const mostNamed = 4
 
-// doubtful is a warning and all that it is about.
+// doubtful is a warning with everything that it is about.
 type doubtful struct {
 	text         string
-	about        []string
-	fewest, most int  // in how many trials of one cell; 0 where that is not said
-	trials       int  // of how many, at most
-	failed       bool // those trials have failed
+	about        []string // stacks, or labs without a cell
+	groups       []*Group // groups of those cells
+	fewest, most int      // the least and the largest number of affected trials of a cell; 0 if unknown
+	trials       int      // the largest number of all trials of a cell
+	failed       bool     // the trials failed
 }
 
-// Doubts has each text once, with what it is about.
+// Doubts returns each warning once, with the stacks that it is about. Those about the run come first, then those about
+// the largest share of trials. Warnings that [standing] shows are left out.
 func (v *Reading) Doubts() []string {
 	var all []*doubtful
 	for _, w := range v.Analysis.Warnings {
+		if w.Machine {
+			continue
+		}
 		d := counted(Printable(w.Text))
 		i := slices.IndexFunc(all, func(o *doubtful) bool {
-			return o.text == d.text && o.failed == d.failed && (o.trials > 0) == (d.trials > 0)
+			return o.text == d.text && o.failed == d.failed && (o.trials > 0) == (d.trials > 0) &&
+				(len(o.about) > 0) == (w.Cell != "" || w.Lab != "")
 		})
 		if i < 0 {
 			i = len(all)
 			all = append(all, d)
 		}
-		all[i].add(d, w)
+		v.concerns(all[i], d, w)
 	}
-	texts := make([]string, len(all))
-	for i, d := range all {
-		texts[i] = d.String()
+	slices.SortStableFunc(all, func(x, y *doubtful) int { return cmp.Compare(y.rank(), x.rank()) })
+	var texts []string
+	said := map[string]int{} // index in texts of the line about some stacks
+	for _, d := range all {
+		who := v.who(d)
+		if i, known := said[who]; known && who != "" {
+			texts[i] += "; " + d.String()
+			continue
+		}
+		said[who] = len(texts)
+		if who != "" {
+			who += ": "
+		}
+		texts = append(texts, who+d.String())
 	}
 	return texts
 }
 
-// counted takes the number of trials out of a warning: "… (2 of 30 trials)", "2 of 30 trials failed: pair 3: …".
+// counted splits the number of trials from a warning: "… (2 of 30 trials)", "2 of 30 trials failed: pair 3: …".
 func counted(text string) *doubtful {
 	d := &doubtful{text: text}
 	if m := regexp.MustCompile(`^(.*) \((\d+) of (\d+) trials\)$`).FindStringSubmatch(text); m != nil {
@@ -175,19 +247,68 @@ func counted(text string) *doubtful {
 	return d
 }
 
-// add adds what another warning of the same text is about.
-func (d *doubtful) add(o *doubtful, w measure.Warning) {
+// concerns adds the subject of another warning with the same text.
+func (v *Reading) concerns(d, o *doubtful, w measure.Warning) {
 	d.fewest, d.most, d.trials = min(d.fewest, o.most), max(d.most, o.most), max(d.trials, o.trials)
+	i := slices.IndexFunc(v.Run.Cells, func(c measure.Cell) bool {
+		return w.Cell != "" && c.ID == w.Cell || w.Lab != "" && c.Lab == w.Lab
+	})
 	what := Printable(w.Cell)
 	if what == "" && w.Lab != "" {
 		what = "lab " + Printable(w.Lab)
+	}
+	if i >= 0 {
+		c := &v.Run.Cells[i]
+		if what = StackName(c); c.Twin {
+			what += " (twin)"
+		}
+		if g := v.groupOf(c); g != nil && w.Cell != "" && !slices.Contains(d.groups, g) {
+			d.groups = append(d.groups, g)
+		}
 	}
 	if what != "" && !slices.Contains(d.about, what) {
 		d.about = append(d.about, what)
 	}
 }
 
-// String is the warning in a sentence: what it is about, what is the matter, and how often.
+// groupOf returns the group of a cell; nil if it is in none.
+func (v *Reading) groupOf(c *measure.Cell) *Group {
+	i := slices.IndexFunc(v.Groups, func(g *Group) bool { return g.one().Group == c.Group })
+	if i < 0 {
+		return nil
+	}
+	return v.Groups[i]
+}
+
+// rank orders doubts: larger for those about the whole run, then by the share of trials.
+func (d *doubtful) rank() float64 {
+	const run, failure = 3, 1
+	rank := 0.0
+	switch {
+	case len(d.about) == 0:
+		return run
+	case d.trials > 0:
+		rank = float64(d.most) / float64(d.trials)
+	}
+	if d.failed {
+		rank += failure
+	}
+	return rank
+}
+
+// who names the stacks that a warning is about, and the group if there are several and it is about only one.
+func (v *Reading) who(d *doubtful) string {
+	who := strings.Join(d.about, ", ")
+	if n := len(d.about); n > mostNamed+1 {
+		who = fmt.Sprintf("%s and %d more", strings.Join(d.about[:mostNamed], ", "), n-mostNamed)
+	}
+	if len(d.groups) == 1 && len(v.Groups) > 1 {
+		who += " " + d.groups[0].Where
+	}
+	return who
+}
+
+// String returns the warning, with the number of trials.
 func (d *doubtful) String() string {
 	text := d.text
 	if d.failed {
@@ -199,33 +320,27 @@ func (d *doubtful) String() string {
 			often = fmt.Sprintf("%d to %d", d.fewest, d.most)
 		}
 		each := ""
-		if len(d.about) > 1 {
+		if len(d.about) > 1 || len(d.groups) > 1 {
 			each = " each"
 		}
 		text += fmt.Sprintf(" (%s of %d trials%s)", often, d.trials, each)
 	}
-	switch n := len(d.about); {
-	case n == 0:
-		return text
-	case n > mostNamed+1:
-		return fmt.Sprintf("%s and %d more: %s", strings.Join(d.about[:mostNamed], ", "), n-mostNamed, text)
-	}
-	return strings.Join(d.about, ", ") + ": " + text
+	return text
 }
 
-// Claim is what was proved of some labs, before the first block and after the last. Claims that held in the same labs,
-// generations and moments are one.
+// Claim is a claim about some labs, proved before the first block and after the last. Claims that held in the same
+// labs, generations and moments are joined.
 type Claim struct {
 	Text   string
-	Broken []string // the times it did not hold: where, when and what was seen; nil if it always held
+	Broken []string // each time it did not hold: the lab, the generation, and the details; nil if it always held
 }
 
-// claim is what a Claim is made of.
+// claim holds the pieces of a Claim.
 type claim struct {
 	claim  string
-	extent string // how many labs and generations
+	extent string // the number of labs and generations
 	when   string // "before and after"
-	times  int    // how often it was tried
+	times  int    // the number of times it was proved
 	broken []string
 }
 
@@ -238,7 +353,7 @@ func (c claim) said() Claim {
 	}
 }
 
-// moment is when a lab was proved.
+// moment is a time at which a lab was proved.
 type moment struct {
 	lab        string
 	generation int
@@ -247,7 +362,7 @@ type moment struct {
 
 func at(p measure.Proof) moment { return moment{p.Lab, p.Generation, p.When} }
 
-// proved counts the times that labs were proved, and those at which a claim did not hold.
+// proved returns the number of times that labs were proved, and how many of these had a claim that did not hold.
 func proved(proofs []measure.Proof) (times, broken int) {
 	held := map[moment]bool{}
 	for _, p := range proofs {
@@ -262,7 +377,7 @@ func proved(proofs []measure.Proof) (times, broken int) {
 	return len(held), broken
 }
 
-// Claims sums the proofs up by what they claim.
+// Claims sums up the proofs by their claims.
 func (v *Reading) Claims() []Claim {
 	var names []string
 	byClaim := map[string][]measure.Proof{}
@@ -273,7 +388,7 @@ func (v *Reading) Claims() []Claim {
 		byClaim[p.Claim] = append(byClaim[p.Claim], p)
 	}
 	var list []claim
-	var moments [][]moment // of each
+	var moments [][]moment // of each element of list
 	for _, name := range names {
 		c := newClaim(byClaim[name])
 		var of []moment
@@ -294,7 +409,7 @@ func (v *Reading) Claims() []Claim {
 	return said
 }
 
-// newClaim sums the proofs of one claim up.
+// newClaim sums up the proofs of one claim.
 func newClaim(proofs []measure.Proof) claim {
 	labs, generations, places, after := map[string]bool{}, map[int]bool{}, map[moment]bool{}, map[moment]bool{}
 	c := claim{claim: Printable(proofs[0].Claim), when: "before and after", times: len(proofs)}

@@ -12,10 +12,9 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// environmentPart is what the run was measured on.
+// environmentPart returns the part about the machine and the settings.
 func (v *Reading) environmentPart() Part {
 	p := Part{Title: "The environment", ID: "environment"}
-	p.Tables = append(p.Tables, Block{Table: v.stacksTable()})
 	all := map[string]any{}
 	maps.Copy(all, v.Run.Facts)
 	for _, f := range v.Analysis.Facts {
@@ -61,6 +60,8 @@ func (v *Reading) environmentPart() Part {
 		}
 	}
 	p.Parts = append(p.Parts, Part{
+		Folded: true, Title: "Stacks: what each is made of", Tables: []Block{{Table: v.stacksTable()}},
+	}, Part{
 		Folded: true, Title: fmt.Sprintf("Machine and kernel: %s", Count(len(t.Rows), "fact", "facts")),
 		Tables: []Block{{Table: t}},
 	})
@@ -76,7 +77,7 @@ func (v *Reading) environmentPart() Part {
 	return p
 }
 
-// stacksTable says what each stack is made of.
+// stacksTable returns a table with the parts of each stack.
 func (v *Reading) stacksTable() *Table {
 	type of struct {
 		kind  string
@@ -100,7 +101,7 @@ func (v *Reading) stacksTable() *Table {
 			return k.value(&c) != "" && k.value(&c) != "none"
 		})
 	})
-	t := &Table{Caption: "Stacks", Columns: []Column{{"stack", false}}}
+	t := &Table{Columns: []Column{{"stack", false}}}
 	for _, k := range kinds {
 		t.Columns = append(t.Columns, Column{k.kind, false})
 	}
@@ -119,7 +120,7 @@ func (v *Reading) stacksTable() *Table {
 	return t
 }
 
-// factRank puts first what people look for first.
+// factRank returns the place of a fact in the table: first those that people look for first.
 func factRank(key string) int {
 	first := []string{
 		"nettoll", "kernel", "kernel_build", "arch", "cpu", "cpus", "cpus_sources", "cpus_sinks", "mtu", "underlay",
@@ -131,7 +132,7 @@ func factRank(key string) int {
 	return len(first)
 }
 
-// factLabel is what people call a fact.
+// factLabel returns the name of a fact for people.
 func factLabel(key string) string {
 	text := " " + strings.ReplaceAll(Printable(key), "_", " ") + " "
 	for _, w := range []string{"cpu", "mtu", "mss", "smt", "rps", "bpf"} {
@@ -141,7 +142,7 @@ func factLabel(key string) string {
 	return strings.TrimSpace(text)
 }
 
-// plainJSON is a value as a JSON decoder has it, whatever Go type it came in.
+// plainJSON returns a value as a JSON decoder returns it, whatever its Go type.
 func plainJSON(x any) any {
 	switch x.(type) {
 	case nil, string, bool, float64:
@@ -158,7 +159,7 @@ func plainJSON(x any) any {
 	return y
 }
 
-// flat writes any value as a line.
+// flat returns any value as a line of text.
 func flat(x any) string { return flatJSON(plainJSON(x)) }
 
 func flatJSON(x any) string {
@@ -186,7 +187,7 @@ func flatJSON(x any) string {
 	}
 }
 
-// omission says what was left out, and why.
+// omission returns an omitted cell with its reason.
 func omission(x any) string {
 	if m, ok := x.(map[string]any); ok && len(m) == 2 && m["what"] != nil && m["reason"] != nil {
 		return flat(m["what"]) + ": " + flat(m["reason"])
@@ -194,8 +195,8 @@ func omission(x any) string {
 	return flat(x)
 }
 
-// socketTable shows what the sockets were granted: by workload and end, with the cells only where these differ. The
-// keys are a cell's id and "source" or "sink".
+// socketTable returns the socket options that the kernel granted, by workload and end, and by cell only where cells of
+// a workload differ. The keys of granted are a cell's id and "source" or "sink".
 func (v *Reading) socketTable(granted map[string]any) *Table {
 	workloads := make(map[string]string, len(v.Run.Cells))
 	for i := range v.Run.Cells {

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,10 +11,10 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Title is the heading of a group: "udp-rr  payload 64, mode wait · same host · 1 pair".
+// Title returns the heading of a group: "udp-rr payload 64, mode wait · same host · 1 pair".
 func (g *Group) Title() string { return title(g.one(), "") }
 
-// title is what a cell has in common with all of its group, without one of its parameters.
+// title returns the traits that a cell shares with its group, without one of its parameters.
 func title(c *measure.Cell, without string) string {
 	text := Printable(c.Workload)
 	list := slices.DeleteFunc(spoken(c), func(p string) bool { return without != "" && strings.HasPrefix(p, without+" ") })
@@ -36,10 +37,10 @@ func title(c *measure.Cell, without string) string {
 	return text
 }
 
-// Heading is the title as part of a sentence.
+// Heading returns the title as part of a sentence.
 func (g *Group) Heading() string { return strings.Replace(g.Title(), "  ", ": ", 1) }
 
-// Over is the heading of the columns of changes.
+// Over returns the heading of the column of changes.
 func (g *Group) Over() string {
 	const longest = 12
 	if g.Base == nil || utf8.RuneCountInString(g.baseAs) > longest {
@@ -48,12 +49,12 @@ func (g *Group) Over() string {
 	return "over " + g.baseAs
 }
 
-// FloorText says what the noise floor of the primary metric is, or why there is none.
+// FloorText returns the noise floor of the primary metric in words, or the reason why there is none.
 func (g *Group) FloorText() string {
-	m := margin(g.Floor(g.Primary.Name), g.Primary)
+	f := g.Floor(g.Primary.Name)
 	switch {
-	case m != "":
-		return "floor " + m + " (twins of the baseline differ by no more than this)"
+	case !math.IsNaN(f) && !math.IsInf(f, 0):
+		return "floor " + noise(f, g.Primary) + " (twins of the baseline differ by no more than this)"
 	case len(g.Twinned) == 0:
 		return "floor unknown (no twin of the baseline was measured)"
 	}
@@ -79,7 +80,7 @@ func (g *Group) implementationTexts() []string {
 		return strings.Join(list, ", ")
 	}
 	var texts []string
-	cells := map[string][]*measure.Cell{} // of which a text is true
+	cells := map[string][]*measure.Cell{} // the cells that a text is about
 	for _, c := range g.Cells {
 		text := said(c)
 		if text == "" {
@@ -98,7 +99,7 @@ func (g *Group) implementationTexts() []string {
 		var names []string
 		for _, c := range cells[text] {
 			who := StackName(c)
-			// What is true of all stacks of the same parts is said once.
+			// If a text is about all stacks with the same parts, it names them once, without parameters.
 			all := partsOf(who)
 			others := slices.ContainsFunc(g.Cells, func(o *measure.Cell) bool {
 				return partsOf(StackName(o)) == all && said(o) != text
@@ -115,8 +116,8 @@ func (g *Group) implementationTexts() []string {
 	return texts
 }
 
-// limitText says it for all cells of a group: "limited by the sender: loopback (98 % of trials); by the path: bridge
-// (all trials)".
+// limitText returns the limits of all cells of a group: "limited by the sender: loopback (98 % of trials); by the path:
+// bridge (all trials)".
 func (g *Group) limitText() string {
 	by := map[string][]string{}
 	for _, c := range g.Cells {

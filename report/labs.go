@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Labs has what building the labs cost and, where there are filters or filled tables, what changing them does: of
-// all labs, or of those that have more to tell than how long they took to build; false where there are none.
+// Labs returns the section about the cost of building labs and, if there are filters or filled tables, of changing
+// them. It has all labs, or only those with more figures than their time to build. It returns false if there are none.
 func (v *Reading) Labs(all bool) (Section, bool) {
 	more := map[string]bool{}
 	for _, f := range v.Analysis.Labs {
@@ -63,7 +63,7 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 	}}, true
 }
 
-// labText says what the figures are.
+// labText returns the explanation of the figures.
 func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, again bool) string {
 	some := func(metric string) bool {
 		return slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == metric })
@@ -110,14 +110,14 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 	return text
 }
 
-// labFigure writes a figure, with its range where that is wanted and there is one.
+// labFigure returns a figure, with its range over generations if ranged.
 func labFigure(f measure.LabFigure, ranged bool) string {
 	text := Number(f.Value, f.Unit)
 	if ranged && f.Generations > 1 {
 		least, most := Number(f.Least, f.Unit), Number(f.Most, f.Unit)
 		if number, unit, _ := strings.Cut(least, " "); strings.HasSuffix(most, " "+unit) &&
 			strings.HasSuffix(text, " "+unit) {
-			least, most = number, strings.TrimSuffix(most, " "+unit) // all of one unit, which is said once
+			least, most = number, strings.TrimSuffix(most, " "+unit) // both have the same unit, which is written once
 		}
 		if least != most {
 			text += fmt.Sprintf(" [%s, %s]", least, most)
@@ -126,8 +126,8 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 	return text
 }
 
-// labName splits a lab's id into its stack and where it is measured, "same-host/1", by what its cells say. Of a lab
-// without cells only the id is known.
+// labName returns a lab's stack and the place where it is measured, "same-host/1", from one of its cells. A lab without
+// cells has only its id.
 func labName(id string, cells map[string]*measure.Cell) (name, where string) {
 	c := cells[id]
 	if c == nil {
@@ -139,7 +139,7 @@ func labName(id string, cells map[string]*measure.Cell) (name, where string) {
 	return c.Stack, strings.TrimPrefix(id, c.Stack+"/")
 }
 
-// common returns where all labs are measured, "same-host/1"; "" if they differ.
+// common returns the place where all labs are measured, "same-host/1"; "" if they differ.
 func common(figures []measure.LabFigure, cells map[string]*measure.Cell) string {
 	_, where := labName(figures[0].Lab, cells)
 	for _, f := range figures {

@@ -12,26 +12,39 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Names of the files of a run directory (design, "Run directory").
+// Names of the files of a run directory (docs/records.md).
 const (
 	runFile     = "run.json"
 	recordsFile = "records.jsonl"
 )
 
-// Data is what a run directory holds.
+// Data holds the contents of a run directory.
 type Data struct {
 	Run      measure.Run
 	Log      *measure.Log
 	Analysis measure.Analysis
+	Pairs    []Pair // stacks to compare with each other; nil: all of each group that has few
 }
 
-// ErrNoRun is wrapped by errors about directories that hold no run.
+// Read sorts the run by groups.
+func (d *Data) Read() *Reading { return Read(d.Run, d.Analysis, d.Pairs) }
+
+// Direct returns the comparisons between stacks that views show, group by group.
+func (d *Data) Direct() []measure.Direct {
+	var list []measure.Direct
+	for _, g := range d.Read().Groups {
+		list = append(list, g.Direct...)
+	}
+	return list
+}
+
+// ErrNoRun is wrapped by errors about directories that are not run directories.
 var ErrNoRun = fmt.Errorf("a run directory holds %s and %s, as nettoll run writes them", runFile, recordsFile)
 
-// Load reads a run directory and analyzes it. Lines of the records that cannot be used (torn, of something else, of a
-// newer nettoll) are returned as problems; that there are some is also a warning of the analysis, so that each view
-// says it. The error wraps [fs.ErrNotExist] where the directory does not exist, [ErrNoRun] where it holds no run,
-// [measure.ErrVersion] where a newer nettoll wrote it.
+// Load reads a run directory and analyzes it. It returns lines of the records that cannot be used (torn, not a record,
+// of a newer nettoll) as problems, and adds a warning about them to the analysis, so that each view shows it. The error
+// wraps [fs.ErrNotExist] if the directory does not exist, [ErrNoRun] if it is not a run directory, and
+// [measure.ErrVersion] if a newer nettoll wrote it.
 func Load(dir string) (*Data, []measure.Problem, error) {
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -51,7 +64,7 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	}
 	defer f.Close()
 	log, problems, err := measure.Read(f)
-	if err != nil { // of the disk: what came before it is a result all the same
+	if err != nil { // a disk error: the records before it are a result
 		problems = append(problems, measure.Problem{Text: err.Error()})
 	}
 	switch {
@@ -81,7 +94,7 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	return d, problems, nil
 }
 
-// loadRun reads run.json and returns its checksum too.
+// loadRun reads run.json, and returns its checksum as well.
 func loadRun(dir string) (run measure.Run, sum string, err error) {
 	f, err := open(dir, runFile)
 	if err != nil {
@@ -105,7 +118,7 @@ func loadRun(dir string) (run measure.Run, sum string, err error) {
 	return run, measure.RunSum(text), nil
 }
 
-// open opens one of the files. Anything but a regular file is refused: a pipe would be waited for.
+// open opens one of the files. It refuses everything but a regular file: a pipe could block.
 func open(dir, name string) (*os.File, error) {
 	path := filepath.Join(dir, name)
 	switch info, err := os.Stat(path); {

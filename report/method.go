@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// methodPart says how the run was measured, and what the words mean.
+// methodPart returns the part about the method, and the meaning of the words.
 func (v *Reading) methodPart() Part {
 	d := v.Run.Design
 	p := Part{Title: "How it was measured", ID: "method"}
@@ -25,36 +25,39 @@ func (v *Reading) methodPart() Part {
 		{Text: "All networks exist at the same time. A block visits every cell (a stack under a workload) once, in a new " +
 			"random order; one visit is a trial. A ratio compares two trials of the same block, so drift that is slower than " +
 			"a block cancels out. Each generation rebuilds every network, process and socket."},
-		{Text: fmt.Sprintf("Requested: %s. The order, ports and MAC addresses come from seed %d.", asked, d.Seed)},
+		{Text: fmt.Sprintf("Requested: %s; stacks count as equal within %s. The order, ports and MAC addresses "+
+			"come from seed %d.", asked, within(d.Equal(), measure.Metric{}), d.Seed)},
+	}
+	if text := v.spoiled(); text != "" {
+		p.Blocks = append(p.Blocks, Block{Text: text})
 	}
 	if lengths := v.trialLengths(); lengths != "" {
 		p.Blocks = append(p.Blocks, Block{Text: "Trial length: " + lengths + "."})
 	}
-	p.Tables = []Block{{Table: &Table{
-		Caption: "Words", Columns: []Column{{"word", false}, {"meaning", false}},
+	p.Parts = []Part{{Title: "Words", Folded: true, Tables: []Block{{Table: &Table{
+		Columns: []Column{{"word", false}, {"meaning", false}},
 		Rows: [][]Field{
 			{{Text: "baseline"}, {Text: "the cell with which its group (same workload, placement and pairs) is compared; " +
 				"“loopback” is the network “host” on one host"}},
 			{{Text: "twin, floor"}, {Text: "a twin is a second copy of the baseline, built and measured like any other cell. " +
 				"The floor is the farther end of its interval: equal stacks differ by that much, so no smaller difference counts"}},
-			{{Text: "change"}, {Text: "the ratio of a cell to its baseline: the median over the blocks of each generation, " +
-				"then the mean over generations, on a logarithmic scale. Shares and counts, which are often 0, are compared by " +
-				"difference"}},
+			{{Text: "change"}, {Text: "the ratio of a cell to its baseline, which is both twins: the center over the blocks " +
+				"of each generation (a mean on which few blocks have little influence), then the mean over generations, on a " +
+				"logarithmic scale. Shares and counts, which are often 0, are compared by difference"}},
 			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; computed at an error rate " +
 				"of 4 %, because stopping when the result looks precise costs a point of coverage"}},
 			{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), " +
 				"excludes no change, and the change is larger than the floor"}},
-			{
-				{Text: "no difference above the floor"},
-				{Text: "the interval excludes a change larger than the floor plus the requested precision"},
-			},
-			{{Text: "not precise enough"}, {Text: "inconclusive: the interval allows both; measure for longer"}},
+			{{Text: "no difference"}, {Text: "the whole interval lies within the margin of " +
+				within(d.Equal(), measure.Metric{}) + ", and so does the floor"}},
+			{{Text: "too noisy to tell"}, {Text: "the floor is larger than the margin: two equal stacks differ by more here"}},
+			{{Text: "not precise enough"}, {Text: "the interval allows both; measure for longer"}},
 		},
-	}}}
+	}}}}}
 	return p
 }
 
-// trialLengths lists how long a trial of each workload is.
+// trialLengths returns the length of the trials of each workload.
 func (v *Reading) trialLengths() string {
 	var order []string
 	lengths := map[string][]float64{}
@@ -83,9 +86,20 @@ func (v *Reading) trialLengths() string {
 	return strings.Join(order, "; ")
 }
 
-// experimentPart is the experiment as given, or as resolved if there was no file.
+// changedBefore is a line that older versions put after the experiment of a run that the command line had changed. Such
+// a text is not the experiment that was measured.
+const changedBefore = "\n# changed on the command line: "
+
+// experimentPart returns the part with the experiment as it was measured, or as resolved if there was no file.
 func (v *Reading) experimentPart() Part {
 	p := Part{Title: "The experiment", ID: "experiment", Folded: true, Code: v.Run.Source}
+	if p.Code != "" && !strings.Contains(p.Code, changedBefore) {
+		again := "nettoll run FILE.yaml measures it again."
+		if v.Run.Suite != "" {
+			again = "nettoll run suite:" + Printable(v.Run.Suite) + " measures it again, and compares it with its paper."
+		}
+		p.Blocks = []Block{{Text: "Put this into a file: " + again}}
+	}
 	if p.Code == "" && len(v.Run.Experiment) > 0 {
 		var b bytes.Buffer
 		if json.Indent(&b, v.Run.Experiment, "", "  ") == nil {

@@ -8,9 +8,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Probes has what probed cells tell beyond the others, and beside it what the probe costs; false where nothing
-// was probed. The cells themselves are in no table: their other figures are those of the cells without a probe, and
-// somewhat off.
+// Probes returns the section about probed cells: the figures of the probe, and its cost; false if nothing was probed.
+// Other figures of probed cells are in no table, because the probe distorts them a little.
 func (v *Reading) Probes() (Section, bool) {
 	p := v.Run.Probed()
 	s := Section{Title: p.Title}
@@ -31,9 +30,9 @@ func (v *Reading) Probes() (Section, bool) {
 	return s, true
 }
 
-// probeTable has the probed cells of a group; nil where there are none.
+// probeTable returns the table of the probed cells of a group; nil if there are none.
 func (v *Reading) probeTable(g *Group, probe measure.Probe) *Table {
-	costs := map[string]*measure.ProbeCost{} // by the cell without
+	costs := map[string]*measure.ProbeCost{} // by the id of the cell without a probe
 	for i := range v.Analysis.Probes {
 		p := &v.Analysis.Probes[i]
 		costs[p.Cell.Unprobed] = p
@@ -64,7 +63,7 @@ func (v *Reading) probeTable(g *Group, probe measure.Probe) *Table {
 		for i, metric := range probe.Metrics {
 			if r := v.probed[p.Cell.ID][metric]; r != nil {
 				row[1+i] = Field{Text: Number(r.Value, r.Unit)}
-				row[1+n].Text, row[2+n].Text = Change(r) // of the last one that there is: per packet, if there are packets
+				row[1+n].Text, row[2+n].Text = Change(r) // of the last metric with a value: per packet, if there are packets
 			}
 		}
 		if cost := costOf(p, g.Primary); cost != "" {
@@ -72,7 +71,7 @@ func (v *Reading) probeTable(g *Group, probe measure.Probe) *Table {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	for i := len(t.Columns) - 1; i > 0; i-- { // a stream has no packets
+	for i := len(t.Columns) - 1; i > 0; i-- { // remove empty columns: a stream has no packets
 		if !slices.ContainsFunc(t.Rows, func(r []Field) bool { return r[i].Text != "" }) {
 			t.Columns = slices.Delete(t.Columns, i, i+1)
 			for j := range t.Rows {
@@ -83,8 +82,8 @@ func (v *Reading) probeTable(g *Group, probe measure.Probe) *Table {
 	return t
 }
 
-// costOf says by how much a metric is worse with the probe: "3.1 % [2.2, 4.0]", "" where that is not known. Of a rate
-// that is what is missing, of a duration what is added; a cost below nothing is one that chance has made.
+// costOf returns by how much a metric is worse with the probe: "3.1 % [2.2, 4.0]"; "" if unknown. The cost is positive
+// if a rate falls or a duration grows. A negative cost is chance.
 func costOf(p *measure.ProbeCost, m measure.Metric) string {
 	sign := 1.0
 	if m.Better == measure.HigherBetter {
@@ -104,6 +103,6 @@ func costOf(p *measure.ProbeCost, m measure.Metric) string {
 	}
 	lo, hi = min(lo, hi), max(lo, hi)
 	n := decimals((hi - lo) / 2)
-	plain := func(x float64) string { return strings.TrimPrefix(signed(x, n), "+") } // and no −0
+	plain := func(x float64) string { return strings.TrimPrefix(signed(x, n), "+") } // −0 becomes 0
 	return fmt.Sprintf("%s%s [%s, %s]", plain(x), unit, plain(lo), plain(hi))
 }

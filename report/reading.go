@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Reading is a run sorted for people: its groups, and what can be said of it.
+// Reading is a run sorted by groups, with the sentences about it.
 type Reading struct {
 	Run      measure.Run
 	Analysis measure.Analysis
@@ -16,24 +16,27 @@ type Reading struct {
 	Failed   map[string]measure.FailedCell // by cell
 
 	known  measure.Vocabulary                 // of the run
-	probed map[string]map[string]*measure.Row // by cell and metric, of cells with a probe, which are in no group
+	probed map[string]map[string]*measure.Row // by cell and metric; cells with a probe, which are in no group
+
+	memories map[string]measure.Memory // by group; nil until one is asked for
 }
 
-// Group is the cells that share a baseline and a floor.
+// Group holds the cells that share a baseline and a floor.
 type Group struct {
 	Cells   []*measure.Cell // without twins, the baseline first
 	Base    *measure.Cell   // nil if there is none
 	Twinned []*measure.Cell // the twins
 	Primary measure.Metric
-	Where   string // "on one host", and what tells it from other groups
-	Slug    string // what its figures are called
+	Where   string           // "on one host", and the traits that distinguish it from other groups
+	Slug    string           // the name of its figures
+	Direct  []measure.Direct // its stacks against each other, in the primary metric
 
-	baseAs string                             // what the baseline is called
+	baseAs string                             // the name of the baseline
 	rows   map[string]map[string]*measure.Row // by cell and metric, twins too
 }
 
-// Read sorts a run.
-func Read(run measure.Run, a measure.Analysis) *Reading {
+// Read sorts a run by groups. pairs are the stacks to compare with each other; nil: all of each group that has few.
+func Read(run measure.Run, a measure.Analysis, pairs []Pair) *Reading {
 	v := &Reading{
 		Run: run, known: run.Vocabulary(), Analysis: a,
 		Failed: map[string]measure.FailedCell{}, probed: map[string]map[string]*measure.Row{},
@@ -44,6 +47,9 @@ func Read(run measure.Run, a measure.Analysis) *Reading {
 	byName := map[string]*Group{}
 	for i := range run.Cells {
 		c := &run.Cells[i]
+		if c.Alone != "" {
+			continue // [Reading.Beside] shows them
+		}
 		if c.Probe != "" {
 			v.probed[c.ID] = map[string]*measure.Row{}
 			continue
@@ -85,21 +91,24 @@ func Read(run measure.Run, a measure.Analysis) *Reading {
 		g.Where = v.where(g)
 		g.Slug = fmt.Sprintf("%02d-%.60s", i+1, Slug(g.Title()))
 	}
+	for g, list := range directly(v.Groups, a, pairs) {
+		g.Direct = list
+	}
 	return v
 }
 
-// one is a cell of the group that stands for all: they differ in their stacks only.
+// one returns a cell that stands for the group: its cells differ in their stacks only.
 func (g *Group) one() *measure.Cell { return g.Cells[0] }
 
-// Row is that of a cell in a metric, nil if it has no value.
+// Row returns the row of a cell in a metric; nil if it has no value.
 func (g *Group) Row(c *measure.Cell, metric string) *measure.Row { return g.rows[c.ID][metric] }
 
-// Compared lists the cells that are measured against the baseline.
+// Compared returns the cells that are compared with the baseline.
 func (g *Group) Compared() []*measure.Cell {
 	return slices.DeleteFunc(slices.Clone(g.Cells), func(c *measure.Cell) bool { return c == g.Base })
 }
 
-// Floor is that of a metric, NaN if not known.
+// Floor returns the floor of a metric; NaN if unknown. See [measure.Row].
 func (g *Group) Floor(metric string) float64 {
 	for _, rows := range g.rows {
 		if r := rows[metric]; r != nil && !math.IsNaN(r.Floor) {

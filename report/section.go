@@ -1,29 +1,31 @@
 package report
 
-// Section is a part of a report: a title and what follows it. A caller may bring sections of its own ([Options]); every
-// view for people shows them after the answer. Texts are plain: each view escapes them as its format asks.
+// Section is a part of a report: a title and its contents. A caller may add sections of its own ([Options]); every view
+// for people shows them after the answer. Texts are plain: each view escapes them for its format.
 type Section struct {
 	Title  string
-	Detail bool // shown when asked for: folded, and in text with Options.All alone
+	Detail bool // shown on request: folded, and in text only with Options.All
 	Blocks []Block
 }
 
-// Grid is a table that has a shorter form too, for where there is little room, and notes below it.
+// Grid is a table with a short form, for narrow views, and notes below it. Middle is a form between the two; nil if
+// there is none.
 type Grid struct {
-	Table, Short *Table
-	Notes        []string
+	Table, Middle, Short *Table
+	Notes                []string
 }
 
-// Block is a paragraph or a table.
+// Block is a paragraph, a table or a figure. Only views with figures show the figure.
 type Block struct {
-	Text  string // a paragraph; "" where there is a table
+	Text  string // a paragraph; "" if it is a table or a figure
 	Tone  Tone   // of the paragraph
 	Table *Table
+	Plot  *Plot
 }
 
-// Table is a table with a heading. Every row has a field for each column; the first says what the row is about.
+// Table is a table with a heading. Every row has a field for each column; the first names the row.
 type Table struct {
-	Caption string // "" if its section's title says enough
+	Caption string // "" if the title of its section says enough
 	Columns []Column
 	Rows    [][]Field
 }
@@ -31,7 +33,7 @@ type Table struct {
 // Column is the heading of a column.
 type Column struct {
 	Title string
-	Right bool // aligned, as numbers are
+	Right bool // right-aligned, for numbers
 }
 
 // Field is one field of a table.
@@ -40,7 +42,7 @@ type Field struct {
 	Tone Tone
 }
 
-// Tone is what a text means beyond its words. No view says it by colour alone.
+// Tone is the meaning of a text beyond its words. No view shows it by colour alone.
 type Tone string
 
 // Tones.
@@ -49,10 +51,10 @@ const (
 	Good  Tone = "good"
 	Bad   Tone = "bad"
 	Doubt Tone = "doubt"
-	Quiet Tone = "quiet" // beside the point
+	Quiet Tone = "quiet" // of less importance
 )
 
-// Mark says in a character what a tone says in colour.
+// Mark returns a character with the meaning of the tone, for views without colour.
 func (t Tone) Mark() string {
 	switch t {
 	case Bad:

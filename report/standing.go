@@ -9,8 +9,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// standing says what a reader has to know first: that a run did not end, that its records were changed, or that the
-// machine had other work. Every view begins with it.
+// standing returns the sentences that every view begins with: the run did not end, its records were changed, or the
+// machine did other work.
 func standing(run measure.Run, a measure.Analysis) []string {
 	s := a.Standing
 	var list []string
@@ -42,17 +42,17 @@ func standing(run measure.Run, a measure.Analysis) []string {
 	return list
 }
 
-// Standing returns the sentences that every view of the run begins with: that it did not end, or that its records were
-// changed.
+// Standing returns the sentences that every view of the run begins with: the run did not end, its records were changed,
+// or the machine did other work.
 func (d *Data) Standing() []string { return standing(d.Run, d.Analysis) }
 
-// sentence writes a warning as one.
+// sentence returns a warning as a sentence.
 func sentence(text string) string {
 	r, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(r)) + text[size:] + "."
 }
 
-// Standing returns those of both runs.
+// Standing returns the first sentences of both runs.
 func (c *Compared) Standing() []string {
 	var list []string
 	for _, s := range c.sides() {
@@ -63,7 +63,7 @@ func (c *Compared) Standing() []string {
 	return list
 }
 
-// extentOf says how much there is of a run that ended too soon.
+// extentOf returns the extent of a run that ended too soon.
 func extentOf(run measure.Run, a measure.Analysis) string {
 	if a.Trials == 0 {
 		return "Nothing was measured."
@@ -79,7 +79,7 @@ func extentOf(run measure.Run, a measure.Analysis) string {
 	return text + "."
 }
 
-// resumed says how often a run was resumed, "" for never.
+// resumed returns how often a run was resumed; "" if never.
 func resumed(list []measure.Resume) string {
 	if len(list) == 0 {
 		return ""
@@ -93,7 +93,7 @@ func resumed(list []measure.Resume) string {
 	return fmt.Sprintf("Resumed %s (%s).", Count(len(list), "time", "times"), strings.Join(each, "; "))
 }
 
-// TooFew says that a verdict takes more generations.
+// TooFew returns the number of generations, out of those that a verdict needs: "3 of 5 generations".
 func TooFew(generations int) string {
 	return fmt.Sprintf("%d of %d generations", generations, measure.LeastGenerations)
 }

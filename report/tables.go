@@ -2,18 +2,27 @@ package report
 
 import (
 	"maps"
+	"math"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Grids are the tables of a group: the primary metric, and every metric of each cell if all are asked for.
+// Grids returns the tables of a group: the primary metric, and every metric of each cell if all is true.
 func (v *Reading) Grids(g *Group, all bool) []Grid {
 	notes := append([]string{g.FloorText()}, g.implementationTexts()...)
 	if text := g.limitText(); text != "" {
 		notes = append(notes, text)
 	}
+	if text := v.memoryText(g); all && text != "" {
+		notes = append(notes, text)
+	}
 	list := []Grid{{Table: g.primaryTable(false), Short: g.primaryTable(true), Notes: notes}}
+	if t := g.directTable(false); t != nil {
+		list = append(list, Grid{Table: t, Short: g.directTable(true)})
+	}
 	if !all {
 		return list
 	}
@@ -27,7 +36,7 @@ func (v *Reading) Grids(g *Group, all bool) []Grid {
 	return list
 }
 
-// heads are the titles of columns: all but the first, the intervals and the verdicts are above numbers.
+// heads returns the columns of these titles. Columns are right-aligned, except the first, intervals and verdicts.
 func heads(first string, titles ...string) []Column {
 	row := []Column{{Title: first}}
 	for _, t := range titles {
@@ -36,30 +45,62 @@ func heads(first string, titles ...string) []Column {
 	return row
 }
 
-// primaryTable has the primary metric.
+// primaryTable returns the table of the primary metric.
 func (g *Group) primaryTable(short bool) *Table {
 	over := g.Over()
 	if short {
 		over = "change"
 	}
-	t := &Table{Columns: heads("", Label(g.Primary), over, "95 % interval", "verdict")}
+	t := &Table{Columns: heads("", Label(g.Primary), "difference", over, "95 % interval", "verdict")}
 	for _, c := range g.Cells {
 		r := g.Row(c, g.Primary.Name)
-		row := []Field{{Text: StackName(c)}, {Text: "–"}, {}, {}, Verdict(measure.NotPrecise, g.Primary, short)}
+		row := []Field{{Text: StackName(c)}, {Text: "–"}, {}, {}, {}, Verdict(measure.NotPrecise, g.Primary, short)}
 		if r != nil {
 			point, interval := Change(r)
-			row[1].Text = Number(r.Value, r.Unit)
-			row[2].Text, row[3].Text = point, interval
-			row[4] = Judged(r, g.Primary, short)
+			row[1].Text, row[2].Text = Number(r.Value, r.Unit), g.difference(r)
+			row[3].Text, row[4].Text = point, interval
+			row[5] = Judged(r, g.Primary, short)
 		} else if c == g.Base {
-			row[4] = Verdict(measure.IsBaseline, g.Primary, short)
+			row[5] = Verdict(measure.IsBaseline, g.Primary, short)
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if g.Primary.Differs() { // the change is the difference
+		return t.without(2)
 	}
 	return t
 }
 
-// metrics has every metric of a cell but one.
+// without returns the table without a column.
+func (t *Table) without(column int) *Table {
+	t.Columns = slices.Delete(t.Columns, column, column+1)
+	for i := range t.Rows {
+		if column < len(t.Rows[i]) { // else the row is a single text
+			t.Rows[i] = slices.Delete(t.Rows[i], column, column+1)
+		}
+	}
+	return t
+}
+
+// difference returns the toll of a row's cell over its baseline, in the metric's unit: "+37.0 µs"; "" if it has no
+// ratio.
+func (g *Group) difference(r *measure.Row) string {
+	if g.Base == nil {
+		return ""
+	}
+	b := g.Row(g.Base, r.Metric)
+	if b == nil || !r.HasRatio || math.IsNaN(b.Value) || r.Estimate.Ratio == 1 {
+		return ""
+	}
+	e := r.Estimate
+	text := Amount(b.Value*(e.Ratio-1), b.Value*(e.Hi-e.Lo)/2, r.Unit)
+	if e.Ratio > 1 && strings.ContainsAny(text, "123456789") {
+		return "+" + text
+	}
+	return text
+}
+
+// metrics returns the table of every metric of a cell but one.
 func (v *Reading) metrics(g *Group, c *measure.Cell, short bool, but string) *Table {
 	base := g.baseAs
 	if utf8.RuneCountInString(base) > len("baseline") {
@@ -68,7 +109,8 @@ func (v *Reading) metrics(g *Group, c *measure.Cell, short bool, but string) *Ta
 	if c == g.Base {
 		base = ""
 	}
-	t := &Table{Caption: StackName(c), Columns: heads("", "value", base, "change", "95 % interval", "floor", "verdict")}
+	t := &Table{Caption: StackName(c), Columns: heads("", "value", base, "difference", "change", "95 % interval", "floor",
+		"verdict")}
 	for _, metric := range v.known.Sorted(maps.Keys(g.rows[c.ID])) {
 		if metric == but {
 			continue
@@ -80,14 +122,15 @@ func (v *Reading) metrics(g *Group, c *measure.Cell, short bool, but string) *Ta
 			{Text: Label(m)},
 			{Text: Number(r.Value, r.Unit)},
 			{},
+			{},
 			{Text: point},
 			{Text: interval},
-			{margin(r.Floor, m), Quiet},
+			{noise(r.Floor, m), Quiet},
 			Judged(r, m, short),
 		}
 		if g.Base != nil && c != g.Base {
 			if b := g.Row(g.Base, metric); b != nil {
-				row[2].Text = Number(b.Value, b.Unit)
+				row[2].Text, row[3].Text = Number(b.Value, b.Unit), g.difference(r)
 			}
 		}
 		t.Rows = append(t.Rows, row)
@@ -95,7 +138,7 @@ func (v *Reading) metrics(g *Group, c *measure.Cell, short bool, but string) *Ta
 	return t
 }
 
-// Judged is the verdict of a row in words.
+// Judged returns the verdict of a row in words.
 func Judged(r *measure.Row, m measure.Metric, short bool) Field {
 	f := Verdict(r.Verdict, m, short)
 	if r.Verdict == measure.TooFew {
@@ -104,7 +147,7 @@ func Judged(r *measure.Row, m measure.Metric, short bool) Field {
 	return f
 }
 
-// judgedChange is the verdict of a change between two runs.
+// judgedChange returns the verdict of a change between two runs in words.
 func judgedChange(c *measure.Change, m measure.Metric, short bool) Field {
 	f := Verdict(c.Verdict, m, short)
 	if c.Verdict == measure.TooFew {
@@ -113,7 +156,7 @@ func judgedChange(c *measure.Change, m measure.Metric, short bool) Field {
 	return f
 }
 
-// Verdict is the verdict in words.
+// Verdict returns a verdict in words.
 func Verdict(v measure.Verdict, m measure.Metric, short bool) Field {
 	f := Field{Text: string(v)}
 	switch v {
@@ -139,12 +182,16 @@ func Verdict(v measure.Verdict, m measure.Metric, short bool) Field {
 		if short {
 			f.Text = "not precise"
 		}
-	case measure.NoDifference:
+	case measure.TooNoisy:
+		f.Tone = Doubt
 		if short {
-			f.Text = "no difference"
+			f.Text = "too noisy"
 		}
-	case measure.IsBaseline, measure.IsTwin, measure.IsProbed:
+	case measure.NoDifference:
+	case measure.IsBaseline, measure.IsTwin, measure.IsProbed, measure.IsAlone:
 		f.Tone = Quiet
+	case measure.NotCompared:
+		f = Field{Text: "–", Tone: Quiet}
 	default:
 		f.Text = Printable(f.Text)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Label is what people call a metric: "latency p99".
+// Label returns the name of a metric for people: "latency p99".
 func Label(m measure.Metric) string {
 	if m.Label != "" {
 		return Printable(m.Label)
@@ -21,7 +21,7 @@ func Label(m measure.Metric) string {
 	return label(m.Name)
 }
 
-// label is what people call a metric that has no label of its own.
+// label returns the name for people of a metric without a label.
 func label(metric string) string {
 	metric = Printable(metric)
 	if rest, ok := strings.CutSuffix(metric, "_per_pair"); ok {
@@ -41,9 +41,20 @@ func label(metric string) string {
 	return text
 }
 
-// Number prints a value for people, with a unit that does not repeat the metric's label, and with three digits where
-// these were measured: 13.0 µs, not 13 µs.
-func Number(value float64, unit string) string {
+// Number returns a value for people. Its unit does not repeat the metric's label, and it has three digits if that many
+// were measured: 13.0 µs, not 13 µs.
+func Number(value float64, unit string) string { return number(value, unit, digits) }
+
+// Amount returns a value known to ±half, without digits below its uncertainty.
+func Amount(value, half float64, unit string) string {
+	const worth = 2 // two digits if half is 0.1 to 0.2, one if it is more
+	if step := math.Pow(10, math.Floor(math.Log10(half/worth))); half > 0 && !math.IsInf(half, 0) {
+		value = math.Round(value/step) * step
+	}
+	return number(value, unit, minus)
+}
+
+func number(value float64, unit string, digits func(string) string) string {
 	switch unit {
 	case measure.UnitSecondsPacket, measure.UnitSecondsTransaction:
 		return digits(measure.Format(value, measure.UnitSecond))
@@ -62,10 +73,10 @@ func Number(value float64, unit string) string {
 	return digits(measure.Format(value, unit))
 }
 
-// smallest is the share of a core below which three digits would say more than was measured.
+// smallest is the share of a core below which three digits would be more precise than the measurement.
 const smallest = 0.1
 
-// digits gives back the zeros that Format takes away at the end of a number of three significant digits.
+// digits restores trailing zeros of a number with three significant digits, which Format removes.
 func digits(s string) string {
 	n, unit, ok := strings.Cut(s, " ")
 	if x, err := strconv.ParseFloat(n, 64); err == nil && x != 0 && ok {
@@ -77,7 +88,7 @@ func digits(s string) string {
 	return minus(n) + " " + unit
 }
 
-// minus makes a hyphen before a number the sign it stands for.
+// minus replaces a hyphen before a number by a minus sign.
 func minus(s string) string {
 	if rest, ok := strings.CutPrefix(s, "-"); ok {
 		return "−" + rest
@@ -85,7 +96,7 @@ func minus(s string) string {
 	return s
 }
 
-// decimals says how many are worth printing of a number known to ±half.
+// decimals returns the number of decimals to print for a number known to ±half.
 func decimals(half float64) int {
 	switch half = math.Abs(half); {
 	case math.IsNaN(half) || half == 0:
@@ -100,7 +111,7 @@ func decimals(half float64) int {
 	return 3
 }
 
-// signed prints a number with its sign.
+// signed returns a number with its sign.
 func signed(x float64, decimals int) string {
 	s := strconv.FormatFloat(math.Abs(x), 'f', decimals, 64)
 	switch {
@@ -115,8 +126,9 @@ func signed(x float64, decimals int) string {
 	return "+" + s
 }
 
-// Change is a cell against its baseline, in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31 to ×3.50" where
-// percents would be hard to grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" where there is none.
+// Change returns the change of a cell against its baseline in words: "+9.1 %" and "+8.0 to +10.3 %"; "×3.42" and "×3.31
+// to ×3.50" if percents would be hard to grasp; "+0.4 points" for shares and "+0.4" for counts. Both are "" if there is
+// none.
 func Change(r *measure.Row) (point, interval string) {
 	switch {
 	case r.HasRatio:
@@ -133,7 +145,7 @@ func Change(r *measure.Row) (point, interval string) {
 	return "", ""
 }
 
-// Ratios below and above which a factor says more than a percentage.
+// Ratios below and above which views show a factor instead of a percentage.
 const (
 	half   = 0.5
 	double = 2.0
@@ -147,33 +159,43 @@ func ratio(x, lo, hi float64) (point, interval string) {
 	if x <= half || x >= double {
 		point = times(x, hi-lo)
 	}
+	if lo < 1.0/most && hi > most {
+		return point, "unknown"
+	}
 	if x <= half || x >= double || lo < tenth || hi > tens {
 		return point, times(lo, hi-lo) + " to " + times(hi, hi-lo)
 	}
 	return point, signed(100*(lo-1), n) + " to " + signed(100*(hi-1), n) + " %"
 }
 
-// times prints a factor known to ±span/2, with the digits that are worth printing.
+// most is the factor beyond which, and below whose inverse, digits add nothing.
+const most = 1000
+
+// times returns a factor known to ±span/2, without digits below its uncertainty.
 func times(x, span float64) string {
-	if math.IsInf(x, 1) {
-		return "×∞"
+	switch {
+	case x > most:
+		return "more than ×1000"
+	case x < 1.0/most:
+		return "less than ÷1000"
 	}
 	n := 2
 	if span > 0 {
 		n = int(-math.Floor(math.Log10(span / 2)))
 	}
-	if x > 0 {
-		n = max(n, int(-math.Floor(math.Log10(x)))) // never ×0 for what is not 0
-	}
+	n = max(n, int(-math.Floor(math.Log10(x)))) // never ×0 for a number other than 0
 	n = min(max(n, 0), 4)
 	return "×" + strconv.FormatFloat(x, 'f', n, 64)
 }
 
-// margin prints a floor: "±0.6 %", "±0.1 points" of a share, "×505" where the twins could as well be that factor apart;
-// "" where it is not known.
-func margin(floor float64, m measure.Metric) string {
+// even is the least ratio of the lower end of a floor to the upper one at which both are printed as one: up to 11 %.
+const even = 0.9
+
+// noise returns a floor, the distance that two equal stacks may have: "±0.6 %", "−33 to +49 %" if the ends differ in
+// size, "÷505 to ×505", "±0.1 points" for a share; "unknown" if it is unknown.
+func noise(floor float64, m measure.Metric) string {
 	if math.IsNaN(floor) || math.IsInf(floor, 0) {
-		return ""
+		return "unknown"
 	}
 	x, unit := 100*math.Expm1(floor), " %"
 	switch {
@@ -181,16 +203,36 @@ func margin(floor float64, m measure.Metric) string {
 		x, unit = 100*floor, " points"
 	case m.Differs():
 		x, unit = floor, ""
-	case floor >= math.Log(tens): // thousands of percent
-		return times(math.Exp(floor), math.Exp(floor))
+	case floor > math.Log(most):
+		return "more than ÷1000 to ×1000"
+	case floor >= math.Log(tens): // would be thousands of percent
+		factor := strings.TrimPrefix(times(math.Exp(floor), math.Exp(floor)), "×")
+		return "÷" + factor + " to ×" + factor
 	}
 	if x == 0 {
 		return "±0" + unit
 	}
-	return "±" + strconv.FormatFloat(x, 'f', decimals(x), 64) + unit
+	n := decimals(x)
+	up := strconv.FormatFloat(x, 'f', n, 64)
+	if down := -100 * math.Expm1(-floor); !m.Differs() && down < even*x {
+		return "−" + strconv.FormatFloat(down, 'f', n, 64) + " to +" + up + unit
+	}
+	return "±" + up + unit
 }
 
-// of names what a verdict of a metric is about: "adds 1.2 µs … to round trips".
+// within returns the margin within which stacks count as equal: "±5 %", "±5 points" for a share.
+func within(margin float64, m measure.Metric) string {
+	text := "±" + PlainNumber(math.Round(100*margin*1e6)/1e6)
+	switch {
+	case m.Differs() && m.Unit == measure.UnitShare:
+		return text + " points"
+	case m.Differs():
+		return "±" + PlainNumber(margin)
+	}
+	return text + " %"
+}
+
+// of returns the subject of a verdict in a metric: "adds 1.2 µs … to round trips".
 func of(m measure.Metric) string {
 	switch m.Name {
 	case "latency_p50", "latency_mean":
@@ -204,7 +246,7 @@ func of(m measure.Metric) string {
 	return Label(m)
 }
 
-// place says where the two ends of a pair are.
+// place returns a placement in words.
 func place(placement string) string {
 	switch placement {
 	case "same-host":
@@ -215,10 +257,11 @@ func place(placement string) string {
 	return Printable(placement)
 }
 
-// StackName is what a cell's stack is called in its group.
+// StackName returns the name of a cell's stack within its group.
 func StackName(c *measure.Cell) string { return Printable(cmp.Or(c.Label, c.Stack, c.ID)) }
 
-// partsOf is a name without the parameters of its parts: "routed+nftables" of "routed+nftables(rules=100,match=set)".
+// partsOf returns a name without the parameters of its parts: "routed+nftables" for
+// "routed+nftables(rules=100,match=set)".
 func partsOf(name string) string {
 	var b strings.Builder
 	depth := 0
@@ -235,7 +278,7 @@ func partsOf(name string) string {
 	return b.String()
 }
 
-// params lists the parameters of a workload: "payload 64, mode wait".
+// params returns the parameters of a workload: "payload 64, mode wait".
 func params(c *measure.Cell) []string {
 	keys := make([]string, 0, len(c.Params))
 	for k := range c.Params {
@@ -250,7 +293,7 @@ func params(c *measure.Cell) []string {
 	return keys
 }
 
-// mixedWith names the other members of a cell's mix: "mixed with tcp-stream(message=131072)"; "" if it was not in one.
+// mixedWith names the other members of a cell's mix: "mixed with tcp-stream(message=131072)"; "" if it is not in a mix.
 func mixedWith(c *measure.Cell) string {
 	var others []string
 	id := c.ID
@@ -259,7 +302,7 @@ func mixedWith(c *measure.Cell) string {
 	}
 	for _, m := range c.Mix {
 		if at := strings.LastIndexByte(m, '*'); at > 0 {
-			m = m[:at] // without its share
+			m = m[:at] // without its share of the pairs
 		}
 		if !strings.HasSuffix(id, ":"+m) {
 			others = append(others, Printable(m))
@@ -275,7 +318,7 @@ func mixedWith(c *measure.Cell) string {
 	}
 }
 
-// pairsOf says how many pairs a cell has, and of how many in a mix.
+// pairsOf returns the number of pairs of a cell and, in a mix, that of all its members.
 func pairsOf(c *measure.Cell) string {
 	if c.LabPairs > 0 {
 		return strconv.Itoa(c.Pairs) + " of " + Count(c.LabPairs, "pair", "pairs")
@@ -283,8 +326,7 @@ func pairsOf(c *measure.Cell) string {
 	return Count(c.Pairs, "pair", "pairs")
 }
 
-// load is the workload of a cell in a line: "udp-rr payload 64, mode wait, mixed with
-// tcp-stream(message=131072)".
+// load returns the workload of a cell in a line: "udp-rr payload 64, mode wait, mixed with tcp-stream(message=131072)".
 func load(c *measure.Cell) string {
 	text := strings.TrimSpace(Printable(c.Workload) + " " + strings.Join(spoken(c), ", "))
 	if b := mixedWith(c); b != "" {
@@ -293,9 +335,9 @@ func load(c *measure.Cell) string {
 	return text
 }
 
-// spoken lists the parameters that reports show. It omits what ids leave out because it is the default, such as "rate
-// closed", or too long, such as a command. Numbers and payloads are always shown: "in-flight 1" belongs with "in-flight
-// 16".
+// spoken returns the parameters that reports show. It omits those that ids omit, such as "rate closed", which is the
+// default, or a command, which is too long. Numbers and payloads are always shown, so that "in-flight 1" can be
+// compared with "in-flight 16".
 func spoken(c *measure.Cell) []string {
 	return slices.DeleteFunc(params(c), func(p string) bool {
 		name, value, _ := strings.Cut(p, " ")
@@ -304,7 +346,7 @@ func spoken(c *measure.Cell) []string {
 	})
 }
 
-// rank puts the payload first and the mode last.
+// rank orders parameters: the payload first and the mode last.
 func rank(param string) int {
 	switch param {
 	case "payload":
@@ -315,7 +357,7 @@ func rank(param string) int {
 	return 1
 }
 
-// Count is a number and what it counts.
+// Count returns a number and the noun it counts.
 func Count(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -323,7 +365,7 @@ func Count(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// duration prints seconds as people say them.
+// duration returns a time (s) as people say it.
 func duration(s float64) string {
 	switch n := int(math.Round(s)); {
 	case s < 10:
@@ -337,7 +379,7 @@ func duration(s float64) string {
 	}
 }
 
-// Capital begins a sentence: a text with its first letter as a capital.
+// Capital returns a text with its first letter as a capital.
 func Capital(s string) string {
 	if s != "" && s[0] >= 'a' && s[0] <= 'z' {
 		return string(s[0]-'a'+'A') + s[1:]
@@ -345,7 +387,7 @@ func Capital(s string) string {
 	return s
 }
 
-// PlainNumber prints a number at an axis.
+// PlainNumber returns a number for an axis.
 func PlainNumber(x float64) string {
 	if math.Abs(x) < 1e-12 {
 		return "0"
@@ -356,7 +398,7 @@ func PlainNumber(x float64) string {
 	return minus(strconv.FormatFloat(x, 'f', -1, 64))
 }
 
-// Slug makes the name of a file of a text: lower-case ASCII letters and digits with single hyphens between them.
+// Slug returns a file name for a text: lower-case ASCII letters and digits, with single hyphens between them.
 func Slug(text string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {
@@ -370,7 +412,7 @@ func Slug(text string) string {
 	return strings.TrimSuffix(b.String(), "-")
 }
 
-// Words splits a text where a line may be broken: not between a number and its unit or what it counts.
+// Words splits a text where a line may break: not between a number and its unit, or the noun it counts.
 func Words(text string) []string {
 	var list []string
 	for w := range strings.FieldsSeq(text) {
@@ -385,7 +427,8 @@ func Words(text string) []string {
 
 func endsInDigit(w string) bool { return w != "" && w[len(w)-1] >= '0' && w[len(w)-1] <= '9' }
 
-// Printable replaces what could steer a terminal: names and messages come from files that anyone may have written.
+// Printable replaces characters that could control a terminal: anyone may have written the names and messages in a
+// file.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

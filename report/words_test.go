@@ -24,7 +24,7 @@ func TestRatio(t *testing.T) {
 		{0.5, 0.5, 0.5, "×0.50", "×0.50 to ×0.50"},
 		{212, 190, 240, "×212", "×190 to ×240"},
 		{1.1, 0.01, 26, "+10 %", "×0.01 to ×26"},
-		{1.1, 0, inf, "+10 %", "×0 to ×∞"},
+		{1.1, 0, inf, "+10 %", "unknown"},
 	} {
 		point, interval := ratio(tt.x, tt.lo, tt.hi)
 		if point != tt.point || interval != tt.interval {
@@ -61,7 +61,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-func TestMargin(t *testing.T) {
+func TestNoise(t *testing.T) {
 	goodput, _ := measure.Version2().Lookup("goodput")
 	loss, _ := measure.Version2().Lookup("loss")
 	retransmits, _ := measure.Version2().Lookup("retransmits")
@@ -71,16 +71,19 @@ func TestMargin(t *testing.T) {
 		want  string
 	}{
 		{math.Log(1.006), goodput, "±0.6 %"},
-		{math.Log(1.25), goodput, "±25 %"},
-		{math.Log(505), goodput, "×505"},
+		{math.Log(1.10), goodput, "±10 %"},
+		{math.Log(1.25), goodput, "−20 to +25 %"},
+		{math.Log(1.49), goodput, "−33 to +49 %"},
+		{math.Log(505), goodput, "÷505 to ×505"},
+		{math.Log(120713784865), goodput, "more than ÷1000 to ×1000"},
 		{0, goodput, "±0 %"},
-		{math.Inf(1), goodput, ""},
-		{math.NaN(), loss, ""},
+		{math.Inf(1), goodput, "unknown"},
+		{math.NaN(), loss, "unknown"},
 		{0.001, loss, "±0.1 points"},
 		{2.5, retransmits, "±2.5"},
 	} {
-		if got := margin(tt.floor, tt.m); got != tt.want {
-			t.Errorf("margin(%v, %s) = %q, want %q", tt.floor, tt.m.Name, got, tt.want)
+		if got := noise(tt.floor, tt.m); got != tt.want {
+			t.Errorf("noise(%v, %s) = %q, want %q", tt.floor, tt.m.Name, got, tt.want)
 		}
 	}
 }

@@ -79,6 +79,37 @@ func (k Kinds) Parse(id string) (Stack, error) {
 	return k.Complete(s)
 }
 
+// A Setting is a value that a stack has as a whole, beside its parts, such as the MTU of its links.
+type Setting struct{ Name, Value string }
+
+// WithSettings adds settings to the id of a stack: "bridge+nftables+mtu=9000". [Settings] takes them off again.
+func WithSettings(id string, settings ...Setting) string {
+	for _, s := range settings {
+		id += SettingLabel(s)
+	}
+	return id
+}
+
+// SettingLabel writes a setting as ids have it: "+mtu=9000".
+func SettingLabel(s Setting) string { return "+" + s.Name + "=" + s.Value }
+
+// Settings takes the settings off an id.
+func Settings(id string) (rest string, settings []Setting) {
+	rest = id
+	pieces := part.Pieces(id, signs)
+	for i := len(pieces) - 1; i > 0; i-- {
+		p := pieces[i]
+		name, value, ok := strings.Cut(p.Text, "=")
+		if !ok || p.Sign != "+" || strings.Contains(name, "(") {
+			break
+		}
+		settings = append(settings, Setting{strings.TrimSpace(name), strings.TrimSpace(value)})
+		rest = strings.TrimSuffix(rest, p.Sign+p.Text)
+	}
+	slices.Reverse(settings)
+	return rest, settings
+}
+
 // kindOf returns of which kind a piece of an id is, and the piece without what says so.
 func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 	sign := strings.TrimSpace(p.Sign)

@@ -214,3 +214,18 @@ func FuzzID(f *testing.F) {
 		}
 	})
 }
+
+func TestSettings(t *testing.T) {
+	for id, want := range map[string][]stack.Setting{
+		"bridge":                      nil,
+		"bridge(n=2)+nft(n=1)":        nil,
+		"bridge+mtu=9000":             {{"mtu", "9000"}},
+		"bridge+nft(n=1)@lxc+a=1+b=x": {{"a", "1"}, {"b", "x"}},
+		`bridge(text="+mtu=1")+mtu=2`: {{"mtu", "2"}},
+	} {
+		rest, got := stack.Settings(id)
+		if diff := cmp.Diff(want, got); diff != "" || stack.WithSettings(rest, got...) != id {
+			t.Errorf("%s: %s with %v (-want +got):\n%s", id, rest, got, diff)
+		}
+	}
+}

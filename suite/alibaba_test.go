@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// What the article claims holds in its own figures, and what it cannot be about here yet is said.
+// The claims of the article hold on its own figures, and those that cannot be measured here yet say so.
 func TestAlibabaOnItsOwnFigures(t *testing.T) {
 	s := find(t, "alibaba-eni")
 	run := runOf(resolve(t, s))
@@ -22,11 +22,14 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 		got[c.ID] = finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding }).Text
 	}
 	want := map[string]string{
-		"single-faster": "holds", "single-gain": "holds", "bandwidth-gain": "holds", "multi-faster": "holds",
+		"single-faster": "holds", "single-gain": "holds", "multi-faster": "holds",
 		"multi-gain":   "holds",
 		"store-faster": "holds (2/2)", "store-gain": "holds (2/2)", "store-sooner": "holds (2/2)",
 		"page-multi-nic": "holds", "page-routed": "holds", "page-vxlan": "holds",
 		"threads-gain": "holds", "threads-scale": "holds (2/2)",
+		// what the article has no figures of
+		"bandwidth-routed": "undecided (0/2)", "bandwidth-multi-nic": "undecided (0/2)", "bandwidth-vxlan": "holds",
+		"latency-multi-nic": "undecided", "latency-routed": "not tried", "less-softirq": "not tried",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -52,8 +55,8 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 	}
 }
 
-// In a machine that is as the article's figures, every claim that can be about it is found to hold; what has the
-// datagrams of another size has them for both.
+// On a machine whose figures are those of the article, every claim that can be measured holds. Cells with datagrams of
+// another size have that size in both stacks.
 func TestEvaluateInTheArticle(t *testing.T) {
 	s := find(t, "alibaba-eni")
 	run := runOf(resolve(t, s))
@@ -63,7 +66,7 @@ func TestEvaluateInTheArticle(t *testing.T) {
 		for i := range run.Cells {
 			c := &run.Cells[i]
 			metrics := map[string]float64{}
-			for _, m := range s.Metrics { // of those without a figure
+			for _, m := range s.Metrics { // metrics without a figure
 				metrics[m.Here.metricName(c)] = 1 + 1e-4*rnd.NormFloat64()
 			}
 			for _, f := range s.Figures {
@@ -80,8 +83,11 @@ func TestEvaluateInTheArticle(t *testing.T) {
 	}
 	for _, c := range evaluate(s, run, log).Claims {
 		want := c.There
-		if c.ID == "page-vxlan" {
-			want = measure.CannotTell
+		if c.ID == "page-vxlan" || c.ID == "bandwidth-vxlan" { // without the stack
+			want = NotTried
+		}
+		if c.Plot != "" {
+			continue
 		}
 		if c.Here.Finding != want {
 			t.Errorf("%s: %s, want %s; %+v", c.ID, c.Here.Finding, want, c.Parts[0])

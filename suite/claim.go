@@ -1,26 +1,29 @@
 package suite
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 )
 
-// Result is what a run says of a paper.
+// Result holds the findings of a run about a paper.
 type Result struct {
 	Suite    *Suite
-	Measured float64 // s of measuring that the run took
+	Measured float64 // s of measuring in the run
 	Checks   []Judged
 	Claims   []Judged
+	narrowed bool // the run measured only some of the paper, on request
 	combine  *measure.Combiner
 	run      *measure.Run
 	analysis *measure.Analysis
 }
 
-// Judged is a claim with what became of it.
+// Judged is a claim with its findings.
 type Judged struct {
 	Claim
 	Parts []Part
@@ -28,25 +31,55 @@ type Judged struct {
 	Here  measure.Answer  // on this machine
 }
 
-// Part is a claim's ratio at one of its points.
+// Part is the ratio of a claim at one of its points.
 type Part struct {
 	At     string // "10 pairs, payload 28"
 	Of     string // "macvlan : none"
 	ratio  int    // index into Claim.Ratios
+	terms  []measure.Term
 	Bounds measure.Bounds
-	// There is the ratio of the published figures, NaN if one of them is missing, and what it says.
+	// There is the ratio of the published figures, NaN if one of them is missing; Finding is the answer to it.
 	There   float64
 	Finding measure.Finding
-	// Here is the ratio that was measured, and what it says. Missing says why there is none; "" where there is one.
+	// Here is the ratio that was measured. Missing is the reason why there is none; "" if there is one.
 	Here    measure.Combined
 	Missing string
+	untried bool // the run has no such cell
 	Answer  measure.Answer
 }
 
-// Evaluate says what a run says of the paper. The checks are of the paper's figures alone; the claims are judged as one
-// family, see [measure.Judge].
+// NotTried is the finding about a claim that the run did not measure.
+const NotTried measure.Finding = "not tried"
+
+// Tried reports whether the run has the cells of the claim, at one of its places at least.
+func (c Judged) Tried() bool {
+	return slices.ContainsFunc(c.Parts, func(p Part) bool { return !p.untried })
+}
+
+// measurements returns the parts of a claim that are separate measurements here. Places of the paper that are one cell
+// here, such as those of two machines, count once.
+func (c Judged) measurements() []Part {
+	var list []Part
+	for _, p := range c.Parts {
+		if p.untried || !slices.ContainsFunc(list, p.repeats) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// repeats reports whether two parts ask the same of the same measurement.
+func (p Part) repeats(o Part) bool {
+	return !o.untried && p.Bounds == o.Bounds && slices.Equal(p.terms, o.terms)
+}
+
+// Evaluate compares a run with the paper. Checks are evaluated on the paper's figures alone. All claims are judged as
+// one family: see [measure.Judge].
 func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) *Result {
-	r := &Result{Suite: s, Measured: a.Measured, combine: measure.NewCombiner(run, log, a), run: &run, analysis: &a}
+	r := &Result{
+		Suite: s, Measured: a.Measured, combine: measure.NewCombiner(run, log, a), run: &run, analysis: &a,
+		narrowed: narrowed(run),
+	}
 	for _, c := range s.Checks {
 		r.Checks = append(r.Checks, r.there(c))
 	}
@@ -54,7 +87,8 @@ func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) 
 	for _, c := range s.Claims {
 		j := r.there(c)
 		for i := range j.Parts {
-			questions = append(questions, measure.Question{Combined: j.Parts[i].Here, Bounds: j.Parts[i].Bounds})
+			p := &j.Parts[i]
+			questions = append(questions, measure.Question{Combined: p.Here, Bounds: p.Bounds, Terms: p.terms})
 		}
 		r.Claims = append(r.Claims, j)
 	}
@@ -62,15 +96,27 @@ func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) 
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		for j := range c.Parts {
-			c.Parts[j].Answer = answers[j]
+			if c.Parts[j].Answer = answers[j]; c.Parts[j].untried {
+				c.Parts[j].Answer.Finding = NotTried
+			}
 		}
-		c.Here = measure.Summarise(answers[:len(c.Parts)])
+		if c.Here = measure.Summarise(answers[:len(c.Parts)]); !c.Tried() {
+			c.Here.Finding = NotTried
+		}
 		answers = answers[len(c.Parts):]
 	}
 	return r
 }
 
-// there evaluates a claim on the paper's figures, and looks up what was measured here.
+// narrowed reports whether the experiment of a run was limited to some of its cells.
+func narrowed(run measure.Run) bool {
+	var e struct {
+		Only []string `json:"only"`
+	}
+	return json.Unmarshal(run.Experiment, &e) == nil && e.Only != nil
+}
+
+// there evaluates a claim on the paper's figures, and looks up the measured values.
 func (r *Result) there(c Claim) Judged {
 	j := Judged{Claim: c}
 	s := r.Suite
@@ -86,49 +132,51 @@ func (r *Result) there(c Claim) Judged {
 				factor = ratio.Factor
 			}
 			p.There = factor
-			var terms []measure.Term
 			scale := factor
 			for _, t := range ratio.Over {
-				r.term(&p, &terms, &scale, at.with(t), 1)
+				r.term(&p, &scale, at.with(t), 1)
 			}
 			for _, t := range ratio.Under {
-				r.term(&p, &terms, &scale, at.with(t), -1)
+				r.term(&p, &scale, at.with(t), -1)
 			}
 			p.Finding = p.Bounds.Of(p.There)
 			exact = append(exact, measure.Answer{Finding: p.Finding})
-			r.here(&p, terms, scale)
+			r.here(&p, scale)
 			j.Parts = append(j.Parts, p)
 		}
 	}
-	j.There = measure.Summarise(exact).Finding
+	if j.There = measure.Summarise(exact).Finding; len(exact) == 0 {
+		j.There = NotTried
+	}
 	return j
 }
 
 const notMeasured = "not measured"
 
-// term adds the figure at a point to a ratio, to a power.
-func (r *Result) term(p *Part, terms *[]measure.Term, scale *float64, at Point, power float64) {
+// term multiplies a ratio by the figure at a point, to a power.
+func (r *Result) term(p *Part, scale *float64, at Point, power float64) {
 	f, _ := r.Suite.published(at)
 	p.There *= math.Pow(f.Value, power)
 	m := r.Suite.metric(at[metricOf])
 	c := r.Suite.cell(r.run, at)
 	if c == nil {
+		p.untried = true
 		if p.Missing == "" {
 			p.Missing = r.Suite.where(at) + " was " + notMeasured
 		}
 		return
 	}
-	*terms = append(*terms, m.Here.term(c, power))
+	p.terms = append(p.terms, m.Here.term(c, power))
 	*scale *= math.Pow(m.Here.Scale, power)
 }
 
 // here estimates a ratio from a run.
-func (r *Result) here(p *Part, terms []measure.Term, scale float64) {
+func (r *Result) here(p *Part, scale float64) {
 	p.Here.Floor = math.NaN()
 	if p.Missing != "" {
 		return
 	}
-	got, err := r.combine.Combine(terms)
+	got, err := r.combine.Combine(p.terms)
 	switch {
 	case errors.Is(err, measure.ErrFewGenerations) && got.Generations == 0:
 		p.Missing = "no complete block"
@@ -152,7 +200,7 @@ func scaled(c measure.Combined, by float64) measure.Combined {
 	return c
 }
 
-// describe says where a point of a claim lies, as far as the claim has several.
+// describe returns the place of a point, by the coordinates in which the points of the claim differ.
 func (s *Suite) describe(each Space, at Point) string {
 	var list []string
 	for _, k := range s.coordinates() {
@@ -163,7 +211,7 @@ func (s *Suite) describe(each Space, at Point) string {
 	return strings.Join(list, ", ")
 }
 
-// coordinate writes a coordinate for people.
+// coordinate returns a coordinate in words.
 func coordinate(name, value string) string {
 	switch {
 	case name == "pairs" && value == "1":
@@ -182,7 +230,7 @@ func coordinate(name, value string) string {
 	return name + " " + value
 }
 
-// words writes a ratio for people: "macvlan : none".
+// words returns a ratio in words: "macvlan : none".
 func (s *Suite) words(at Point, r Ratio) string {
 	if r.As != "" {
 		return r.As
@@ -197,22 +245,22 @@ func (s *Suite) words(at Point, r Ratio) string {
 	return strings.Join(a, ", ") + " : " + strings.Join(b, ", ")
 }
 
-// Compared is a published figure beside what was measured here.
+// Compared is a published figure and the value measured here.
 type Compared struct {
 	Figure
 	Cell *measure.Cell // nil if it was not measured here
-	// Value is what was measured, in base units; NaN where nothing was.
+	// Value is the measured value, in base units; NaN if there is none.
 	Value float64
-	// Reference is the stack that the ratios are to, "" where the figure is the reference itself or there is none.
+	// Reference is the stack that ratios are to; "" if the figure is the reference itself, or there is none.
 	Reference string
 	There     float64 // ratio of the published figures
-	// Here is that of those measured; nil where there is none.
+	// Here is the ratio of the measured values; nil if there is none.
 	Here *measure.Combined
-	// Verdict is nettoll's own of the cell against the reference.
+	// Verdict is nettoll's verdict on the cell against the reference.
 	Verdict measure.Verdict
 }
 
-// Compare puts every published figure beside what was measured here, in the order of the figures.
+// Compare returns every published figure with the value measured here, in the order of the figures.
 func (r *Result) Compare() []Compared {
 	s := r.Suite
 	rows, labs := map[string]*measure.Row{}, map[string]float64{}
@@ -225,7 +273,7 @@ func (r *Result) Compare() []Compared {
 		labs[f.Lab+" "+f.Metric] = f.Value
 	}
 	list := make([]Compared, len(s.Figures))
-	var open []int // whose verdict is not in the analysis, since the reference is not the baseline
+	var open []int // indices of rows without a verdict in the analysis, because the reference is not the baseline
 	for i, f := range s.Figures {
 		m := s.metric(f.At[metricOf])
 		c := Compared{Figure: f, Cell: s.cell(r.run, f.At), Value: math.NaN(), There: math.NaN()}
@@ -265,14 +313,14 @@ func (r *Result) Compare() []Compared {
 			}
 		}
 		d, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
-		for i, v := range measure.Verdicts(ratios, d, r.run.Design.Precision) {
+		for i, v := range measure.Verdicts(ratios, d, r.run.Design.Equal()) {
 			of[i].Verdict = v
 		}
 	}
 	return list
 }
 
-// reference returns the figure that a figure is compared with, false for the reference itself.
+// reference returns the figure that a figure is compared with; false for the reference itself.
 func (s *Suite) reference(f Figure) (Figure, bool) {
 	for _, name := range s.Reference {
 		if name == f.At[stackOf] {

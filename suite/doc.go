@@ -1,7 +1,7 @@
 // Package suite holds the experiments that reproduce a paper, with its published figures and its claims as data.
 //
-// A suite is a folder here: experiment.yaml is what to measure, figures.csv what was published, suite.yaml how the one
-// is found in the other and what the paper claims. A claim is a formula over figures, a ratio of products with the
-// bounds between which it is said to lie. It is evaluated first on the paper's own figures and then on what was
-// measured here, where it has an interval. Another paper is another folder, and no code.
+// A suite is a folder here. experiment.yaml has the cells to measure, and figures.csv the published figures. suite.yaml
+// says where each figure is found in a run, and has the claims of the paper. A claim is a formula over figures: a ratio
+// of products, and the bounds between which the paper says it lies. It is evaluated first on the paper's own figures,
+// and then on the measured values, where it has an interval. A new paper needs a folder, and no code.
 package suite

@@ -6,15 +6,20 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report"
 )
 
-// figures reads figures.csv: the coordinates of each figure, its value as the paper has it, and where it stands there.
-// A line that begins with # is a comment.
+// numeral is the form of numbers in papers: 87,263 or 5.690.
+var numeral = regexp.MustCompile(`^(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$`)
+
+// figures reads figures.csv: the coordinates of each figure, its value as the paper writes it, and its place in the
+// paper. A line that begins with # is a comment.
 func (s *Suite) figures(text []byte) ([]Figure, error) {
 	r := csv.NewReader(bytes.NewReader(text))
 	r.Comment = '#'
@@ -39,9 +44,10 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 				return nil, err
 			}
 		}
-		x, err := strconv.ParseFloat(row[len(coordinates)], 64)
-		if err != nil || !(x > 0) || math.IsInf(x, 0) {
-			return nil, fmt.Errorf("value %q is not a positive number", row[len(coordinates)])
+		f.As = row[len(coordinates)]
+		x, err := strconv.ParseFloat(strings.ReplaceAll(f.As, ",", ""), 64)
+		if err != nil || !numeral.MatchString(f.As) || !(x > 0) {
+			return nil, fmt.Errorf("value %q is not a positive number (valid: 87,263 or 5.690)", f.As)
 		}
 		f.Value = rounded(x * s.metric(f.At[metricOf]).Unit)
 		if f.Source == "" {
@@ -55,7 +61,7 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 	return list, nil
 }
 
-// rounded takes away what a change of units adds behind the digits that were published.
+// rounded rounds a value to 12 digits, to remove the errors of a change of units.
 func rounded(x float64) float64 {
 	const digits = 12
 	y, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', digits, 64), 64)
@@ -67,7 +73,7 @@ func rounded(x float64) float64 {
 
 func (s *Suite) metric(name string) Metric {
 	i := slices.IndexFunc(s.Metrics, func(m Metric) bool { return m.Name == name })
-	return s.Metrics[i] // names are checked when they are read
+	return s.Metrics[i] // names are checked when the suite is read
 }
 
 // published returns the figure at a point.
@@ -79,16 +85,28 @@ func (s *Suite) published(p Point) (Figure, bool) {
 	return s.Figures[i], true
 }
 
+// text is a figure as it was published, with the paper's unit.
+func (s *Suite) text(f Figure, unit string) string {
+	switch m := s.metric(f.At[metricOf]); {
+	case m.Of != "":
+		return fixed(f.Value, 2) + " of " + m.Of
+	case m.In != "":
+		return f.As + " " + m.In
+	}
+	return report.Number(f.Value, unit)
+}
+
 func (p Point) equal(o Point) bool { return maps.Equal(p, o) }
 
 // with returns the point with some of its coordinates replaced.
 func (p Point) with(o Point) Point {
-	q := maps.Clone(p)
+	q := make(Point, len(p)+len(o))
+	maps.Copy(q, p)
 	maps.Copy(q, o)
 	return q
 }
 
-// cross returns every point of a space. The coordinates are crossed in the order given, the last one the fastest.
+// cross returns every point of a space, with the coordinates in the order given; the last one changes fastest.
 func (s Space) cross(order []string) []Point {
 	points := []Point{{}}
 	for _, k := range order {
@@ -106,7 +124,7 @@ func (s Space) cross(order []string) []Point {
 	return points
 }
 
-// property returns what a cell has at an axis: a property of its own, or a parameter of its workload.
+// property returns the value of a cell on an axis: a property of its own, or a parameter of its workload.
 func property(c *measure.Cell, axis string) string {
 	switch axis {
 	case "placement":
@@ -125,7 +143,7 @@ func property(c *measure.Cell, axis string) string {
 	return c.Params[axis]
 }
 
-// term is a metric of a cell, or of its lab, to a power.
+// term returns the term of a metric of a cell, or of its lab, to a power.
 func (m Recorded) term(c *measure.Cell, power float64) measure.Term {
 	if m.Lab {
 		return measure.Term{Lab: c.Lab, Metric: m.Metric, Power: power}
@@ -133,8 +151,8 @@ func (m Recorded) term(c *measure.Cell, power float64) measure.Term {
 	return measure.Term{Cell: c.ID, Metric: m.metricName(c), Power: power}
 }
 
-// metricName is what the metric is called in the records of a cell: what it is per pair is what it is where there is
-// one pair, and recorded once.
+// metricName returns the name of the metric in the records of a cell. If a cell has one pair, a metric per pair is
+// recorded only under the name without "_per_pair".
 func (m Recorded) metricName(c *measure.Cell) string {
 	if c.Pairs == 1 {
 		return strings.TrimSuffix(m.Metric, "_per_pair")
@@ -142,15 +160,15 @@ func (m Recorded) metricName(c *measure.Cell) string {
 	return m.Metric
 }
 
-// cell returns the cell of a run at a point, nil where it has none. Of several, as of two families where the suite has
-// one, it is the first; of a metric of labs it is one of the lab.
+// cell returns the cell of a run at a point; nil if it has none. If several fit, such as two families in a suite with
+// one, it is the first. For a metric of labs, it is one cell of the lab.
 func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	m := s.metric(p[metricOf])
 	i := slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == p[stackOf] })
 	for _, name := range s.Stacks[i].Here {
 		for j := range run.Cells {
 			c := &run.Cells[j]
-			if !c.Twin && c.Mix == nil && c.Stack == name && (m.Here.Lab || c.Workload == m.Here.Workload) &&
+			if !c.Twin && c.Mix == nil && c.Alone == "" && c.Stack == name && (m.Here.Lab || c.Workload == m.Here.Workload) &&
 				s.at(c, p.with(m.Here.Params)) && has(c, m.Here.Params) {
 				return c
 			}
@@ -159,7 +177,7 @@ func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	return nil
 }
 
-// at says whether a cell lies at the axes of a point.
+// at reports whether a cell lies at the coordinates of a point on all axes.
 func (s *Suite) at(c *measure.Cell, p Point) bool {
 	for _, k := range s.Axes {
 		if property(c, k) != p[k] {
@@ -178,7 +196,7 @@ func has(c *measure.Cell, params Point) bool {
 	return true
 }
 
-// Unpublished says why there is no figure of a cell, which is "" where there is no reason.
+// Unpublished returns the reason why there is no figure of a cell; "" if there is none.
 func (s *Suite) Unpublished(c *measure.Cell) string {
 	for _, u := range s.unpublished {
 		fits := true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 
 	"github.com/nettoll/nettoll/measure"
 )
@@ -15,15 +16,15 @@ type claimLine struct {
 	Suite     string          `json:"suite"`
 	Claim     string          `json:"claim"`
 	At        string          `json:"at,omitempty"`
-	Of        string          `json:"of"` // what over what
+	Of        string          `json:"of"` // the ratio, in words
 	Above     float64         `json:"above,omitempty"`
 	Below     float64         `json:"below,omitempty"`
 	Published *float64        `json:"published,omitempty"`
 	There     measure.Finding `json:"published_finding"`
 	interval
-	Floor       *float64        `json:"floor,omitempty"` // share, as of rows
+	Floor       *float64        `json:"floor,omitempty"` // a share, as in rows
 	Finding     measure.Finding `json:"finding"`
-	Longer      *float64        `json:"decided_by,omitempty"` // s of measuring that would decide it
+	Longer      *float64        `json:"decided_by,omitempty"` // s of measuring that would decide the claim
 	Missing     string          `json:"missing,omitempty"`
 	Generations int             `json:"generations"`
 }
@@ -35,7 +36,7 @@ type interval struct {
 	Hi    *float64 `json:"ratio_hi,omitempty"`
 }
 
-// figureLine is a published figure beside what was measured. Values are in base units.
+// figureLine is a published figure and the measured value. Values are in base units.
 type figureLine struct {
 	Type      string   `json:"type"` // "figure"
 	Suite     string   `json:"suite"`
@@ -43,6 +44,7 @@ type figureLine struct {
 	Source    string   `json:"source"`
 	Published float64  `json:"published"`
 	Cell      string   `json:"cell,omitempty"`
+	As        string   `json:"published_as"` // as the paper writes it, "87,263 pps"
 	Value     *float64 `json:"value,omitempty"`
 	Reference string   `json:"reference,omitempty"`
 	There     *float64 `json:"published_ratio,omitempty"`
@@ -51,7 +53,7 @@ type figureLine struct {
 }
 
 // JSONL writes one JSON object a line: a "claim" for each place of each claim, and a "figure" for each published
-// figure. A number that is not known is left out.
+// figure. Unknown numbers are left out.
 func (r *Result) JSONL(w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -84,9 +86,11 @@ func (r *Result) lines() []any {
 		}
 	}
 	for _, c := range r.Compare() {
+		m := r.Suite.metric(c.At[metricOf])
 		l := figureLine{
-			Type: "figure", Suite: r.Suite.Name, At: c.At, Source: c.Source, Published: c.Figure.Value, Value: known(c.Value),
-			Reference: c.Reference, There: known(c.There), Verdict: c.Verdict,
+			Type: "figure", Suite: r.Suite.Name, At: c.At, Source: c.Source, Published: c.Figure.Value,
+			As: strings.TrimSpace(c.As + " " + m.In), Value: known(c.Value), Reference: c.Reference, There: known(c.There),
+			Verdict: c.Verdict,
 		}
 		if c.Cell != nil {
 			l.Cell = c.Cell.ID

@@ -19,30 +19,31 @@ import (
 //go:embed */experiment.yaml */figures.csv */suite.yaml
 var folders embed.FS
 
-// Prefix tells a suite from a file where an experiment is asked for: "suite:ji2019".
+// Prefix marks the name of a suite where a file could be given: "suite:ji2019".
 const Prefix = "suite:"
 
 // Suite is a paper and the experiment that reproduces it.
 type Suite struct {
-	Name       string // that of its folder
+	Name       string // the name of its folder
 	Summary    string // the first line of its experiment
 	Experiment []byte // YAML
 
 	Paper  Paper
 	Stacks []Stack
-	// what tells figures apart beside metric and stack: properties of a cell, or parameters of its workload
+	// the coordinates of figures beside metric and stack: properties of a cell, or parameters of its workload
 	Axes      []string
 	Metrics   []Metric
-	Reference []string // stacks: ratios are shown to the first that has a figure at the same place
-	Differs   []string // how what is measured differs from what the paper measured
+	Reference []string // stacks: ratios are to the first one with a figure at the same place
+	Differs   []string // differences between what the paper measured and what the suite measures
 	Figures   []Figure
-	Checks    []Claim // of nettoll's, about the paper's figures
-	Claims    []Claim // of the paper's
+	Checks    []Claim // nettoll's own, about the paper's figures
+	Claims    []Claim // the paper's
+	Drawings  []Drawing
 
 	unpublished []unpublished
 }
 
-// Paper says what is reproduced.
+// Paper identifies the reproduced paper.
 type Paper struct {
 	Authors string `yaml:"authors"`
 	Title   string `yaml:"title"`
@@ -50,32 +51,33 @@ type Paper struct {
 	DOI     string `yaml:"doi"`
 }
 
-// Stack is what a paper calls a stack and what the experiment calls it: the first that was measured at the place in
-// question. One that cannot be measured yet has a reason instead.
+// Stack maps a paper's name of a stack to its names in the experiment: the first one that was measured at a place
+// counts. A stack that cannot be measured yet has a reason instead.
 type Stack struct {
 	Name    string   `yaml:"name"`
 	Here    []string `yaml:"here"`
 	Missing string   `yaml:"missing"`
 }
 
-// Metric is what a paper calls a metric, and where it is found in a run.
+// Metric maps a paper's name of a metric to its place in a run.
 type Metric struct {
 	Name  string  `yaml:"name"`
 	Title string  `yaml:"title"`
-	Unit  float64 `yaml:"unit"` // base units of one unit of the paper's
-	// Of is the stack that the paper's figures are shares of, where it says no more; "": they are figures. Then the unit
-	// is 1, and the stack has the figure 1.
+	Unit  float64 `yaml:"unit"` // the paper's unit, in base units
+	In    string  `yaml:"in"`   // the paper's unit as it writes it; if "", figures are shown in base units
+	// Of is the stack that the paper's figures are shares of, if the paper gives only shares. The unit is then 1, and the
+	// figure of that stack is 1. If Of is "", the figures are values.
 	Of   string   `yaml:"of"`
 	Here Recorded `yaml:"here"`
 }
 
-// Recorded is a metric of a run: of the trials of a workload, or of labs, which are asked once a generation.
+// Recorded is a metric of a run: of the trials of a workload, or of labs, which have one value in each generation.
 type Recorded struct {
 	Workload string `yaml:"workload"` // "" for a metric of labs
 	Lab      bool   `yaml:"lab"`
-	Params   Point  `yaml:"params"` // of the workload: these at least, whatever the axes say
+	Params   Point  `yaml:"params"` // of the workload: cells must have these, besides the axes
 	Metric   string `yaml:"metric"`
-	// Scale makes what was measured what the paper calls so: 0.5 of a round trip is a way.
+	// Scale converts the measured value to the paper's: 0.5 for a one-way time from a round trip.
 	Scale float64 `yaml:"scale"`
 }
 
@@ -83,33 +85,36 @@ type Recorded struct {
 type Figure struct {
 	At     Point   // metric, stack and every axis
 	Value  float64 // base units
+	As     string  // the number as it was published, "87,263"
 	Source string  // section, table or figure
 }
 
-// unpublished are cells of the experiment without a figure.
+// unpublished matches cells of the experiment that have no figure.
 type unpublished struct {
 	Where  Point  `yaml:"where"`
 	Reason string `yaml:"reason"`
 }
 
-// Claim is something said about figures: that ratios of them lie within bounds, at each of some points.
+// Claim is a sentence of a paper as a formula: ratios of figures lie within bounds, at each of some points.
 type Claim struct {
-	ID     string  `yaml:"id"`
-	Group  string  `yaml:"group"` // claims of a group stand together
-	Title  string  `yaml:"title"`
-	Said   string  `yaml:"said"` // where in the paper
-	Text   string  `yaml:"text"` // in nettoll's words
-	Note   string  `yaml:"note"`
-	Expect string  `yaml:"expect"` // why it cannot be expected to hold here
-	Plot   string  `yaml:"plot"`   // where the paper shows it without numbers; "": it has the figures
-	Each   Space   `yaml:"each"`
-	Ratios []Ratio `yaml:"ratios"`
+	ID     string `yaml:"id"`
+	Group  string `yaml:"group"` // claims of a group are shown together
+	Title  string `yaml:"title"`
+	Said   string `yaml:"said"` // its place in the paper
+	Text   string `yaml:"text"` // in nettoll's words
+	Note   string `yaml:"note"`
+	Expect string `yaml:"expect"` // the reason why it is not expected to hold here
+	Plot   string `yaml:"plot"`   // the place in the paper that shows it without numbers; "" if the suite has the figures
+	// Untried is the reason why no measurement here could answer it, in place of ratios; "" if it has ratios
+	Untried string  `yaml:"untried"`
+	Each    Space   `yaml:"each"`
+	Ratios  []Ratio `yaml:"ratios"`
 }
 
-// Ratio is a ratio of products of figures with its bounds. A term is what it says of its point; the rest is that of the
-// claim.
+// Ratio is a ratio of products of figures, with its bounds. A term gives some coordinates of its point; those of the
+// claim complete it.
 type Ratio struct {
-	As     string  `yaml:"as"` // for people; needed where it is not one figure over another
+	As     string  `yaml:"as"` // in words; required unless it is one figure over another
 	Over   []Point `yaml:"over"`
 	Under  []Point `yaml:"under"`
 	Factor float64 `yaml:"factor"` // 0: 1
@@ -117,10 +122,10 @@ type Ratio struct {
 	Below  float64 `yaml:"below"`  // 0: any
 }
 
-// Point gives coordinates a value: metric, stack, and axes.
+// Point gives each coordinate a value: metric, stack, and axes.
 type Point map[string]string
 
-// Space gives coordinates several values, which are crossed.
+// Space gives each coordinate several values, which are crossed.
 type Space map[string][]string
 
 // UnmarshalYAML reads a map of single values.
@@ -174,13 +179,13 @@ func single(v any) (string, error) {
 	return "", fmt.Errorf("%v is not a single value", v)
 }
 
-// names of the coordinates that every figure has.
+// Names of the coordinates that every figure has.
 const (
 	metricOf = "metric"
 	stackOf  = "stack"
 )
 
-// Names lists the suites there are.
+// Names returns the names of all suites.
 func Names() []string { return namesIn(folders) }
 
 func namesIn(files fs.FS) []string {
@@ -191,7 +196,7 @@ func namesIn(files fs.FS) []string {
 	return found
 }
 
-// Summary returns what a suite is in a line, "" if there is none of that name. It is cheaper than to read it all.
+// Summary returns a suite's description in a line; "" if no suite has the name. It reads the experiment alone.
 func Summary(name string) string {
 	_, line, _ := summarised(folders, name)
 	return line
@@ -210,7 +215,7 @@ func summarised(files fs.FS, name string) (text []byte, line string, err error) 
 	return text, line, nil
 }
 
-// UnknownError says that there is no such suite.
+// UnknownError is the error about a suite that does not exist.
 type UnknownError struct {
 	Name  string
 	Known []string
@@ -220,8 +225,8 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown suite %q (known: %s)", e.Name, strings.Join(e.Known, ", "))
 }
 
-// Find returns a suite, whose metrics must be known ones that are compared by ratio. The error is an [*UnknownError]
-// where there is none of that name.
+// Find returns a suite. Its metrics must be in known and be compared by ratio. The error is an [*UnknownError] if no
+// suite has the name.
 func Find(name string, known measure.Vocabulary) (*Suite, error) {
 	if names := Names(); !slices.Contains(names, name) {
 		return nil, &UnknownError{name, names}
@@ -258,12 +263,14 @@ func decode(files fs.FS, name string, known measure.Vocabulary) (*Suite, error) 
 		Differs     []string      `yaml:"differs"`
 		Checks      []Claim       `yaml:"checks"`
 		Claims      []Claim       `yaml:"claims"`
+		Drawings    []Drawing     `yaml:"drawings"`
 	}
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&raw); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
 	}
 	s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
 	s.Differs, s.Checks, s.Claims, s.unpublished = raw.Differs, raw.Checks, raw.Claims, raw.Unpublished
+	s.Drawings = raw.Drawings
 	if err := s.check(known); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
 	}
@@ -293,10 +300,10 @@ func (s *Suite) metricNames() []string {
 	return names
 }
 
-// coordinates are those of a figure, in the order in which people read them.
+// coordinates returns the names of the coordinates of a figure, in the order in which people read them.
 func (s *Suite) coordinates() []string { return append([]string{metricOf, stackOf}, s.Axes...) }
 
-// check returns what is wrong with a suite, apart from its figures.
+// check returns an error if a suite is not valid, apart from its figures.
 func (s *Suite) check(known measure.Vocabulary) error {
 	switch {
 	case s.Paper.Title == "" || s.Paper.Authors == "" || s.Paper.In == "":
@@ -326,9 +333,9 @@ func (s *Suite) check(known measure.Vocabulary) error {
 		if !(m.Unit > 0) || !(m.Here.Scale > 0) || (m.Here.Workload == "") != m.Here.Lab || m.Title == "" {
 			return fmt.Errorf("metric %q: give title, unit, here.scale, and either here.workload or here.lab", m.Name)
 		}
-		if m.Of != "" && (m.Unit != 1 || !slices.Contains(s.stackNames(), m.Of)) {
-			return fmt.Errorf("metric %q: invalid of %q, unit %g (valid: a stack of %s, unit 1)", m.Name, m.Of, m.Unit,
-				strings.Join(s.stackNames(), ", "))
+		if m.Of != "" && (m.Unit != 1 || m.In != "" || !slices.Contains(s.stackNames(), m.Of)) {
+			return fmt.Errorf("metric %q: invalid of %q, unit %g, in %q (valid: a stack of %s, unit 1, no in)", m.Name, m.Of,
+				m.Unit, m.In, strings.Join(s.stackNames(), ", "))
 		}
 	}
 	for _, r := range s.Reference {
@@ -359,12 +366,12 @@ func (s *Suite) check(known measure.Vocabulary) error {
 			return fmt.Errorf("claim %q: %w", c.ID, err)
 		}
 	}
-	return nil
+	return s.checkDrawings(known)
 }
 
 func (s *Suite) checkClaim(c Claim) error {
-	if c.Title == "" || c.Text == "" || len(c.Ratios) == 0 {
-		return errors.New("missing title, text or ratios")
+	if c.Title == "" || c.Text == "" || (len(c.Ratios) == 0) == (c.Untried == "") {
+		return errors.New("missing title or text, or not one of ratios and untried")
 	}
 	for k, values := range c.Each {
 		for _, v := range values {
@@ -403,7 +410,7 @@ func (s *Suite) checkClaim(c Claim) error {
 	return nil
 }
 
-// checkCoordinate says whether a coordinate is known, and its value where it is known which there are.
+// checkCoordinate returns an error if a coordinate is unknown, or if its value is unknown and the valid ones are known.
 func (s *Suite) checkCoordinate(name, value string) error {
 	known := s.coordinates()
 	if !slices.Contains(known, name) {

@@ -2,22 +2,27 @@ package suite
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/report/chart"
 )
 
-// parts are all there are: a suite must decode with them.
+// parts returns all parts: a suite must decode with them.
 func parts() experiment.Parts { return catalogue.New().Parts() }
 
 func find(t testing.TB, name string) *Suite {
@@ -42,8 +47,8 @@ func resolve(t testing.TB, s *Suite, settings ...experiment.Setting) *experiment
 	return r
 }
 
-// Every suite is whole: its experiment decodes, every figure has a cell there or a reason why not, every cell its
-// figures or a reason why not, and every claim the figures it is about.
+// Every suite is complete: its experiment decodes, every figure has a cell there or a reason for having none, every
+// cell has its figures or a reason for having none, and every claim has its figures.
 func TestSuites(t *testing.T) {
 	if len(Names()) == 0 {
 		t.Fatal("no suite")
@@ -59,7 +64,7 @@ func TestSuites(t *testing.T) {
 				t.Errorf("left out: %v", r.Omitted)
 			}
 			run := runOf(r)
-			figures := map[string]map[metricKey]bool{} // by cell, which two figures may share
+			figures := map[string]map[metricKey]bool{} // by cell; two figures may share a cell
 			for _, f := range s.Figures {
 				c := s.cell(&run, f.At)
 				if missing := s.stack(f.At[stackOf]).Missing; (c == nil) != (missing != "") {
@@ -82,7 +87,7 @@ func TestSuites(t *testing.T) {
 					t.Errorf("%s has no figure and no reason", c.ID)
 				case n > 0 && reason != "":
 					t.Errorf("%s has %d figures and a reason why not: %s", c.ID, n, reason)
-				case n > s.metricsOf(c): // not every paper has every metric of a place
+				case n > s.metricsOf(c): // not every paper has every metric at each place
 					t.Errorf("%s has %d figures of %d", c.ID, n, s.metricsOf(c))
 				}
 			}
@@ -104,13 +109,68 @@ func TestSuites(t *testing.T) {
 	}
 }
 
+// The files are YAML for every parser, not only for the one here: a value outside quotes has no ": " of its own.
+func TestFilesArePlainYAML(t *testing.T) {
+	for _, name := range Names() {
+		for _, file := range []string{"experiment.yaml", "suite.yaml"} {
+			text, err := fs.ReadFile(folders, name+"/"+file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, bad := range ambiguous(string(text)) {
+				t.Errorf("%s/%s: quote the value with a colon: %s", name, file, bad)
+			}
+		}
+	}
+	for text, want := range map[string]int{
+		"a: {as: x : y, b: 1}":                     1, // which goccy/go-yaml takes for "x : y"
+		"a: {as: \"x : y\", b: 'c: d'}  # e: f: g": 0,
+		"a: b: c":                              1,
+		"- text: >-\n    b: c: d\n  e: f":      0,
+		"a: the clients' threads, {b: [c, d]}": 0,
+	} {
+		if got := ambiguous(text); len(got) != want {
+			t.Errorf("%q: %q, want %d", text, got, want)
+		}
+	}
+}
+
+// ambiguous returns the lines in which a value outside quotes holds ": ".
+func ambiguous(text string) (list []string) {
+	quoted := regexp.MustCompile(`(^|[\s{\[,])("(\\.|[^"\\])*"|'[^']*')`)
+	block := -1 // how far a block of text is indented less, at least
+	for line := range strings.Lines(text) {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		if block >= 0 && indent > block || strings.TrimSpace(line) == "" {
+			continue
+		}
+		block = -1
+		bare := quoted.ReplaceAllString(line, "${1}x")
+		bare, _, _ = strings.Cut(" "+bare, " #")
+		bare = strings.TrimRight(bare, " \n")
+		if strings.HasSuffix(bare, ">-") {
+			block = indent
+		}
+		pieces := []string{bare}
+		if strings.ContainsAny(bare, "{[") {
+			pieces = strings.FieldsFunc(bare, func(r rune) bool { return strings.ContainsRune("{}[],", r) })
+		}
+		for _, piece := range pieces {
+			if strings.Count(piece+" ", ": ") > 1 {
+				list = append(list, strings.TrimSpace(line))
+			}
+		}
+	}
+	return list
+}
+
 // metricKey is a metric as it is recorded.
 type metricKey struct {
 	metric string
 	scale  float64
 }
 
-// metricsOf is how many metrics of the paper a cell has.
+// metricsOf returns the number of the paper's metrics that a cell has.
 func (s *Suite) metricsOf(c *measure.Cell) int {
 	n := 0
 	for _, m := range s.Metrics {
@@ -125,7 +185,7 @@ func (s *Suite) stack(name string) Stack {
 	return s.Stacks[slices.IndexFunc(s.Stacks, func(x Stack) bool { return x.Name == name })]
 }
 
-// What the paper claims holds in its own figures, or does not.
+// Each claim of the paper holds on its own figures, or does not, as listed.
 func TestJi2019OnItsOwnFigures(t *testing.T) {
 	s := find(t, "ji2019")
 	if len(s.Figures) != 56 {
@@ -163,8 +223,8 @@ func TestJi2019OnItsOwnFigures(t *testing.T) {
 	}
 }
 
-// Rate and latency of one pair are one measurement in µs, to 1 %. Were they in ms as it is written there, or the rates
-// of ten pairs sums, the check would say so.
+// Rate and latency of one pair agree to 1 % if both are in µs. The check would fail if they were in ms, as the paper
+// writes, or if the rates of ten pairs were sums.
 func TestJi2019Units(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -191,11 +251,12 @@ func TestJi2019Units(t *testing.T) {
 	}
 }
 
-// runOf is run.json of an experiment.
+// runOf returns the run.json of an experiment.
 func runOf(r *experiment.Resolved) measure.Run {
 	run := measure.Run{
 		V: 1, Name: r.Experiment.Name, Suite: r.Experiment.Name,
-		Design: measure.Design{Precision: r.Experiment.Design.Precision},
+		Design:  measure.Design{Precision: r.Experiment.Design.Precision},
+		Metrics: parts().Metrics.All(),
 	}
 	for _, c := range r.Cells {
 		run.Cells = append(run.Cells, c.Cell)
@@ -203,8 +264,8 @@ func runOf(r *experiment.Resolved) measure.Run {
 	return run
 }
 
-// world makes trials of an experiment: value says what the rate and the round trip (s) of a cell are; every generation
-// of a cell is off by spread.
+// world makes trials of an experiment. value returns the rate and the round trip (s) of a cell; spread is the deviation
+// of each cell in each generation.
 func world(run measure.Run, generations, blocks int, spread float64,
 	value func(*measure.Cell) (rate, latency float64),
 ) *measure.Log {
@@ -231,7 +292,7 @@ func world(run measure.Run, generations, blocks int, spread float64,
 	return log
 }
 
-// rateOf is the metric that udp-rr records.
+// rateOf returns the metric that udp-rr records.
 func rateOf(c *measure.Cell) string {
 	if c.Pairs == 1 {
 		return "transaction_rate"
@@ -239,7 +300,7 @@ func rateOf(c *measure.Cell) string {
 	return "transaction_rate_per_pair"
 }
 
-// as is a world as it was published. Native with ten pairs, which was not, is as none there.
+// as returns the published values. Native with ten pairs, which was not published, is as none there.
 func (s *Suite) as(run *measure.Run) func(*measure.Cell) (rate, latency float64) {
 	published := map[string]float64{}
 	for _, f := range s.Figures {
@@ -268,7 +329,7 @@ func evaluate(s *Suite, run measure.Run, log *measure.Log) *Result {
 	return s.Evaluate(run, log, measure.Analyze(run, log))
 }
 
-// In a machine that is as the paper's figures, every claim is found to be what it is there.
+// On a machine whose figures are those of the paper, every claim has the same finding as there.
 func TestEvaluateInThePaper(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -285,7 +346,7 @@ func TestEvaluateInThePaper(t *testing.T) {
 	}
 }
 
-// Where all stacks are equal, what says that they differ does not hold or cannot be told, and never holds.
+// If all stacks are equal, a claim that they differ does not hold or cannot be told.
 func TestEvaluateWhereAllIsEqual(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -308,7 +369,7 @@ func TestEvaluateWhereAllIsEqual(t *testing.T) {
 	}
 }
 
-// Noise leaves claims open and says how long a run would decide them; that is longer where the noise is larger.
+// Noise leaves claims undecided, and the result says how long a run would decide them: longer if there is more noise.
 func TestEvaluateWithNoise(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -329,7 +390,7 @@ func TestEvaluateWithNoise(t *testing.T) {
 	}
 }
 
-// A run with fewer cells answers what it can.
+// A run with fewer cells answers the claims about those.
 func TestEvaluateWithCellsMissing(t *testing.T) {
 	s := find(t, "ji2019")
 	r := resolve(t, s, experiment.Setting{Flag: "--pairs", Path: "factors.pairs", Value: "[1]"})
@@ -339,9 +400,9 @@ func TestEvaluateWithCellsMissing(t *testing.T) {
 	got := findings(res)
 	for id, want := range map[string]measure.Finding{
 		"payload-rate": measure.Holds, "below-native": measure.Holds, // about one pair alone
-		"gap-latency": measure.DoesNotHold,                                         // one pair is enough
-		"order-rate":  measure.CannotTell,                                          // holds for one pair
-		"pairs-rate":  measure.CannotTell, "bridge-pairs-rate": measure.CannotTell, // about ten pairs
+		"gap-latency": measure.DoesNotHold,                     // one pair is enough
+		"order-rate":  measure.CannotTell,                      // holds for one pair
+		"pairs-rate":  NotTried, "bridge-pairs-rate": NotTried, // about ten pairs
 	} {
 		if got[id] != want {
 			t.Errorf("%s: %s, want %s", id, got[id], want)
@@ -359,22 +420,22 @@ func TestEvaluateWithCellsMissing(t *testing.T) {
 	}
 	for _, c := range res.Claims {
 		if c.ID == "pairs-rate" &&
-			(c.Parts[0].Missing != "none, one host, 10 pairs, 28 bytes was not measured" || res.longer(c) != "not measured") {
+			(c.Parts[0].Missing != "none, one host, 10 pairs, 28 bytes was not measured" || res.longer(c) != "") {
 			t.Errorf("%q, %q", c.Parts[0].Missing, res.longer(c))
 		}
 	}
-	// Nothing of the suite is left.
+	// No cell of the suite is left.
 	empty := measure.Run{V: 1, Cells: []measure.Cell{
 		{ID: "x/same-host/1/tcp-stream", Placement: "same-host", Pairs: 1, Workload: "tcp-stream"},
 	}}
 	for id, f := range findings(evaluate(s, empty, &measure.Log{})) {
-		if f != measure.CannotTell {
+		if f != NotTried {
 			t.Errorf("%s: %s", id, f)
 		}
 	}
 }
 
-// A suite measured in another mode is not the paper's any more.
+// A suite measured in another mode no longer reproduces the paper.
 func TestEvaluateOfAnotherMode(t *testing.T) {
 	s := find(t, "ji2019")
 	run := runOf(resolve(t, s))
@@ -426,6 +487,112 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// Every published figure is shown as it was published, beside what was measured and in the redrawn figure, in text and in
+// the words of the drawing.
+func TestFiguresAreShownAsPublished(t *testing.T) {
+	for _, name := range []string{"docker-network", "ji2019", "lezcano2007"} {
+		s := find(t, name)
+		run := runOf(resolve(t, s))
+		r := evaluate(s, run, s.even(run, nil))
+		beside, redrawn, drawn := map[string]bool{}, map[string]bool{}, ""
+		for _, x := range r.Sections() {
+			for _, b := range x.Blocks {
+				if b.Plot != nil {
+					drawn += fmt.Sprint(chart.Redraw(b.Plot))
+				}
+				if b.Table == nil {
+					continue
+				}
+				for _, row := range b.Table.Rows {
+					if beside[row[1].Text] = beside[row[1].Text] || x.Title == "Published and here"; x.Title != "Published and here" {
+						redrawn[row[1].Text] = true
+					}
+				}
+			}
+		}
+		for _, f := range s.Figures {
+			m := s.metric(f.At[metricOf])
+			if m.Of != "" {
+				continue // shares have no unit, and are said in words
+			}
+			want := f.As + " " + m.In
+			if !beside[want] || m.In == "" {
+				t.Errorf("%s: %q is not beside what was measured", name, want)
+			}
+			inDrawing := slices.ContainsFunc(s.Drawings, func(d Drawing) bool {
+				return slices.ContainsFunc(d.points(s), f.At.equal)
+			})
+			if inDrawing && (!redrawn[want] || !strings.Contains(drawn, "published: "+want+".") ||
+				!strings.Contains(drawn, "published, "+m.In+" – ")) {
+				t.Errorf("%s: %q is not in the redrawn figures", name, want)
+			}
+		}
+	}
+}
+
+// Figures of several machines that are one measurement here count once: in the family of all bounds, and among the
+// places of a claim.
+func TestOneMeasurementCountsOnce(t *testing.T) {
+	s := find(t, "lezcano2007")
+	run := runOf(resolve(t, s))
+	noisy := s.even(run, nil)
+	rnd := rand.New(rand.NewPCG(3, 4))
+	own := map[string]float64{}
+	for i := range noisy.Trials {
+		trial := &noisy.Trials[i]
+		at := fmt.Sprint(trial.Cell, trial.Generation)
+		if own[at] == 0 {
+			own[at] = math.Exp(0.05 * rnd.NormFloat64())
+		}
+		for m := range trial.Metrics {
+			trial.Metrics[m] *= own[at]
+		}
+	}
+	all := evaluate(s, run, noisy)
+	once := *s
+	once.Claims = slices.Clone(s.Claims)
+	for i := range once.Claims {
+		each := maps.Clone(once.Claims[i].Each)
+		for k, values := range each {
+			each[k] = slices.DeleteFunc(slices.Clone(values), func(v string) bool {
+				return strings.HasSuffix(v, "-athlon") && len(values) > 1 || strings.HasSuffix(v, "-lxc7")
+			})
+		}
+		once.Claims[i].Each = each
+	}
+	few := evaluate(&once, run, noisy)
+	for i, c := range all.Claims {
+		if d := cmp.Diff(few.Claims[i].Here, c.Here, cmpopts.EquateApprox(0, 1e-9)); d != "" {
+			t.Errorf("%s (-once +twice):\n%s", c.ID, d)
+		}
+		if got, want := len(c.measurements()), len(few.Claims[i].Parts); got != want {
+			t.Errorf("%s: %d measurements, want %d", c.ID, got, want)
+		}
+	}
+}
+
+// How many bounds a suite has, and how many of them are of different measurements.
+func TestDistinctBounds(t *testing.T) {
+	for name, want := range map[string][2]int{"lezcano2007": {38, 21}, "ji2019": {170, 154}} {
+		s := find(t, name)
+		run := runOf(resolve(t, s))
+		all, distinct := 0, map[string]bool{}
+		for _, c := range evaluate(s, run, s.even(run, nil)).Claims {
+			for _, p := range c.Parts {
+				for _, b := range []float64{p.Bounds.Above, p.Bounds.Below} {
+					if b != 0 {
+						all++
+						distinct[fmt.Sprint(p.terms, b)] = true
+					}
+				}
+			}
+		}
+		if got := [2]int{all, len(distinct)}; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
@@ -460,7 +627,7 @@ claims:
 	}
 }
 
-// What is wrong in a folder is an error that names it.
+// The error about an invalid folder names it.
 func TestDecodeIsStrict(t *testing.T) {
 	if s, err := read(small(), "p", parts().Metrics); err != nil || len(s.Figures) != 2 || len(s.Claims) != 1 ||
 		s.Summary != "a paper" {
@@ -472,6 +639,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	for _, tt := range []struct{ file, old, new, want string }{
 		{"suite.yaml", "title: t, in", "heading: t, in", "heading"},
 		{"suite.yaml", "title: t, in", "in", "missing title, authors or in"},
+		{"suite.yaml", "text: x", "text: x\n    untried: why", "not one of ratios and untried"},
 		{"experiment.yaml", "# a paper\n", "", "not a comment"},
 		{"suite.yaml", "title: Rate", "titel: Rate", "titel"},
 		{"suite.yaml", "reference: [a]", "reference: [z]", `unknown stack "z" (known: a, b)`},
@@ -487,8 +655,9 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "here: [y]", "here: [y], missing: z", `stack "b": give either`},
 		{
 			"suite.yaml", "unit: 1, here", "unit: 2, of: a, here",
-			`metric "rate": invalid of "a", unit 2 (valid: a stack of a, b, unit 1)`,
+			`metric "rate": invalid of "a", unit 2, in "" (valid: a stack of a, b, unit 1, no in)`,
 		},
+		{"suite.yaml", "unit: 1, here", "unit: 1, in: pps, of: a, here", `metric "rate": invalid of "a", unit 1, in "pps"`},
 		{"suite.yaml", "unit: 1, here", "unit: 1, of: c, here", `metric "rate": invalid of "c"`},
 		{"suite.yaml", "{name: b", "{name: a", `stack "a" is empty or listed twice`},
 		{"suite.yaml", "above: 1", "above: 0", "invalid bounds"},
@@ -504,6 +673,9 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "- id: c", "- id: ''", "id is empty or already used"},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,b,1,20,", "no source"},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,b,1,-2,table 1", `"-2" is not a positive number`},
+		{"figures.csv", "rate,b,1,20,table 1", `rate,b,1,"20,00",table 1`, `"20,00" is not a positive number`},
+		{"figures.csv", "rate,b,1,20,table 1", `rate,b,1,"2000,000",table 1`, `"2000,000" is not a positive number`},
+		{"figures.csv", "rate,b,1,20,table 1", "rate,b,1,1e3,table 1", `"1e3" is not a positive number`},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,b,,2,table 1", "no value for pairs"},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,c,1,2,table 1", `unknown stack "c"`},
 		{"figures.csv", "rate,b,1,20,table 1", "rate,a,1,2,table 1", "second figure"},
@@ -530,7 +702,7 @@ func TestDecodeIsStrict(t *testing.T) {
 	}
 }
 
-// Whatever the files hold, there is a suite that can be evaluated, or an error.
+// Any contents of the files give a suite that can be evaluated, or an error.
 func FuzzDecode(f *testing.F) {
 	files := small()
 	f.Add(files["p/suite.yaml"].Data, files["p/figures.csv"].Data)

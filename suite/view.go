@@ -11,13 +11,14 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Sections compare a run with the paper, as parts of its report: the claims, the figures side by side, what
-// differs, and in detail the claims one by one.
+// Sections returns the comparison of a run with the paper, as parts of its report: the claims, the figures side by
+// side, the differences, and in detail the claims one by one.
 func (r *Result) Sections() []report.Section {
-	return []report.Section{r.claims(), r.sideBySide(), r.differs(), r.oneByOne()}
+	list := append([]report.Section{r.claims()}, r.drawings()...)
+	return append(list, r.sideBySide(), r.differs(), r.oneByOne())
 }
 
-// claims has the answer: which claims hold.
+// claims returns the section with the answer: which claims hold.
 func (r *Result) claims() report.Section {
 	p := r.Suite.Paper
 	s := report.Section{Title: "The paper's claims"}
@@ -26,15 +27,20 @@ func (r *Result) claims() report.Section {
 		source += ", doi:" + p.DOI
 	}
 	s.Blocks = append(s.Blocks, report.Block{Text: source + "."}, report.Block{Text: r.summary()})
-	starred := false
+	starred, repeated := false, false
 	var t *report.Table
 	for i, c := range r.Claims {
+		if r.narrowed && !c.Tried() {
+			continue // the summary names them
+		}
 		if t == nil || c.Group != t.Caption {
 			t = &report.Table{Caption: c.Group, Columns: []report.Column{
 				{Title: "claim"}, {Title: "in the paper's figures"}, {Title: "here"}, {Title: "time to decide"},
 			}}
 			s.Blocks = append(s.Blocks, report.Block{Table: t})
 		}
+		measured := c.measurements()
+		repeated = repeated || len(measured) < len(c.Parts)
 		star := ""
 		if c.Expect != "" {
 			star, starred = "*", true
@@ -42,7 +48,7 @@ func (r *Result) claims() report.Section {
 		t.Rows = append(t.Rows, []report.Field{
 			{Text: fmt.Sprintf("%d %s%s", i+1, c.Title, star)},
 			c.there(),
-			finding(c.Here.Finding, c.Parts, func(p Part) measure.Finding { return p.Answer.Finding }),
+			finding(c.Here.Finding, measured, func(p Part) measure.Finding { return p.Answer.Finding }),
 			{Text: r.longer(c)},
 		})
 	}
@@ -51,14 +57,20 @@ func (r *Result) claims() report.Section {
 			Text: "* cannot be expected to hold here; the reason is below.", Tone: report.Quiet,
 		})
 	}
+	if repeated {
+		s.Blocks = append(s.Blocks, report.Block{
+			Text: "Places of the paper that are one measurement here, such as two machines of the paper, count once here.",
+			Tone: report.Quiet,
+		})
+	}
 	s.Blocks = append(s.Blocks, report.Block{Tone: report.Quiet, Text: "A claim holds if it holds at each of its places " +
-		"(in brackets: at how many). It does not hold if it fails at one. Here, both need an interval beyond the claimed " +
-		"bound and a distance to it above the floor; the error rate is 5 % for all claims together. Time to decide: how " +
-		"long a run would decide the claim if the estimates stayed the same."})
+		"(in brackets: at how many of those tried, and of how many in the paper). It does not hold if it fails at one. " +
+		"Here, both need an interval beyond the claimed bound and a distance to it above the floor; the error rate is 5 % " +
+		"for all claims together. Time to decide: how long a run would decide the claim if the estimates stayed the same."})
 	return s
 }
 
-// summary says how many claims hold.
+// summary returns the sentence with the number of claims that hold.
 func (r *Result) summary() string {
 	there, here := map[measure.Finding]int{}, map[measure.Finding]int{}
 	var lost []string
@@ -75,9 +87,15 @@ func (r *Result) summary() string {
 	}
 	n := len(r.Claims)
 	text := fmt.Sprintf("%d claims: all undecided here.", n)
-	if open := here[measure.CannotTell]; open < n {
+	switch open := here[measure.CannotTell]; {
+	case here[NotTried] == n:
+		text = fmt.Sprintf("%d claims: none was tried here.", n)
+	case open < n:
 		text = fmt.Sprintf("%d claims: %s here, %d not, %d undecided.", n, hold(here[measure.Holds]),
 			here[measure.DoesNotHold], open)
+	}
+	if missing := r.untried(); missing != nil && len(missing) < n {
+		text += fmt.Sprintf(" Not tried: %s.", Numbers(missing))
 	}
 	if plots > 0 {
 		text += fmt.Sprintf(" The paper gives figures for %d of them; by these, %s.", n-plots, hold(there[measure.Holds]))
@@ -90,7 +108,18 @@ func (r *Result) summary() string {
 	return text
 }
 
-// hold is "1 holds" or "2 hold".
+// untried returns the numbers of the claims that were not measured.
+func (r *Result) untried() []string {
+	var list []string
+	for i, c := range r.Claims {
+		if !c.Tried() {
+			list = append(list, strconv.Itoa(i+1))
+		}
+	}
+	return list
+}
+
+// hold returns "1 holds" or "2 hold".
 func hold(n int) string {
 	if n == 1 {
 		return "1 holds"
@@ -98,7 +127,7 @@ func hold(n int) string {
 	return strconv.Itoa(n) + " hold"
 }
 
-// there says whether a claim holds in the paper's own figures.
+// there returns the finding about a claim on the paper's own figures.
 func (c Judged) there() report.Field {
 	if c.Plot != "" {
 		return report.Field{Text: "no figures", Tone: report.Quiet}
@@ -106,10 +135,10 @@ func (c Judged) there() report.Field {
 	return finding(c.There, c.Parts, func(p Part) measure.Finding { return p.Finding })
 }
 
-// undecided is what people read for [measure.CannotTell].
+// undecided is the word of reports for [measure.CannotTell].
 const undecided = "undecided"
 
-// finding says whether a claim holds and at how many of its places.
+// finding returns a finding in words, with the number of places.
 func finding(f measure.Finding, parts []Part, of func(Part) measure.Finding) report.Field {
 	field := report.Field{Text: string(f)}
 	switch f {
@@ -119,30 +148,34 @@ func finding(f measure.Finding, parts []Part, of func(Part) measure.Finding) rep
 		field.Tone = report.Bad
 	case measure.CannotTell:
 		field.Text, field.Tone = undecided, report.Doubt
+	case NotTried:
+		field.Tone = report.Quiet
+		return field
 	}
 	counts := map[measure.Finding]int{}
 	for _, p := range parts {
 		counts[of(p)]++
 	}
-	if len(parts) > 1 {
-		field.Text += fmt.Sprintf(" (%d/%d)", counts[measure.Holds], len(parts))
+	if n := len(parts) - counts[NotTried]; len(parts) > 1 {
+		of := ""
+		if n < len(parts) { // not tried at the others
+			of = fmt.Sprintf(" of %d", len(parts))
+		}
+		field.Text += fmt.Sprintf(" (%d/%d%s)", counts[measure.Holds], n, of)
 	}
 	return field
 }
 
-// day is the longest run that is suggested.
+// day is the longest run that is suggested, in s.
 const day = 24 * 60 * 60 // s
 
-// longer says how long a run would decide a claim.
+// longer returns how long a run would decide a claim; "" if it is decided.
 func (r *Result) longer(c Judged) string {
 	if c.Here.Finding != measure.CannotTell {
 		return ""
 	}
 	if measured := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing == "" }); !measured {
-		if !strings.HasSuffix(c.Parts[0].Missing, notMeasured) {
-			return "no estimate" // and why, one by one
-		}
-		return notMeasured
+		return "no estimate" // the claims one by one show the reason
 	}
 	if missing := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Missing != "" }); missing &&
 		math.IsNaN(c.Here.Longer) {
@@ -151,7 +184,7 @@ func (r *Result) longer(c Judged) string {
 	return howLong(c.Here.Longer * r.Measured)
 }
 
-// howLong writes a time of measuring for people, rounded up: it is a guess.
+// howLong returns a time of measuring in words. It is an estimate, and rounded up.
 func howLong(seconds float64) string {
 	const minute, hour = 60, 60 * 60
 	switch {
@@ -167,14 +200,19 @@ func howLong(seconds float64) string {
 	return fmt.Sprintf("about %.0f s", math.Ceil(seconds))
 }
 
-// sideBySide has every published figure beside what was measured.
+// sideBySide returns the section with every published figure and the measured value.
 func (r *Result) sideBySide() report.Section {
 	s := report.Section{Title: "Published and here"}
 	text := "Ratios are to " + strings.Join(r.Suite.Reference, ", or if that has no figure, to ") + "."
 	s.Blocks = append(s.Blocks, report.Block{Text: text, Tone: report.Quiet})
 	var table *report.Table
 	before := ""
+	left := 0
 	for _, c := range r.Compare() {
+		if r.narrowed && c.Cell == nil {
+			left++
+			continue
+		}
 		m := r.Suite.metric(c.At[metricOf])
 		place := []string{m.Title}
 		for _, axis := range r.Suite.Axes[:max(0, len(r.Suite.Axes)-1)] { // the last one is in the rows
@@ -202,6 +240,11 @@ func (r *Result) sideBySide() report.Section {
 		}
 		table.Rows = append(table.Rows, r.row(c, m))
 	}
+	if left > 0 {
+		s.Blocks = append(s.Blocks, report.Block{
+			Text: report.Count(left, "published figure was", "published figures were") + " not tried.", Tone: report.Quiet,
+		})
+	}
 	return s
 }
 
@@ -211,13 +254,9 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 		name += ", " + coordinate(r.Suite.Axes[n-1], c.At[r.Suite.Axes[n-1]])
 	}
 	d, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
-	published := report.Number(c.Figure.Value, d.Unit)
-	if m.Of != "" {
-		published = fixed(c.Figure.Value, 2) + " of " + m.Of
-	}
-	row := []report.Field{
-		{Text: name}, {Text: published}, {Text: report.Number(c.Value, d.Unit)}, {Text: c.Reference}, {}, {}, {}, {},
-	}
+	row := make([]report.Field, 8) // see sideBySide
+	row[0].Text, row[1].Text = name, r.Suite.text(c.Figure, d.Unit)
+	row[2].Text, row[3].Text = report.Number(c.Value, d.Unit), c.Reference
 	if c.Reference != "" {
 		row[4].Text = fixed(c.There, 2)
 	}
@@ -235,7 +274,7 @@ func (r *Result) row(c Compared, m Metric) []report.Field {
 	return row
 }
 
-// verdict is nettoll's own, in few words.
+// verdict returns nettoll's verdict in a few words.
 func verdict(v measure.Verdict) report.Field {
 	switch v {
 	case measure.Faster:
@@ -246,11 +285,13 @@ func verdict(v measure.Verdict) report.Field {
 		return report.Field{Text: "no difference"}
 	case measure.NotPrecise:
 		return report.Field{Text: "not precise", Tone: report.Doubt}
+	case measure.TooNoisy:
+		return report.Field{Text: "too noisy", Tone: report.Doubt}
 	}
 	return report.Field{Text: string(v)}
 }
 
-// ratio writes an estimate and its interval with the digits that are worth it.
+// ratio returns an estimate and its interval, without digits below its uncertainty.
 func ratio(c *measure.Combined) (point, interval string) {
 	n := 2
 	if c.Hi-c.Lo < 0.02 {
@@ -269,7 +310,7 @@ func fixed(x float64, decimals int) string {
 	return strconv.FormatFloat(x, 'f', decimals, 64)
 }
 
-// differs says what differs from the paper.
+// differs returns the section about the differences from the paper.
 func (r *Result) differs() report.Section {
 	s := report.Section{Title: "What differs from the paper"}
 	for _, text := range r.Suite.Differs {
@@ -297,7 +338,7 @@ func (r *Result) differs() report.Section {
 	return s
 }
 
-// where writes a point for people.
+// where returns a point in words.
 func (s *Suite) where(p Point) string {
 	var list []string
 	for _, k := range append([]string{"workload"}, s.coordinates()...) {
@@ -312,16 +353,22 @@ func (s *Suite) where(p Point) string {
 	return strings.Join(list, ", ")
 }
 
-// oneByOne has every claim with each of its places, and what the paper's figures say of themselves.
+// oneByOne returns the section with every claim at each of its places, and the checks of the paper's own figures.
 func (r *Result) oneByOne() report.Section {
 	s := report.Section{Title: "The claims one by one", Detail: true}
 	for i, c := range r.Claims {
+		if r.narrowed && !c.Tried() {
+			continue
+		}
 		text := fmt.Sprintf("%d. %s", i+1, c.Text)
 		if c.Note != "" {
 			text += " " + c.Note
 		}
 		if c.Plot != "" {
 			text += " The paper has no figures for it: " + c.Plot + "."
+		}
+		if c.Untried != "" {
+			text += " Not tried: " + c.Untried + "."
 		}
 		if c.Said != "" {
 			text += " (" + strings.ToUpper(c.Said[:1]) + c.Said[1:] + ".)"
@@ -380,7 +427,7 @@ func (r *Result) part(p Part) []report.Field {
 	}
 	if p.Missing != "" {
 		row[7] = report.Field{Text: p.Missing, Tone: report.Doubt}
-		if strings.HasSuffix(p.Missing, notMeasured) { // which it is, is long, and in the places
+		if strings.HasSuffix(p.Missing, notMeasured) { // the places name the missing cell, which is long
 			row[7].Text = notMeasured
 		}
 		return row
@@ -395,7 +442,7 @@ func (r *Result) part(p Part) []report.Field {
 	return row
 }
 
-// brief is a finding in a word or two.
+// brief returns a finding in a word or two.
 func brief(f measure.Finding) report.Field {
 	field := finding(f, nil, nil)
 	switch f {
@@ -404,11 +451,12 @@ func brief(f measure.Finding) report.Field {
 		field.Text = "does not"
 	case measure.CannotTell:
 		field.Text = "open"
+	case NotTried:
 	}
 	return field
 }
 
-// claimed writes bounds for people.
+// claimed returns bounds in words.
 func claimed(b measure.Bounds) string {
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 	switch {

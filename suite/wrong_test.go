@@ -4,22 +4,24 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Every claim holds on data that are as it says, and does not on data that are not: one that could not fail would say
-// nothing.
+// Every claim holds on data that agree with it, and does not hold on data that do not. A claim that could not fail
+// would have no meaning.
 func TestClaimsFail(t *testing.T) {
-	for _, name := range []string{"docker-network", "lezcano2007", "seconetbench-single"} {
+	for _, name := range []string{"alibaba-eni", "docker-network", "lezcano2007", "seconetbench-single"} {
 		t.Run(name, func(t *testing.T) {
 			s := find(t, name)
 			run := runOf(resolve(t, s))
 			even := s.even(run, nil)
 			analysis := measure.Analyze(run, even)
-			tried := 0
+			tried, asked := 0, 0
 			for _, c := range s.Claims {
+				before := tried
 				one := *s
 				one.Claims = []Claim{c}
 				i := 0
@@ -27,17 +29,17 @@ func TestClaimsFail(t *testing.T) {
 					for _, r := range c.Ratios {
 						of := at.with(r.Over[0])
 						cell := s.cell(&run, of)
-						before := one.Evaluate(run, even, analysis).Claims[0].Parts[i]
-						if before.Missing != "" {
+						level := one.Evaluate(run, even, analysis).Claims[0].Parts[i]
+						if level.Missing != "" {
 							if missing := s.stack(of[stackOf]).Missing; missing == "" {
-								t.Errorf("%s, %s: %s", c.ID, before.At, before.Missing)
+								t.Errorf("%s, %s: %s", c.ID, level.At, level.Missing)
 							}
 							i++
 							continue
 						}
-						for want, targets := range targets(before.Bounds) {
+						for want, targets := range targets(level.Bounds) {
 							for _, target := range targets {
-								by := map[string]float64{s.key(of, cell): target / before.Here.Ratio}
+								by := map[string]float64{s.key(of, cell): target / level.Here.Ratio}
 								got := one.Evaluate(run, s.even(run, by), analysis).Claims[0].Parts[i]
 								if got.Answer.Finding != want || math.Abs(got.Here.Ratio/target-1) > 0.01 {
 									t.Errorf("%s, %s, %s is %g (want %g): %s, want %s", c.ID, got.At, got.Of, got.Here.Ratio, target,
@@ -49,15 +51,18 @@ func TestClaimsFail(t *testing.T) {
 						i++
 					}
 				}
+				if tried > before {
+					asked++
+				}
 			}
-			if tried < 2*len(s.Claims)-2 {
-				t.Errorf("%d questions of %d claims", tried, len(s.Claims))
+			if 4*asked < 3*len(s.Claims) { // the others have a stack that is missing, or no formula
+				t.Errorf("%d questions of %d claims of %d", tried, asked, len(s.Claims))
 			}
 		})
 	}
 }
 
-// targets are ratios within bounds, and beyond each of them.
+// targets returns ratios within the bounds, and beyond each of them.
 func targets(b measure.Bounds) map[measure.Finding][]float64 {
 	switch {
 	case b.Below == 0:
@@ -70,7 +75,7 @@ func targets(b measure.Bounds) map[measure.Finding][]float64 {
 	}
 }
 
-// key is what is recorded at a point.
+// key returns the key of the recorded value at a point.
 func (s *Suite) key(at Point, c *measure.Cell) string {
 	m := s.metric(at[metricOf]).Here
 	if m.Lab {
@@ -79,7 +84,7 @@ func (s *Suite) key(at Point, c *measure.Cell) string {
 	return c.ID + " " + m.metricName(c)
 }
 
-// even is a run in which everything is 1, but for what is multiplied.
+// even makes a run in which every value is 1, except those multiplied.
 func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 	const generations, blocks = 5, 2
 	rnd := rand.New(rand.NewPCG(1, 5))
@@ -108,7 +113,8 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 				metrics := map[string]float64{}
 				for _, m := range s.Metrics {
 					if !m.Here.Lab && m.Here.Workload == c.Workload {
-						metrics[m.Here.metricName(c)] = value(c.ID, m.Here.metricName(c))
+						// a baseline and its twin are one
+						metrics[m.Here.metricName(c)] = value(strings.TrimSuffix(c.ID, "#2"), m.Here.metricName(c))
 					}
 				}
 				log.Trials = append(log.Trials, measure.Trial{
@@ -120,12 +126,12 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 	return log
 }
 
-// What the sources' own figures say of their claims, and which they have no figures of.
+// The findings about the claims on their sources' own figures, and the claims without figures.
 func TestClaimsOnTheirOwnFigures(t *testing.T) {
 	for name, want := range map[string]string{
 		"lezcano2007":         "10 claims, 10 hold, 0 without figures",
-		"docker-network":      "16 claims, 5 hold, 11 without figures",
-		"seconetbench-single": "16 claims, 1 hold, 15 without figures",
+		"docker-network":      "21 claims, 5 hold, 16 without figures",
+		"seconetbench-single": "26 claims, 1 hold, 25 without figures",
 	} {
 		s := find(t, name)
 		run := runOf(resolve(t, s))

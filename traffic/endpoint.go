@@ -27,6 +27,8 @@ type Sample struct {
 	ProgramCPU int64 `json:"beside,omitempty"` // of CPU, ns of programs that carry this thread's packets, such as a switch
 	// of CPU, ns outside the kernel, which counts them in ticks: a mean over many trials
 	User int64 `json:"user,omitempty"`
+	// ns for which the thread was ready to run while something else had its CPU, from opening to leaving; Unwatched
+	Waited int64 `json:"waited,omitempty"`
 	// ns from opening to leaving; of a foreign program: in which its traffic flowed
 	Span   int64 `json:"span"`
 	Window int64 `json:"window,omitempty"` // ns that counted, where the endpoint chose them; else 0
@@ -37,6 +39,9 @@ type Sample struct {
 	Failure string  `json:"failure,omitempty"` // why the trial is not to be used
 	Doubt   string  `json:"doubt,omitempty"`   // what the reader should know
 }
+
+// Unwatched is [Sample.Waited] where nobody has watched the threads: a foreign program's, or the kernel does not say.
+const Unwatched = -1
 
 // Endpoint is one side of one pair for one workload: the open socket and the loop that drives it. All methods are
 // called from the locked thread of its pair, Sample and Recorders from elsewhere between blocks.
@@ -127,14 +132,20 @@ func (t *Thread) drive(e Endpoint, trial uint64, w Window) {
 	s.CPU += s.ProgramCPU
 }
 
-// Drive runs the trial of an endpoint on the calling thread, which is locked, and records its run time.
+// Drive runs the trial of an endpoint on the calling thread, which is locked, and records its run time and its run
+// delay.
 func Drive(e Endpoint, trial uint64, w Window) {
 	s := e.Sample()
-	user, cpu := thread.UserTime(), thread.RunTime()
+	waited, user, cpu := thread.Delay(), thread.UserTime(), thread.RunTime()
 	e.Run(trial, w)
 	s.CPU += thread.RunTime() - cpu // on top of what an endpoint's own processes took
 	s.User += thread.UserTime() - user
 	s.Span = clock.Now() - w.Open
+	if after := thread.Delay(); after > 0 {
+		s.Waited = after - waited
+	} else { // the kernel does not say
+		s.Waited = Unwatched
+	}
 }
 
 // softirqsRead is how many bytes of /proc/PID/schedstat hold the run time (kernel:

@@ -37,7 +37,7 @@ const (
 )
 
 // MarkerLost is what a side says that waited for the end marker, or for its answer, in vain.
-const MarkerLost = "the end marker was lost"
+const MarkerLost = "the end marker was lost: lower the rate if that is often so"
 
 // Exchange is the source's side of requests that are answered, in datagrams: one in flight, so many in flight, or each
 // when a [Schedule] says, whatever is in flight. It is driven by the thread of its pair; nothing in it allocates once
@@ -206,7 +206,7 @@ func (e *Exchange) Run(w Window) {
 	}
 	e.end()
 	if e.Fresh && e.first == 0 && e.Sample.Total > 0 && e.Sample.Doubt == "" {
-		e.Sample.Doubt = "the first packet of a flow was lost"
+		e.Sample.Doubt = "the first packet of a flow was lost: lower the rate or the number of pairs if that is often so"
 	}
 }
 

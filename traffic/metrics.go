@@ -7,11 +7,17 @@ func Metrics() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "dead_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 890,
-			Summary: "time from the end of the previous trial to the opening",
+			Tool: true, Summary: "time from the end of the previous trial to the opening",
 		},
 		{
 			Name: "drain_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 900,
-			Summary: "time from the close until the last thread has left",
+			Tool: true, Summary: "time from the close until the last thread has left",
+		},
+		{
+			Name: measure.WaitMetric, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: 905,
+			Tool: true, Label: "CPU wait",
+			Summary: "share of the trial for which a thread was ready to run while something else had its CPU: that of the " +
+				"thread that waited longest",
 		},
 	}
 }

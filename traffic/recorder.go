@@ -133,6 +133,3 @@ func slotValue(i uint32) int64 {
 	bucket := i/halfCount - 1
 	return int64(i-bucket*halfCount) << bucket
 }
-
-// NewHistogram returns an empty HDR histogram of the recorders' geometry, values in nanoseconds.
-func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, Longest, Digits) }

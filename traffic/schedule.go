@@ -1,10 +1,12 @@
 package traffic
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -17,6 +19,10 @@ type ScheduleSpec struct {
 	Least    int     // bytes of the shortest possible message
 	Most     int     // and of the longest
 	Seed     uint64
+
+	// Senders is how many there are, with an equal share of the rate each: its messages are due evenly, from a time on
+	// that is drawn for it alone, anew in each trial. Arrivals are constant. 0: one, from the opening on.
+	Senders int
 
 	// Gaps and Lengths are quantile functions, of p between 0 and 1, where a distribution has no name: of s between two
 	// messages, in place of Arrivals, and of bytes, in place of Sizes and Size.
@@ -44,6 +50,11 @@ type Schedule struct {
 	size  int                 // bytes of each message, where they are all the same
 	sizes *[tableSize]int32   // bytes, else
 
+	// of several senders
+	senders []sender // in the order in which their messages are due
+	turns   []int32  // by number of the sender: where it stands in that order
+	seed    uint64
+
 	// of stretches
 	stretches []stretch
 
@@ -65,6 +76,7 @@ const (
 	inStretches
 	inBursts
 	replayed
+	ofSenders
 )
 
 // NewSchedule makes a schedule. Everything that takes time is done here: Due and Size look things up.
@@ -79,8 +91,14 @@ func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
 	if spec.Rate <= 0 && a.file == "" || math.IsNaN(spec.Rate) || math.IsInf(spec.Rate, 0) {
 		return nil, fmt.Errorf("schedule of %g messages a second (valid: more than 0)", spec.Rate)
 	}
-	s := &Schedule{gap: 1e9 / spec.Rate, size: spec.Size}
+	s := &Schedule{gap: 1e9 / spec.Rate, size: spec.Size, seed: spec.Seed}
 	switch {
+	case spec.Senders > 0 && a.name != constant:
+		return nil, fmt.Errorf("schedule of %d senders with arrivals %q (valid: %s)", spec.Senders, spec.Arrivals, constant)
+	case spec.Senders > 0:
+		s.kind = ofSenders
+		s.senders, s.turns = make([]sender, spec.Senders), make([]int32, spec.Senders)
+		s.draw(0)
 	case a.file != "":
 		if err := s.replays(a, spec.Rate); err != nil {
 			return nil, err
@@ -157,6 +175,53 @@ func (s *Schedule) Begin(trial uint64) {
 	if s.kind == tabled || s.sizes != nil {
 		s.from = rand.New(rand.NewPCG(trial, 'b')).Uint64() & tableMask
 	}
+	if s.kind == ofSenders {
+		s.draw(trial)
+	}
+}
+
+// A sender is one of several.
+type sender struct {
+	phase  float64 // when its first message is due, as a share of its gap
+	number int32
+}
+
+// draw chooses when each sender begins in the trial of a number, whatever the others do. It allocates nothing.
+func (s *Schedule) draw(trial uint64) {
+	var random rand.PCG
+	random.Seed(s.seed, trial)
+	for i := range s.senders {
+		const digits = 53 // of a float64
+		s.senders[i] = sender{float64(random.Uint64()>>(64-digits)) / (1 << digits), int32(i)}
+	}
+	slices.SortFunc(s.senders, func(x, y sender) int { return cmp.Compare(x.phase, y.phase) })
+	for turn, x := range s.senders {
+		s.turns[x.number] = int32(turn)
+	}
+}
+
+// Senders returns how many there are, 0 where messages are nobody's in particular.
+func (s *Schedule) Senders() int { return len(s.senders) }
+
+// Sender returns whose the messages are that come as the turn-th of each round, from 0. Of nobody in particular it is
+// the turn.
+//
+//go:nosplit
+func (s *Schedule) Sender(turn int) int {
+	if s.kind == ofSenders {
+		return int(s.senders[turn].number)
+	}
+	return turn
+}
+
+// Turn returns which turn of each round a sender has.
+//
+//go:nosplit
+func (s *Schedule) Turn(sender int) int {
+	if s.kind == ofSenders {
+		return int(s.turns[sender])
+	}
+	return sender
 }
 
 // Rate returns how many messages are due in a second, on average; of stretches, in the first.
@@ -218,6 +283,10 @@ func (s *Schedule) Due(number uint64) int64 {
 	case replayed:
 		n := uint64(len(s.replay))
 		return int64((float64(number/n)*s.length + float64(s.replay[number%n].At)) * s.scale)
+	case ofSenders:
+		n := uint64(len(s.senders))
+		round := number / n
+		return int64((float64(round) + s.senders[number-round*n].phase) * s.gap * float64(n))
 	default:
 		return int64(float64(number) * s.gap)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -110,6 +111,101 @@ func TestArrivalsComeFromTheSeed(t *testing.T) {
 	}
 }
 
+// phases returns when each sender begins, in shares of its gap, in the trial of a number.
+func phases(s *traffic.Schedule, trial uint64) []float64 {
+	s.Begin(trial)
+	list := make([]float64, s.Senders())
+	for turn := range list {
+		list[s.Sender(turn)] = float64(s.Due(uint64(turn))) * s.Rate() / 1e9 / float64(len(list))
+	}
+	return list
+}
+
+// Each of several senders has messages evenly, at its share of the rate, and all of them are due in order.
+func TestSenders(t *testing.T) {
+	const senders, rounds = 100, 50
+	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Senders = senders })
+	s.Begin(3)
+	last, own := int64(0), make([][]int64, senders)
+	for n := range uint64(senders * rounds) {
+		due, turn := s.Due(n), int(n%senders)
+		if due < last {
+			t.Fatalf("message %d is due at %d, after %d", n, due, last)
+		}
+		if s.Turn(s.Sender(turn)) != turn {
+			t.Fatalf("turn %d is that of sender %d, which has turn %d", turn, s.Sender(turn), s.Turn(s.Sender(turn)))
+		}
+		last = due
+		own[s.Sender(turn)] = append(own[s.Sender(turn)], due)
+	}
+	for sender, dues := range own {
+		if len(dues) != rounds || dues[0] >= 10_000_000 {
+			t.Errorf("sender %d has %d messages, the first at %d ns; want %d, the first within 10 ms", sender, len(dues),
+				dues[0], rounds)
+		}
+		for i := 1; i < len(dues); i++ {
+			if gap := dues[i] - dues[i-1]; gap < 9_999_999 || gap > 10_000_001 {
+				t.Fatalf("sender %d has messages %d ns apart, want 10 ms", sender, gap)
+			}
+		}
+	}
+	if _, err := traffic.NewSchedule(traffic.ScheduleSpec{
+		Rate: 1, Arrivals: "poisson", Sizes: "constant", Size: 1, Most: 1, Senders: 2,
+	}); err == nil || !strings.Contains(err.Error(), `2 senders with arrivals "poisson"`) {
+		t.Errorf("senders with other arrivals: %v", err)
+	}
+}
+
+// When senders begin is uniform, and independent from one sender to another, from one trial to the next and of the
+// seed; for a seed and a trial it is always the same. If they took turns on one schedule, all of a trial would be
+// correlated.
+func TestSendersAreIndependent(t *testing.T) {
+	const senders, trials = 20, 4000
+	of := func(seed uint64) *traffic.Schedule {
+		return schedule(t, func(spec *traffic.ScheduleSpec) { spec.Senders, spec.Seed = senders, seed })
+	}
+	s, other := of(7), of(8)
+	var series [][]float64 // of each sender, by trial; then of the first one a trial later, and with another seed
+	for range senders + 2 {
+		series = append(series, make([]float64, trials))
+	}
+	for trial := range trials {
+		list := phases(s, uint64(trial))
+		for i, phase := range list {
+			series[i][trial] = phase
+		}
+		series[senders][(trial+1)%trials] = list[0]
+		series[senders+1][trial] = phases(other, uint64(trial))[0]
+	}
+	const sigmas = 5
+	for i, x := range series {
+		mean, cv := moments(x)
+		if math.Abs(mean-0.5) > sigmas*math.Sqrt(1./12/trials) || math.Abs(cv*mean-math.Sqrt(1./12)) > 0.01 {
+			t.Errorf("series %d: mean %.4f, standard deviation %.4f; want 0.5 and 0.289 of a uniform distribution", i, mean,
+				cv*mean)
+		}
+		for k, y := range series[:i] {
+			if r := correlation(x, y); math.Abs(r) > sigmas/math.Sqrt(trials) {
+				t.Errorf("series %d and %d: a correlation of %.3f", k, i, r)
+			}
+		}
+	}
+	if a, b := phases(s, 11), phases(of(7), 11); !slices.Equal(a, b) {
+		t.Errorf("the same seed and trial, and other arrivals: %v, %v", a, b)
+	}
+}
+
+// correlation is Pearson's.
+func correlation(x, y []float64) float64 {
+	mx, cx := moments(x)
+	my, cy := moments(y)
+	sum := 0.0
+	for i := range x {
+		sum += (x[i] - mx) * (y[i] - my) / float64(len(x))
+	}
+	return sum / (cx * mx * cy * my)
+}
+
 // Poisson arrivals have as many messages in an interval as they should, with the variance that a Poisson process has.
 func TestPoissonCounts(t *testing.T) {
 	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = "poisson" })
@@ -208,6 +304,10 @@ func TestDueAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations, want none", arrivals, n)
 		}
 	}
+	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Senders = 100 })
+	if n := testing.AllocsPerRun(100, func() { s.Begin(5); s.Due(12345); s.Turn(s.Sender(45)) }); n != 0 {
+		t.Errorf("senders: %v allocations, want none", n)
+	}
 }
 
 // Whatever is written as arrivals either is refused or makes a schedule that does not go back in time.
@@ -265,6 +365,12 @@ func BenchmarkDue(b *testing.B) {
 			}
 		})
 	}
+	b.Run("100 senders", func(b *testing.B) {
+		s := schedule(b, func(spec *traffic.ScheduleSpec) { spec.Senders = 100 })
+		for i := uint64(0); b.Loop(); i++ {
+			s.Due(i)
+		}
+	})
 }
 
 // A schedule whose rate is changed is the one that would have been made with it. As many messages are due before a time

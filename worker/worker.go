@@ -321,6 +321,9 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 	for _, visit := range p.Visits {
 		var of []slot // of one cell; those of a mix's members follow each other
 		for i, s := range t[visit] {
+			if s.endpoint == nil && s.spec.Spec.Workload == "" { // of a pair that takes no part in the visit
+				continue
+			}
 			of = append(of, s)
 			if i+1 < len(t[visit]) && t[visit][i+1].spec.Cell == s.spec.Cell {
 				continue

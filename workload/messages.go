@@ -10,8 +10,9 @@ import (
 // The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was
 // still on the way when the drain was over.
 const (
-	messagesLost = "messages were lost, or came too late to be counted"
-	messagesLate = "messages came too late to be counted: the loss is their share, for a stream loses none"
+	messagesLost = "messages were lost, or came too late to be counted: lower the rate, or use fewer pairs"
+	messagesLate = "messages came too late to be counted: the loss is their share, for a stream loses none (a lower " +
+		"rate, or fewer pairs, makes it smaller)"
 )
 
 // fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is
@@ -23,7 +24,7 @@ const fewMessages = 20
 func MessageMetrics() []string {
 	return slices.Concat([]string{
 		"goodput", "goodput_per_pair", "packet_rate", "packet_rate_per_pair", "packet_rate_sent", "loss", "duplicates",
-		"reordering", "jitter",
+		"reordering", "jitter", "oneway_latency_iqr",
 		"first_packet_latency", "backlog", "cpu_per_packet",
 	}, CPUMetrics(), DurationMetrics(traffic.OneWay, traffic.Departure))
 }
@@ -88,6 +89,7 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 	t.PutDurations(m)
 	if h := t.Histograms[traffic.OneWay]; h != nil && h.TotalCount() >= fewMessages {
 		m["oneway_latency_mean"], m["oneway_latency_p50"] = h.Mean()/1e9, float64(h.ValueAtQuantile(50))/1e9
+		m["oneway_latency_iqr"] = float64(h.ValueAtQuantile(75)-h.ValueAtQuantile(25)) / 1e9
 	}
 	if cpu := t.PutCPU(m); total > 0 {
 		m["cpu_per_packet"] = cpu / float64(total)

@@ -85,7 +85,7 @@ func durations() []measure.Metric {
 				Name: q.Name() + "_" + suffix, Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: kind,
 				Quantile: quantile,
 				Merged:   kind == measure.KindQuantile || kind == measure.KindMean && !whole, Order: order, Summary: what + ": " +
-					summary,
+					summary, Tool: q == traffic.Departure,
 			})
 			order += 10
 		}
@@ -172,6 +172,11 @@ func others() []measure.Metric {
 			Summary: "mean difference of the one-way times of two consecutive messages (RFC 3550, section 6.4.1: D)",
 		},
 		{
+			Name: "oneway_latency_iqr", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
+			Label: "one-way p75 − p25", Order: 665,
+			Summary: "interquartile range of the one-way times of a trial, percentile 75 less 25: the box of a box plot",
+		},
+		{
 			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up",
 			Order:   720,
 			Summary: "time to build a lab, or to establish all connections of a pair",
@@ -182,7 +187,7 @@ func others() []measure.Metric {
 		},
 		{
 			Name: "backlog", Unit: measure.UnitMessage, Better: measure.Neither, Kind: measure.KindCount, Order: 830,
-			Summary: "largest number of messages of a pair that were due but not sent",
+			Tool: true, Summary: "largest number of messages of a pair that were due but not sent",
 		},
 		{
 			Name: "retransmits", Unit: measure.UnitSegment, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 870,
@@ -190,7 +195,7 @@ func others() []measure.Metric {
 		},
 		{
 			Name: "planted", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 910,
-			Summary: "per request, spun on purpose (nettoll study effect)",
+			Tool: true, Summary: "per request, spun on purpose (nettoll study effect)",
 		},
 	}
 }

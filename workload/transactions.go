@@ -26,7 +26,7 @@ func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 }
 
 // FellBehind is the warning of a trial whose sources are [Trial.Behind].
-const FellBehind = "the source fell behind its rate"
+const FellBehind = "the source fell behind its rate: lower the rate, or use fewer pairs"
 
 // Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to
 // send in a second; 0 where that is not said. Of arrivals that are not even a window may have fewer than the mean: then
@@ -98,7 +98,7 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 		r.Metrics["loss"] = float64(sent-answered) / float64(sent)
 	}
 	if answered < sent {
-		r.Warnings = append(r.Warnings, "requests or responses were lost")
+		r.Warnings = append(r.Warnings, "requests or responses were lost: lower the rate, or in-flight")
 	}
 	if firsts > 0 {
 		r.Metrics["first_packet_latency"] = float64(first) / float64(firsts) / 1e9

@@ -38,7 +38,7 @@ type Readier interface {
 type Description struct {
 	Name       string                   // as in experiments and cell ids
 	Summary    string                   // one line
-	Reproduces string                   // which figures of which paper or tool it makes, in a sentence
+	Reproduces string                   // which figures of which paper or tool it stands for, in a sentence
 	Primary    func(part.Params) string // the metric that governs stopping
 	// shortest sound trial where each thread has a CPU of its own (docs/method.md)
 	Trial func(part.Params) time.Duration
@@ -61,7 +61,9 @@ type Description struct {
 	Programs func(part.Params) []program.Needed
 	// Memory is how many bytes a sink of checked values holds at most while it serves one source of its own kind, but for
 	// what every endpoint holds; nil: nothing else. The kernel's memory is left to [Description.SinkMemory].
-	Memory  func(part.Params) int64
+	Memory func(part.Params) int64
+	// Near are names of programs and of questions that it is the answer to.
+	Near    func() []part.Near
 	Metrics []string // all that its trials may have, with CPUMetrics and DurationMetrics
 	// Declares are those of them that no other workload has; the others are in [Metrics].
 	Declares []measure.Metric
@@ -110,19 +112,6 @@ func (d Description) SinkMemory(p part.Params) int64 {
 	const doubled = 2 // by the kernel, for what it keeps itself (socket(7))
 	return n + sockets*(ConnectionMemory+doubled*int64(p.Size("send-buffer")+p.Size("recv-buffer")))
 }
-
-// A Carrier is a workload that knows of its trials how many packets must have gone over the network at least, so that
-// they can be looked for on their way.
-type Carrier interface {
-	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. It counts a
-	// large segment, which may be cut on its way, as one packet, and says 0 of what it does not know. The samples are
-	// those of nettoll's own engine.
-	Carried(t Trial, i int) (there, back int64)
-}
-
-// LargestSegment is the most payload that one packet between links of the kernel can hold, in bytes:
-// GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h, which nobody raises here.
-const LargestSegment = 1 << 16
 
 // Side is which end of a pair an endpoint is.
 type Side string
@@ -191,7 +180,7 @@ func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
 		if text == "" {
 			continue
 		}
-		h, err := hdrhistogram.Decode([]byte(text))
+		h, err := traffic.DecodeHistogram(text)
 		if err != nil {
 			return err
 		}
@@ -237,8 +226,8 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 			continue
 		}
 		own, said := side[i], *other[i].Foreign.Peer
-		said.CPU, said.ProgramCPU, said.User, said.Span, said.Failure, said.Doubt, said.Foreign = own.CPU, own.ProgramCPU,
-			own.User, own.Span, own.Failure, own.Doubt, own.Foreign
+		said.CPU, said.ProgramCPU, said.User, said.Waited, said.Span = own.CPU, own.ProgramCPU, own.User, own.Waited, own.Span
+		said.Failure, said.Doubt, said.Foreign = own.Failure, own.Doubt, own.Foreign
 		side = slices.Clone(side)
 		side[i] = said
 	}
@@ -353,6 +342,22 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	}
 	metrics["cpu_busy"] = busy + programs + metrics["cpu_softirqd"]
 	return seconds
+}
+
+// Waited returns the share of the trial for which a thread was ready to run while something else had its CPU: that of
+// the thread that waited longest. It is not known where threads of foreign programs drive the traffic.
+func (t Trial) Waited() (share float64, known bool) {
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
+		for _, s := range side {
+			if s.Waited == traffic.Unwatched {
+				return 0, false
+			}
+			if s.Span > 0 {
+				share, known = max(share, float64(s.Waited)/float64(s.Span)), true
+			}
+		}
+	}
+	return share, known
 }
 
 // Failure returns why the trial is not to be used, "" if there is no reason: what both ends of the first pair that

@@ -1,7 +1,7 @@
-// Command docs writes the documents that nettoll makes of itself.
+// Command docs writes the generated documents.
 //
 //	docs FILE                           docs/workloads.md, from the catalogue
-//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from what the conformance suites said (go test -v) on some kernels
+//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from the output of the conformance suites (go test -v) by kernel
 package main
 
 import (

@@ -10,19 +10,19 @@ import (
 	"strings"
 )
 
-// outcome is what came of a check of a conformance suite, as go test -v tells it.
+// outcome is the result of a check of a conformance suite, as go test -v prints it.
 type outcome struct {
-	part, on, check string // on is the network that a filter was tried on, and its hosts; "" of a network
+	part, on, check string // on is the network under a filter and its hosts, "bridge,hosts=1"; "" for a network
 	result          string // "PASS", "SKIP", "FAIL"
-	where           string // the kernel it was tried on
+	where           string // the kernel, as given on the command line
 }
 
-// ended is the line that tells how a test ended.
+// ended matches the line that go test prints at the end of a test.
 func ended() *regexp.Regexp {
 	return regexp.MustCompile(`(PASS|SKIP|FAIL): (TestConformance/\S+)`)
 }
 
-// outcomes reads what tests said.
+// outcomes reads the output of go test -v.
 func outcomes(r io.Reader, where string) ([]outcome, error) {
 	line := ended()
 	var list []outcome
@@ -48,10 +48,10 @@ func outcomes(r io.Reader, where string) ([]outcome, error) {
 	return list, in.Err()
 }
 
-// own begins the names of the filter that filtertest tries itself with, which is no part.
+// own is the prefix of the filter with which filtertest tests itself; it is not a part.
 const own = "script("
 
-// column is a column of a table: the checks that must all have passed for its mark.
+// column is a column of a table. A part gets the mark if it passed all of these checks.
 type column struct {
 	title  string
 	checks []string
@@ -77,14 +77,14 @@ func filterColumns() []column {
 	}
 }
 
-// marks are what a table shows of a result.
+// The marks of results in tables.
 const (
 	passed  = "✓"
 	skipped = "–"
 	failed  = "✗"
 )
 
-// mark sums up some checks of a part.
+// mark sums up the checks of a column for a part.
 func mark(list []outcome, c column) string {
 	m, ran := "", false
 	for _, name := range c.checks {
@@ -106,24 +106,24 @@ func mark(list []outcome, c column) string {
 	return m
 }
 
-// partsDocument writes docs/parts.md.
+// partsDocument returns docs/parts.md. The error says that there is no result.
 func partsDocument(all []outcome) (string, error) {
 	if len(all) == 0 {
-		return "", errors.New("no test of a conformance suite is in what was given (hint: go test -v -run TestConformance " +
+		return "", errors.New("the given output has no test of a conformance suite (hint: go test -v -run TestConformance " +
 			"./network/... ./filter/...)")
 	}
 	var b strings.Builder
-	b.WriteString(`# Parts and what is shown of them
+	b.WriteString(`# Parts and what tests show of them
 
-What nettoll's networks and filters were seen to do. Every network runs one and the same suite of checks (network/networktest), and so does every filter (filter/filtertest), with real packets
-of both families between network namespaces. ` + "`make parts`" + ` runs them and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
+This page shows what the tests of networks and filters have found. All networks pass the same conformance suite (network/networktest), and so do all filters (filter/filtertest), with real packets
+of both families between network namespaces. ` + "`make parts`" + ` runs the suites and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
 
-- ✓ everything that the column stands for held, of both families; – it means nothing for this part, or this kernel lacks what it needs. The page is not written of checks that fail.
-- *Way counted*: packets went to the neighbours that the plan has, every device on their way counted them, and devices beside it did not. Neighbours at other addresses and wires around the
-  network were seen.
-- *Tampering noticed*: what the part has put into the kernel was taken away or changed behind nettoll's back, in several ways, and its verification said so each time.
-- *Removed without a trace*: afterwards the namespaces were as before, and removing it again did no harm.
-- *Kernel*: the one that it was tried on. *Guest* is Debian's in a virtual machine, above all for what the other one lacks.
+- ✓ all checks of the column passed, for both families; – the column means nothing for this part, or this kernel lacks what it needs. The page is written only if no check fails.
+- *Way counted*: packets went to the neighbours in the plan, every device on their way counted them, and other devices did not. The checks noticed neighbours at other addresses, and links around
+  the network.
+- *Tampering noticed*: the test removed or changed what the part had put into the kernel, in several ways. The part's verification reported it each time.
+- *Removed without a trace*: afterwards the namespaces were as before, and removing the part again did no harm.
+- *Kernel*: the kernel of the tests. *Guest* is Debian's kernel in a virtual machine, mainly for parts that the other kernel lacks.
 
 `)
 	table := func(head []string, columns []column, of func(outcome) ([]string, bool)) {
@@ -154,7 +154,7 @@ of both families between network namespaces. ` + "`make parts`" + ` runs them an
 				marks = append(marks, mark(groups[r], c))
 			}
 			if !slices.ContainsFunc(marks, func(m string) bool { return m != skipped }) {
-				continue // nothing of it runs on this kernel
+				continue // no check ran on this kernel
 			}
 			for _, family := range []string{"ipv4", "ipv6"} {
 				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.key, family, strings.Join(marks, " | "), r.where)
@@ -171,14 +171,14 @@ of both families between network namespaces. ` + "`make parts`" + ` runs them an
 	b.WriteString(`
 ## Filters
 
-A filter is told which pairs may talk, and stands in a lab of the network beside it, on one host if nothing else is said (a column names the network with its parameters).
+A filter gets an allow-list of pairs. It stands in a lab of the network in its row, with its parameters, on one host unless the row says otherwise.
 
-- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction; every other container, port
-  (port 0 among them, and every port of the source that is not the pair's own), protocol and direction is refused. Fragments without the first of their packet are treated as the filter says ([filters.md](filters.md)).
-  Containers reach no address of any host, whatever the protocol, the port and the MAC address, but by ARP, neighbour discovery and, where connections are known, answers to what the host began. What
-  the host itself sends to containers passes, unless the filter stands inside the container.
-- *A family that is not listed is refused*: with pairs of IPv4 alone nothing passes by IPv6.
-- *Changed while flows go on*: a rule is added to those that stand and taken away again; flows that were allowed before go on, and what the rule allowed passes as long as it stands.
+- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction. All other containers, ports
+  (including port 0 and the other ports of the source), protocols and directions are refused. Fragments without the first one of their packet are treated as the filter describes ([filters.md](filters.md)).
+  Containers reach no address of any host by any protocol, port or MAC address, except with ARP, neighbour discovery and, if the filter tracks connections, answers to connections of the host.
+  Packets from the host to containers pass, unless the filter stands inside the container.
+- *A family that is not listed is refused*: if only IPv4 pairs are listed, nothing passes by IPv6.
+- *Changed while flows go on*: a rule is added to the loaded ones and removed again. Flows that were allowed before go on, and packets that the new rule allows pass as long as it is loaded.
 
 `)
 	table([]string{"filter", "on network", "family"}, filterColumns(), func(o outcome) ([]string, bool) {
@@ -187,7 +187,7 @@ A filter is told which pairs may talk, and stands in a lab of the network beside
 	return b.String(), nil
 }
 
-// place writes the network that a filter was tried on, "routed,hosts=2", for readers.
+// place formats the network that a filter was tried on, "routed,hosts=2", for readers.
 func place(on string) string {
 	network, hosts, _ := strings.Cut(on, ",hosts=")
 	if network = "`" + network + "`"; hosts == "1" {

@@ -50,8 +50,8 @@ func TestPartsDocument(t *testing.T) {
 	}
 }
 
-// TestPartsCurrent wants every network and filter in docs/parts.md, and nothing that failed. It is written by make
-// parts.
+// TestPartsCurrent checks that docs/parts.md has every network and filter, and no failure. `make parts` writes the
+// page.
 func TestPartsCurrent(t *testing.T) {
 	data, err := os.ReadFile("../../docs/parts.md")
 	if err != nil {

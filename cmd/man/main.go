@@ -1,4 +1,4 @@
-// Command man writes the manual pages of a release: man DIR VERSION. Their date is SOURCE_DATE_EPOCH, or today.
+// Command man writes the manual pages of a release: man DIR VERSION. Their date is that of SOURCE_DATE_EPOCH, or today.
 package main
 
 import (

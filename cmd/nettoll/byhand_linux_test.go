@@ -25,16 +25,16 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// shell is a place in which somebody types commands: a machine of its own, joined to another one by a link, or without
-// one where the test is.
+// shell is a place to type commands: a machine of its own with a link to another one or, without a namespace, the
+// network of the test.
 type shell struct {
 	*testnet.Machine
 	t    *testing.T
 	link int
 }
 
-// shells are two machines with a link between them: 10.9.0.1 and fd09::1 and fe80::1 on one side, …2 on the other,
-// "eth" on both.
+// shells returns two machines joined by a link, "eth" on both. The addresses are 10.9.0.1, fd09::1 and fe80::1 on one
+// side, and the same with 2 on the other.
 func shells(t *testing.T) (near, far shell) {
 	t.Helper()
 	near, far = shell{Machine: testnet.New(t), t: t}, shell{Machine: testnet.New(t), t: t}
@@ -75,7 +75,7 @@ func (s shell) with(f func(*link.Handle) error) {
 	}
 }
 
-// drop makes the machine throw away what comes to it by a protocol and is longer than so many bytes, and say nothing.
+// drop makes the machine silently drop received packets of a protocol that are longer than so many bytes.
 func (s shell) drop(protocol byte, above uint32) {
 	s.t.Helper()
 	err := s.Do(func() error {
@@ -92,7 +92,7 @@ func (s shell) drop(protocol byte, above uint32) {
 			&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{protocol}},
 			&expr.Meta{Key: expr.MetaKeyLEN, Register: 1},
-			// numbers are compared byte by byte
+			// nftables compares numbers byte by byte
 			&expr.Byteorder{SourceRegister: 1, DestRegister: 1, Op: expr.ByteorderHton, Len: 4, Size: 4},
 			&expr.Cmp{Op: expr.CmpOpGt, Register: 1, Data: binaryutil.BigEndian.PutUint32(above)},
 			&expr.Verdict{Kind: expr.VerdictDrop},
@@ -104,13 +104,13 @@ func (s shell) drop(protocol byte, above uint32) {
 	}
 }
 
-// typed is a command that runs.
+// typed is a command that was started.
 type typed struct {
 	cmd            *exec.Cmd
 	stdout, stderr text
 }
 
-// text can be read while it is written.
+// text is a buffer that can be read while it is written.
 type text struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -128,7 +128,7 @@ func (x *text) String() string {
 	return x.b.String()
 }
 
-// start starts a command of a shell (sh(1)), in which nettoll is the program under test. It is gone at the end of the
+// start starts a command line of sh(1), in which nettoll is the program under test. It is killed at the end of the
 // test.
 func (s shell) start(command string) *typed {
 	s.t.Helper()
@@ -136,7 +136,7 @@ func (s shell) start(command string) *typed {
 	c.cmd.Stdout, c.cmd.Stderr = &c.stdout, &c.stderr
 	do := func(f func() error) error { return f() }
 	if s.Machine != nil {
-		do = s.Do // a child is where the thread is that makes it
+		do = s.Do // a child is in the network namespace of the thread that starts it
 	}
 	if err := do(c.cmd.Start); err != nil {
 		s.t.Fatal(err)
@@ -150,7 +150,7 @@ func (s shell) start(command string) *typed {
 	return c
 }
 
-// sink starts a sink and waits until it waits.
+// sink starts a sink and waits until it listens.
 func (s shell) sink(command string) *typed {
 	s.t.Helper()
 	c := s.start(command)
@@ -167,11 +167,11 @@ func (s shell) sink(command string) *typed {
 func (s shell) run(command string) output {
 	s.t.Helper()
 	c := s.start(command)
-	_ = c.cmd.Wait() // the state says more
+	_ = c.cmd.Wait() // the process state has the exit status
 	return output{c.stdout.String(), c.stderr.String(), c.cmd.ProcessState.ExitCode()}
 }
 
-// figures are those of a source with --json.
+// figures is the result of a source with --json.
 func (s shell) figures(command string) map[string]float64 {
 	s.t.Helper()
 	o := s.run(command)
@@ -182,7 +182,7 @@ func (s shell) figures(command string) map[string]float64 {
 	return r.Metrics
 }
 
-// Two machines run streams, datagrams and round trips between them, over both families and over link-local addresses.
+// Two machines run streams, datagrams and round trips, over both families and over link-local addresses.
 func TestByHandBetweenMachines(t *testing.T) {
 	t.Parallel()
 	near, far := shells(t)
@@ -193,10 +193,8 @@ func TestByHandBetweenMachines(t *testing.T) {
 			for load, metric := range map[string]string{
 				"udp-rr": "latency_mean", "'udp-rate(rate=1k/s)'": "packet_rate", "tcp-stream": "goodput", "ping": "latency_mean",
 			} {
-				var m map[string]float64
-				for try := 0; try < 5 && m[metric] <= 0; try++ { // the machine may be busy with something else
-					m = near.figures(fmt.Sprintf("nettoll source %s '%s' --time 200ms --interval 200ms --json", load, at))
-				}
+				// On a busy machine one of five intervals is enough for a figure.
+				m := near.figures(fmt.Sprintf("nettoll source %s '%s' --time 1s --interval 200ms --json", load, at))
 				if m[metric] <= 0 {
 					t.Errorf("%s: no %s: %v", load, metric, m)
 				}
@@ -205,8 +203,8 @@ func TestByHandBetweenMachines(t *testing.T) {
 	}
 }
 
-// A source that comes while another one is served waits, says so, and goes on by itself. One that does not want to any
-// more leaves its place.
+// A source that comes while another one is served waits, reports that, and starts by itself. A source that is
+// interrupted gives up its place.
 func TestByHandWaits(t *testing.T) {
 	t.Parallel()
 	near, far := shells(t)
@@ -221,7 +219,7 @@ func TestByHandWaits(t *testing.T) {
 		if err := c.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		if _ = c.cmd.Wait(); c.cmd.ProcessState.ExitCode() != 130 { // the state says more
+		if _ = c.cmd.Wait(); c.cmd.ProcessState.ExitCode() != 130 { // the process state has the exit status
 			t.Errorf("the %s source: %v, %s", name, c.cmd.ProcessState, &c.stderr)
 		}
 	}
@@ -231,7 +229,7 @@ func TestByHandWaits(t *testing.T) {
 	}
 }
 
-// until waits until a command has said something.
+// until waits until a command has printed something.
 func (c *typed) until(t *testing.T, what string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !strings.Contains(c.stdout.String()+c.stderr.String(),
@@ -242,7 +240,7 @@ func (c *typed) until(t *testing.T, what string) {
 	}
 }
 
-// What stands in the way of packets is named.
+// The error names the obstacle in the way of packets.
 func TestByHandBlackHoles(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -283,7 +281,7 @@ func TestByHandBlackHoles(t *testing.T) {
 	}
 }
 
-// A link that goes down in the middle of a trial, and descriptors that are all used, are named; the sink serves the
+// If a link goes down in the middle of a trial, or no descriptors are left, the error says so. The sink then serves the
 // next source.
 func TestByHandFaults(t *testing.T) {
 	t.Parallel()
@@ -300,7 +298,7 @@ func TestByHandFaults(t *testing.T) {
 		}
 		start := time.Now()
 		far.with(func(h *link.Handle) error { return h.SetUp(far.link, false) })
-		_ = c.cmd.Wait() // the state says more
+		_ = c.cmd.Wait() // the process state has the exit status
 		if status := c.cmd.ProcessState.ExitCode(); status != 1 ||
 			!strings.Contains(c.stderr.String(), "the sink at 10.9.0.2:8655 has sent nothing for") {
 			t.Errorf("status %d: %s", status, &c.stderr)
@@ -313,13 +311,13 @@ func TestByHandFaults(t *testing.T) {
 		}
 		sink.alone(t)
 	})
-	t.Run("vanished source", func(t *testing.T) { // in the middle of a trial of a minute, whose threads spin
+	t.Run("vanished source", func(t *testing.T) { // its link goes down in the middle of a trial of a minute whose threads spin
 		t.Parallel()
 		near, far := shells(t)
 		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source 'udp-rr(mode=spin)' 10.9.0.2 --time 1m --interval 1m")
 		c.until(t, "udp-rr(")
-		time.Sleep(200 * time.Millisecond) // the trial has begun
+		time.Sleep(200 * time.Millisecond) // by then the trial runs
 		start := time.Now()
 		near.with(func(h *link.Handle) error { return h.SetUp(near.link, false) })
 		sink.alone(t)
@@ -338,12 +336,12 @@ func TestByHandFaults(t *testing.T) {
 				t.Fatalf("no source: %s %s", &c.stdout, &c.stderr)
 			}
 		}
-		time.Sleep(200 * time.Millisecond) // it is in the middle of its trial
+		time.Sleep(200 * time.Millisecond) // by then the trial runs
 		start := time.Now()
 		if err := sink.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = c.cmd.Wait(), sink.cmd.Wait() // the states say more
+		_, _ = c.cmd.Wait(), sink.cmd.Wait() // the process states have the exit statuses
 		if here, there := c.cmd.ProcessState.ExitCode(), sink.cmd.ProcessState.ExitCode(); here != 1 || there != 130 ||
 			!strings.Contains(c.stderr.String(), "has ended the connection in the middle of a trial") {
 			t.Errorf("the source ended with %d: %s; the sink with %d: %s", here, &c.stderr, there, &sink.stderr)
@@ -376,7 +374,7 @@ func TestByHandFaults(t *testing.T) {
 	})
 }
 
-// alone waits until a sink serves nobody: it has no child.
+// alone waits until a sink serves nobody: then it has no child.
 func (c *typed) alone(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
@@ -395,7 +393,7 @@ func (c *typed) alone(t *testing.T) {
 	}
 }
 
-// Nobody needs a privilege to measure by hand.
+// Measuring by hand needs no privilege.
 func TestByHandWithoutPrivilege(t *testing.T) {
 	testnet.Root(t)
 	workloadtest.Loopback(t)
@@ -405,7 +403,7 @@ func TestByHandWithoutPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := l.Addr().String()
-	_ = l.Close() // the sink gets it
+	_ = l.Close() // the listener's connection goes to the sink
 	sink := exec.Command(os.Getenv(programEnv), "sink", "--listen", at)
 	sink.SysProcAttr = &syscall.SysProcAttr{Credential: nobody}
 	if err := sink.Start(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A lab whose packets take another way from some moment of the run on fails its proof, is not measured any more, and
-// the reader is told which device missed them.
+// If the packets of a lab take another way during the run, the lab fails its proof and is not measured any more. The
+// report names the device that missed them.
 func TestDetour(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestDetour(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ns.Close()
-	if err := netns.Do(int(ns.Fd()), func() error { // another bridge, to which both ports go
+	if err := netns.Do(int(ns.Fd()), func() error { // a second bridge, to which both ports move
 		around := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}
 		err := errors.Join(netlink.LinkAdd(around), netlink.LinkSetUp(around))
 		for _, name := range []string{"vsrc0", "vsnk0"} {

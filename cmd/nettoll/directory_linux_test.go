@@ -12,11 +12,11 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// atOnceInto is how many runs are started at the same moment.
+// atOnceInto is the number of runs that start at the same moment.
 const atOnceInto = 4
 
-// startTogether runs the program several times at once in one directory, and returns what each said and its exit
-// status.
+// startTogether runs the program several times at once in one directory, and returns the output and the exit status of
+// each.
 func startTogether(t *testing.T, in string, args ...string) (said []string, status []int) {
 	t.Helper()
 	said, status = make([]string, atOnceInto), make([]int, atOnceInto)
@@ -27,7 +27,7 @@ func startTogether(t *testing.T, in string, args ...string) (said []string, stat
 				append([]string{"run", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "1s"},
 					args...)...)
 			cmd.Dir = in
-			text, _ := cmd.CombinedOutput() // the exit status says more
+			text, _ := cmd.CombinedOutput() // the process state has the exit status
 			said[i], status[i] = string(text), cmd.ProcessState.ExitCode()
 		})
 	}
@@ -35,12 +35,12 @@ func startTogether(t *testing.T, in string, args ...string) (said []string, stat
 	return said, status
 }
 
-// Runs that start within one second have directories of their own.
+// Runs that start within one second get separate directories.
 func TestDefaultDirectoriesOfRunsAtOnce(t *testing.T) {
 	testnet.Root(t)
 	in := t.TempDir()
 	said, status := startTogether(t, in)
-	dirs, err := filepath.Glob(filepath.Join(in, "nettoll-default-*"))
+	dirs, err := filepath.Glob(filepath.Join(in, "nettoll-bridge-*"))
 	if err != nil || len(dirs) != atOnceInto {
 		t.Fatalf("%d run directories for %d runs: %v, %v", len(dirs), atOnceInto, dirs, err)
 	}
@@ -54,7 +54,7 @@ func TestDefaultDirectoriesOfRunsAtOnce(t *testing.T) {
 	}
 }
 
-// Of runs that are told to write into one directory, one does and all others are refused.
+// If several runs are given one directory, one writes into it and the others are refused.
 func TestOneDirectoryOfRunsAtOnce(t *testing.T) {
 	testnet.Root(t)
 	in := t.TempDir()
@@ -74,7 +74,7 @@ func TestOneDirectoryOfRunsAtOnce(t *testing.T) {
 	ofOneRun(t, filepath.Join(in, "out"))
 }
 
-// ofOneRun checks that a run directory holds what one run has measured: each of the three cells once in each block.
+// ofOneRun checks that a run directory holds the records of one run: each of the three cells once in each block.
 func ofOneRun(t *testing.T, dir string) {
 	t.Helper()
 	data, problems, err := report.Load(dir)

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// Ctrl-C ends a run within a second, whatever it is doing; what was measured until then is reported.
+// Ctrl-C ends a run within a second in every phase. The run reports what it has measured.
 func TestInterrupt(t *testing.T) {
 	testnet.Root(t)
 	block := func(s *session) { s.blocks(1) }
@@ -61,7 +61,7 @@ func TestInterrupt(t *testing.T) {
 		}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// On a machine that is busy with other things one may be late; three are not chance.
+			// On a busy machine one may be late by chance, but not three.
 			var took time.Duration
 			for range 3 {
 				if took = interrupted(t, tt.args, tt.when, tt.measured); took <= soon {
@@ -73,8 +73,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// interrupted interrupts a run at some point, and returns how long it took to end. If it was to have measured something
-// by then, it must have.
+// interrupted interrupts a run at some point and returns how long it took to end. With measured, the run must have
+// measured something by then.
 func interrupted(t *testing.T, args []string, when func(*session), measured bool) time.Duration {
 	t.Helper()
 	s := start(t, append([]string{"--time", "30s"}, args...)...)
@@ -116,12 +116,12 @@ func TestInterruptTwice(t *testing.T) {
 	s.until("all workers", func() bool { return len(s.members()) > 20 })
 	time.Sleep(300 * time.Millisecond)
 	s.interrupt()
-	time.Sleep(20 * time.Millisecond) // nobody is faster, and one signal cannot wait twice in a kernel
+	time.Sleep(20 * time.Millisecond) // nobody types faster, and the kernel keeps only one pending signal of a kind
 	asked := s.interrupt()
 	if status := s.wait(10 * time.Second); status != 130 {
 		t.Errorf("exit status %d, want 130", status)
 	}
-	if took := s.end.Sub(asked); took > 300*time.Millisecond { // the trial would have gone on for longer
+	if took := s.end.Sub(asked); took > 300*time.Millisecond { // without it, the trial would take longer
 		t.Errorf("it took %v, want none", took)
 	}
 	if s.stdout.Len() > 0 {
@@ -129,7 +129,7 @@ func TestInterruptTwice(t *testing.T) {
 	}
 }
 
-// The loss of the terminal ends a run in good order, as root and as an ordinary user; under nohup it goes on.
+// The loss of the terminal ends a run in good order, for root and for an ordinary user. Under nohup the run goes on.
 func TestHangUp(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// Nobody reads the progress or the report of a run any more: it is measured to its end, and kept.
+// If nobody reads the progress or the report of a run any more, it is measured to its end and kept.
 func TestClosedPipes(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -181,7 +181,7 @@ func TestClosedPipes(t *testing.T) {
 	}
 }
 
-// A plan has nothing to undo: one interrupt ends it, here one that waits for a reader of its output.
+// A plan has nothing to undo: one interrupt ends it, even if it waits for a reader of its output.
 func TestInterruptOfPlan(t *testing.T) {
 	t.Parallel()
 	out, in, err := os.Pipe()
@@ -201,7 +201,7 @@ func TestInterruptOfPlan(t *testing.T) {
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // the state says more
+	_ = cmd.Wait() // the process state has the exit status
 	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
 		t.Errorf("it ended with %v, want the interrupt", cmd.ProcessState)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// Whenever the controller is killed, within a second nothing is left of it but its records, and those are whole up to
-// the block that it was in.
+// Whenever the controller is killed, only its records are left after a second. They are complete up to the block that
+// was being measured.
 func TestKilledAtAnyMoment(t *testing.T) {
 	testnet.Root(t)
 	const (
@@ -36,20 +36,20 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			for i := range s.moments {
-				// Two thirds are spread over the run, one third over its beginning.
+				// Two thirds of the kills are spread over the run, one third over its beginning.
 				at := time.Duration((float64(i) + random.Float64()) / float64(s.moments) * float64(span))
 				if i%3 == 0 {
 					at = time.Duration(random.Float64() * float64(first))
 				}
 				t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
 					t.Parallel()
-					// Default experiments may take that long to build all of their labs: they need not have a block.
+					// Building all labs of the default experiment may take that long, so there need not be a block.
 					killed(t, s, at, s.networks != "" && at > span/2)
 				})
 			}
 		})
 	}
-	// The next command has been: each of them was reported.
+	// Each kill was followed by another nettoll command, a report.
 	if diff := cmp.Diff(before, outside(t)); diff != "" {
 		t.Errorf("links, mounts and cgroups outside of the hosts (-before +after):\n%s", diff)
 	}
@@ -58,13 +58,13 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // storm is a run that is killed again and again.
 type storm struct {
 	name     string
-	networks string // as --network has them; "" is those of the default experiment
-	workload string // as --workload has it; "" likewise
+	networks string // the value of --network; "" for those of the default experiment
+	workload string // the value of --workload; "" likewise
 	user     *syscall.Credential
 	moments  int
 }
 
-// storms lists them. What leaves something else than processes, links and namespaces belongs here.
+// storms lists the runs. A part that leaves more than processes, links and namespaces belongs here.
 func storms() []storm {
 	return []storm{
 		{name: "bridge", networks: "bridge", moments: 9},
@@ -74,7 +74,7 @@ func storms() []storm {
 	}
 }
 
-// It does not take the hosts' help.
+// Nothing is left even if the processes of the hosts hang.
 func TestKilledWhileHostsHang(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -98,7 +98,8 @@ func TestKilledWhileHostsHang(t *testing.T) {
 	namespaces.areGone(t, now)
 }
 
-// killed kills a run at that moment. If it is late, there is a block to report: on a busy machine that is awaited.
+// killed kills a run at that moment. If it is late, the run must have measured a block: on a busy machine killed waits
+// for it.
 func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	args := []string{"--time", "3s"}
 	if of.networks != "" {
@@ -148,21 +149,22 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 		}
 		contains(t, "report", said.stdout, "baseline", "bridge")
 	case said.status == 0:
-		// what there is, such as proofs
+		// It shows what was recorded, such as proofs.
 	case said.status != 1 || !strings.HasPrefix(said.stderr, "nettoll: ") || strings.Contains(said.stderr, "panic"):
 		t.Errorf("report exits with %d: %s", said.status, said.stderr)
 	}
 }
 
-// namespaceKinds are those that a host has, but for its PID namespace, and the user namespace it may be in: these are
-// as long as their processes are, dead ones too, until the machine's own PID 1 has seen to them.
+// namespaceKinds are the kinds of namespaces of a host. PID and user namespaces are left out: they live as long as
+// their processes, even dead ones, until the machine's PID 1 has reaped these.
 const namespaceKinds = "net mnt uts ipc"
 
-// namespaces are those of a session, by what they are called.
+// namespaces are handles of a session's namespaces, by names such as "net:[4026531840]".
 type namespaces map[string]unix.FileHandle
 
-// namespaces takes what the session's processes are in, and the containers' that its hosts have. A handle does not keep
-// a namespace alive, unlike an open file. Before Linux 6.18 namespaces have none, and that no process is left must do.
+// namespaces returns the namespaces that the session's processes are in, and those of its containers. A handle does not
+// keep a namespace alive, unlike an open file. Before Linux 6.18 namespaces have no handles; the test then only checks
+// that no process is left.
 func (s *session) namespaces() namespaces {
 	own := map[string]bool{}
 	for kind := range strings.FieldsSeq(namespaceKinds) {
@@ -178,7 +180,7 @@ func (s *session) namespaces() namespaces {
 			return
 		}
 		handle, _, err := unix.NameToHandleAt(unix.AT_FDCWD, path, unix.AT_SYMLINK_FOLLOW)
-		if err == nil { // it may be gone
+		if err == nil { // it may have ended
 			found[name] = handle
 		}
 	}
@@ -199,9 +201,9 @@ func (s *session) namespaces() namespaces {
 	return found
 }
 
-// areGone checks that a second after the end the kernel knows none of the namespaces any more. Names alone cannot tell:
-// their numbers are used again at once. What nobody holds is on its way out; on a busy machine the kernel takes its
-// time for that.
+// areGone checks that the kernel has none of the namespaces a second after the end. It goes by handles, because the
+// numbers in names are used again at once. On a busy machine the kernel may still be removing namespaces that nobody
+// holds, so these get more time.
 func (n namespaces) areGone(t *testing.T, end time.Time) {
 	t.Helper()
 	for {
@@ -225,7 +227,7 @@ func (n namespaces) areGone(t *testing.T, end time.Time) {
 	}
 }
 
-// nsfsRoot says that a handle is of a namespace: FD_NSFS_ROOT, include/uapi/linux/fcntl.h of Linux 6.18.
+// nsfsRoot marks a handle as that of a namespace: FD_NSFS_ROOT, include/uapi/linux/fcntl.h of Linux 6.18.
 const nsfsRoot = -10003
 
 func exists(handle unix.FileHandle) bool {
@@ -237,7 +239,7 @@ func exists(handle unix.FileHandle) bool {
 	return true
 }
 
-// holders lists processes that are in one of these namespaces or have it open, and mounts of it.
+// holders lists the processes that are in one of these namespaces or have it open, and its mounts.
 func holders(t *testing.T, these []string) []string {
 	t.Helper()
 	var found []string
@@ -260,8 +262,7 @@ func holders(t *testing.T, these []string) []string {
 	return found
 }
 
-// outside lists what a run could leave out here besides processes: links and mounts, and cgroups that are called after
-// it.
+// outside lists what a run could leave here besides processes: links, mounts, and cgroups with its name.
 func outside(t *testing.T) []string {
 	t.Helper()
 	var found []string

@@ -17,7 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// labsDown takes down what a test that failed may have left standing in a runtime directory.
+// labsDown takes down labs that a failed test may have left in a runtime directory.
 func labsDown(t interface{ Log(...any) }, runtime string) {
 	if _, err := os.Stat(runtime); err != nil {
 		return
@@ -29,8 +29,8 @@ func labsDown(t interface{ Log(...any) }, runtime string) {
 	}
 }
 
-// laboratory prepares `nettoll lab` with these arguments in a runtime directory of a user's own; the whole session is
-// marked as that of a run is.
+// laboratory prepares `nettoll lab` with these arguments in a runtime directory of its own. The session is marked like
+// that of a run.
 func laboratory(t *testing.T, user *syscall.Credential, args ...string) *session {
 	t.Helper()
 	dir := filepath.Join(reachable(t), "runtime")
@@ -42,7 +42,7 @@ func laboratory(t *testing.T, user *syscall.Credential, args ...string) *session
 	return s
 }
 
-// labs returns what `nettoll lab list` knows, and what is in the registry then.
+// labs returns the labs in `nettoll lab list` and the files that are in the registry then.
 func (s *session) labs() (owners []int, left []string) {
 	s.t.Helper()
 	cmd := exec.Command(s.cmd.Path, "lab", "list", "--json")
@@ -70,7 +70,7 @@ func (s *session) labs() (owners []int, left []string) {
 	return owners, left
 }
 
-// Whoever kills the owner of a lab has killed the lab, whosever it is; the next command forgets it.
+// Killing the owner of a lab ends the lab, for root and for an ordinary user. The next command removes its entry.
 func TestLabOwnerKilled(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestLabOwnerKilled(t *testing.T) {
 	}
 }
 
-// An interrupt takes down what is half built, and so does the death of who waits for it.
+// An interrupt removes a half-built lab, and so does the death of the process that waits for it.
 func TestLabUpInterrupted(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestLabUpInterrupted(t *testing.T) {
 	}
 }
 
-// An owner that hangs is taken down all the same.
+// A lab can be taken down even if its owner hangs.
 func TestLabOwnerHangs(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -166,7 +166,7 @@ func TestLabOwnerHangs(t *testing.T) {
 	}
 }
 
-// Where no lab can be built the user is told why, and nothing is registered.
+// If no lab can be built, the user learns why, and nothing is registered.
 func TestLabWithoutPrivilege(t *testing.T) {
 	testnet.Root(t)
 	s := laboratory(t, nil, "up", "--stack", "bridge")
@@ -182,8 +182,8 @@ func TestLabWithoutPrivilege(t *testing.T) {
 	}
 }
 
-// Root with another user's runtime directory, as after su, has labs of its own: nothing is written where that user's
-// links lead, and a command gets only the variables that are named.
+// Root with another user's runtime directory, as after su, has labs of its own. Root does not write through that user's
+// symbolic links, and a command gets only the variables that are named.
 func TestLabInRuntimeDirOfAnother(t *testing.T) {
 	testnet.Root(t)
 	s := laboratory(t, nil, "up", "--stack", "bridge", "--time", "1m")
@@ -216,8 +216,8 @@ func TestLabInRuntimeDirOfAnother(t *testing.T) {
 	}
 }
 
-// On a terminal a command has one of its own: a shell there has job control, the size of the terminal, and interrupts
-// what it has started.
+// On a terminal a command has a terminal of its own. A shell there has job control, the size of the terminal, and can
+// interrupt its jobs.
 func TestLabTerminal(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -245,8 +245,8 @@ func TestLabTerminal(t *testing.T) {
 	}
 }
 
-// typing runs a command as a shell on a terminal does, types the keys once it has said that it is ready, and returns
-// what was shown, with "\n" for the ends of lines, and its exit status.
+// typing runs a command on a terminal as a shell does, and types the keys once the command says that it is ready. It
+// returns the output, with "\n" at the ends of lines, and the exit status.
 func typing(t *testing.T, cmd *exec.Cmd, columns uint16, keys string) (shown string, status int) {
 	t.Helper()
 	terminal, theirs, err := process.NewTerminal()
@@ -280,6 +280,6 @@ func typing(t *testing.T, cmd *exec.Cmd, columns uint16, keys string) (shown str
 			}
 		}
 	}()
-	_ = cmd.Wait() // the state says more
+	_ = cmd.Wait() // the process state has the exit status
 	return strings.ReplaceAll(<-all, "\r\n", "\n"), cmd.ProcessState.ExitCode()
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// crowded is a user of whom nothing else runs.
+// crowded is the id of a user who runs nothing else.
 const crowded = 64_002
 
-// limited starts a session for which a limit holds from its first instruction on: a command of bash sets it.
+// limited starts a session with a limit that a command of bash sets before the program starts.
 func (s *session) limited(limit string) {
 	s.t.Helper()
 	bash := testnet.Program(s.t, "bash", "bash") // the ulimit of other shells has no -u
@@ -26,20 +26,21 @@ func (s *session) limited(limit string) {
 	s.begin()
 }
 
-// few are the flags of a run that needs 100 processes and threads or so.
+// few returns the flags of a run that needs about 100 processes and threads.
 func few() []string {
 	return []string{"--time", "2s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host"}
 }
 
-// A run that needs more processes and threads than an ordinary user may have is refused before anything is built, with
-// the limit and what would help.
+// A run that needs more processes and threads than an ordinary user may have is refused before anything is built. The
+// error has the limit and a hint.
 func TestUserLimit(t *testing.T) {
-	testnet.Root(t) // who is exempt from it, to become somebody else
+	testnet.Root(t) // to become another user; root itself is exempt from the limit
 	t.Parallel()
 	for most, want := range map[uint64]struct {
 		status int
 		said   string
 	}{
+		6:  {1, "too few threads are allowed"}, // the Go runtime has three to five at once
 		16: {1, "too few threads are allowed"},
 		60: {2, "processes and threads, and there is room for"},
 	} {
@@ -56,6 +57,39 @@ func TestUserLimit(t *testing.T) {
 				t.Errorf("there is a run directory")
 			}
 		})
+	}
+}
+
+// A run that may open too few files is refused when it starts a host.
+func TestFileLimit(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), few()...)
+	s.limited("ulimit -n 16")
+	if status := s.wait(patience); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	contains(t, "stderr", oneLine(s.stderr.String()), "too many open files: ulimit -n (RLIMIT_NOFILE) is 16 (hint: raise "+
+		"it")
+	if strings.Contains(s.stderr.String(), "goroutine ") {
+		t.Errorf("a traceback: %s", &s.stderr)
+	}
+}
+
+// A process with so little memory that it would crash in the middle of a run is refused, too.
+func TestMemoryLimit(t *testing.T) {
+	testnet.Program(t, "bash", "bash")
+	t.Parallel()
+	for limit, want := range map[string]string{
+		"ulimit -d 80000":  "ulimit -d (RLIMIT_DATA) is 78 MiB (hint: raise it)",
+		"ulimit -v 770000": "ulimit -v (RLIMIT_AS) is 751 MiB (hint: raise it)",
+	} {
+		s := prepare(t, filepath.Join(t.TempDir(), "run"), few()...)
+		s.limited(limit)
+		if status := s.wait(patience); status != 1 {
+			t.Errorf("%s: exit status %d, want 1", limit, status)
+		}
+		contains(t, "stderr", oneLine(s.stderr.String()), "too little memory is allowed", want)
 	}
 }
 
@@ -85,10 +119,10 @@ func allow(dir string, most int) error {
 	return os.WriteFile(filepath.Join(dir, "pids.max"), []byte(strconv.Itoa(most)), 0)
 }
 
-// join is the command of a shell that enters a control group.
+// join returns the shell command that enters a control group.
 func join(dir string) string { return fmt.Sprintf("echo $$ > %s/cgroup.procs", dir) }
 
-// So it is in a control group, and for a plan, which builds nothing.
+// The same holds in a control group, and for a plan, which builds nothing.
 func TestGroupLimit(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -114,7 +148,7 @@ func TestGroupLimit(t *testing.T) {
 	contains(t, "stderr of plan", oneLine(plan.stderr.String()), want...)
 }
 
-// A limit that is lowered while it is measured is named, and no traceback is printed.
+// If a limit is lowered during the measurement, the error names it, and no traceback is printed.
 func TestGroupLimitIsLowered(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()

@@ -22,9 +22,9 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A run leaves the machine's links, addresses, routes, rules, permanent neighbours, packet filters and sysctls as they
-// were: those of the network it runs in, which has some of each, and those of the network that the tests were started
-// in.
+// A run leaves the machine's links, addresses, routes, rules, permanent neighbours, packet filters and sysctls
+// unchanged. This holds for the network that it runs in, which has some of each, and for the network that the tests
+// were started in.
 func TestMachineIsUntouched(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestMachineIsUntouched(t *testing.T) {
 	if err := m.Do(furnish); err != nil {
 		t.Fatal(err)
 	}
-	// This process is in a network of its own (testnet.Main), the one that started it is not.
+	// This process is in a network of its own (testnet.Main). Its parent is not.
 	first, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", os.Getppid()))
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestMachineIsUntouched(t *testing.T) {
 		}
 		return own, others
 	}
-	// What changes by itself does so without a run as well.
+	// Some values change even without a run.
 	own, others := look()
 	moving := restless(own, others, look)
 
@@ -100,7 +100,7 @@ func keys(m map[string]string) []string {
 	return all
 }
 
-// restless lists what has another value after half a second in which nothing was run.
+// restless lists the sysctls that change within half a second without a run.
 func restless(own, others map[string]string, look func() (own, others map[string]string)) []string {
 	var moving []string
 	for range 2 {
@@ -118,10 +118,10 @@ func restless(own, others map[string]string, look func() (own, others map[string
 	return moving
 }
 
-// furnish gives the machine something to lose: a pair of links with addresses, routes, a rule and a neighbour of both
+// furnish adds what a run could damage: a pair of links with addresses, routes, a rule and a neighbour of both
 // families.
 func furnish() error {
-	// Addresses are at once what they will be.
+	// Without duplicate address detection, IPv6 addresses are usable at once.
 	for _, of := range []string{"default", "all"} {
 		if err := os.WriteFile("/proc/sys/net/ipv6/conf/"+of+"/accept_dad", []byte("0"), 0); err != nil {
 			return err
@@ -139,7 +139,7 @@ func furnish() error {
 		if err := netlink.LinkSetUp(l); err != nil {
 			return err
 		}
-		link.Attrs().Index = l.Attrs().Index // of the last one
+		link.Attrs().Index = l.Attrs().Index // of the last one, "here"
 	}
 	for _, f := range []struct{ address, route, neighbour string }{
 		{"192.0.2.1/24", "198.51.100.0/24", "192.0.2.9"},
@@ -184,7 +184,7 @@ func furnish() error {
 	return nil
 }
 
-// snapshot describes the network that the calling thread is in.
+// snapshot describes the network that the calling thread is in, as names of things and their values.
 func snapshot() (map[string]string, error) {
 	found := map[string]string{}
 	links, err := netlink.LinkList()
@@ -206,7 +206,7 @@ func snapshot() (map[string]string, error) {
 			return nil, err
 		}
 		for _, a := range addresses {
-			// Lifetimes count down.
+			// lifetimes count down
 			found[fmt.Sprintf("address %s %s", names[l.Attrs().Index], a.IPNet)] = fmt.Sprintf("%s %d %d %s %s", a.Label,
 				a.Flags, a.Scope, a.Broadcast, a.Peer)
 		}
@@ -244,7 +244,7 @@ func snapshot() (map[string]string, error) {
 	return found, sysctls(found)
 }
 
-// ruleset asks a tool, if there is one, for the packet filter's rules without its counters.
+// ruleset returns the rules that a tool prints, without dates and counters.
 func ruleset(args []string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -258,7 +258,7 @@ func ruleset(args []string) (string, error) {
 	return kept.String(), err
 }
 
-// sysctls adds all that can be read.
+// sysctls adds all sysctls that can be read.
 func sysctls(found map[string]string) error {
 	return filepath.WalkDir("/proc/sys", func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -266,7 +266,7 @@ func sysctls(found map[string]string) error {
 			if d != nil && d.IsDir() {
 				return fs.SkipDir
 			}
-			return nil // of a link that has just gone, for example
+			return nil // for example of a link that was just removed
 		case d.Type().IsRegular():
 			if data, err := os.ReadFile(path); err == nil {
 				found[path] = string(bytes.TrimSpace(data))
@@ -276,7 +276,7 @@ func sysctls(found map[string]string) error {
 	})
 }
 
-// living are sysctls that are no settings but readings of a machine at work (Documentation/admin-guide/sysctl).
+// living are sysctls that are readings of a running machine, not settings (Documentation/admin-guide/sysctl).
 func living() []string {
 	return []string{
 		"/proc/sys/fs/binfmt_misc", // another file system

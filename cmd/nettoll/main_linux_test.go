@@ -23,16 +23,16 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// programEnv names the program under test. Set by hand it tests that one: NETTOLL_PROGRAM=$PWD/bin/nettoll go test
+// programEnv names the program under test. To test another one, set it: NETTOLL_PROGRAM=$PWD/bin/nettoll go test
 // ./cmd/nettoll
 const programEnv = "NETTOLL_PROGRAM"
 
-// atOnce is how many of the tests that may share the machine do, on any number of CPUs: most of a run is waiting, for
-// packets, deadlines and the kernel that removes namespaces. A test that asserts a figure, or how fast something is
-// done, is not parallel: it has the machine to itself.
+// atOnce is how many parallel tests run at once, on any number of CPUs: most of a run is waiting, for packets,
+// deadlines and the kernel that removes namespaces. A test that asserts a figure, or how fast something is done, is not
+// parallel: it has the machine to itself.
 const atOnce = 3
 
-// TestMain builds the program once, and runs the tests with it.
+// TestMain builds the program once and runs the tests with it.
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {
 		testnet.Main(m)
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds the program where everyone may execute it, runs this test binary once more with it, removes it and
-// returns the exit status.
+// build builds the program in a directory where everyone may execute it, and runs this test binary again with it. It
+// removes the program and returns the exit status.
 func build() (int, error) {
 	dir, err := os.MkdirTemp("", "nettoll-program-")
 	if err != nil {
@@ -67,7 +67,7 @@ func build() (int, error) {
 	tests.Env = append(os.Environ(), programEnv+"="+path)
 	tests.Stdin, tests.Stdout, tests.Stderr = os.Stdin, os.Stdout, os.Stderr
 	tests.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // the death signal is sent when this thread ends
+	runtime.LockOSThread() // the kernel sends the death signal when this thread ends
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
 	if err := tests.Start(); err != nil {
@@ -84,26 +84,24 @@ func build() (int, error) {
 	return tests.ProcessState.ExitCode(), nil
 }
 
-// A session is a nettoll that a test has started, as the leader of a session of its own, with all the processes that it
-// has started.
+// A session is a nettoll that a test has started as the leader of a Unix session, with all its processes.
 type session struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	dir    string // of the run; it does not exist yet
-	mark   string // in the environment of each of its processes
+	dir    string // the run directory; it does not exist yet
+	mark   string // an environment variable of all its processes
 	stdout bytes.Buffer
 	stderr bytes.Buffer
 	ended  chan struct{}
-	end    time.Time // when it was seen to have ended
+	end    time.Time // when the test saw it end
 }
 
-// markEnv marks the processes of one session.
+// markEnv is the environment variable that marks the processes of a session.
 const markEnv = "NETTOLL_TEST_SESSION"
 
 var sessions atomic.Int64
 
-// start starts `nettoll run` with these arguments and a run directory of its own, which the caller may change before
-// begin.
+// start starts `nettoll run` with these arguments and a run directory of its own.
 func start(t *testing.T, args ...string) *session {
 	t.Helper()
 	s := prepare(t, filepath.Join(t.TempDir(), "run"), args...)
@@ -111,7 +109,7 @@ func start(t *testing.T, args ...string) *session {
 	return s
 }
 
-// prepare makes a session of `nettoll run` that begin starts.
+// prepare makes a session of `nettoll run`. The caller may change it before begin starts it.
 func prepare(t *testing.T, dir string, args ...string) *session {
 	s := &session{t: t, dir: dir, ended: make(chan struct{})}
 	s.mark = fmt.Sprintf("%s=%d.%d.", markEnv, os.Getpid(), sessions.Add(1))
@@ -128,12 +126,12 @@ func (s *session) begin() {
 		s.t.Fatal(err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // the state says more
+		_ = s.cmd.Wait() // the process state has the exit status
 		s.end = time.Now()
 		close(s.ended)
 	}()
 	s.t.Cleanup(func() {
-		_ = s.cmd.Process.Kill() // it may be gone
+		_ = s.cmd.Process.Kill() // it may have ended
 		<-s.ended
 		s.leavesNothing(s.end)
 		if s.t.Failed() {
@@ -142,7 +140,7 @@ func (s *session) begin() {
 	})
 }
 
-// wait waits until the program has ended, not longer than limit, and returns its exit status as a shell would see it.
+// wait waits at most limit until the program has ended. It returns the exit status as a shell would report it.
 func (s *session) wait(limit time.Duration) int {
 	s.t.Helper()
 	select {
@@ -157,7 +155,7 @@ func (s *session) wait(limit time.Duration) int {
 	return status.ExitStatus()
 }
 
-// interrupt is what Ctrl-C does: a signal to each process of the session's foreground group.
+// interrupt does what Ctrl-C does: it sends a signal to each process of the session's foreground group.
 func (s *session) interrupt() time.Time {
 	s.t.Helper()
 	now := time.Now()
@@ -167,15 +165,14 @@ func (s *session) interrupt() time.Time {
 	return now
 }
 
-// patience is for how long a test waits for what comes about by itself, before it gives up: nothing is shown by how
-// long it takes, and a machine may be busy.
+// patience is how long a test waits for a state before it fails. It shows nothing about speed: the machine may be busy.
 const patience = 2 * time.Minute
 
-// soon is within which everything that a program has started ends with it.
+// soon is the time within which all processes of a program end with it.
 const soon = time.Second
 
-// leavesNothing checks that a second after its end no process of the session is left. One that has been killed is on
-// its way out; on a busy machine the kernel takes its time for that, as it does for namespaces.
+// leavesNothing checks that no process of the session is left a second after its end. A process that was killed gets
+// more time, because a busy kernel ends it late, just as it removes namespaces late.
 func (s *session) leavesNothing(end time.Time) {
 	s.t.Helper()
 	for {
@@ -187,7 +184,7 @@ func (s *session) leavesNothing(end time.Time) {
 		if waited := time.Since(end); waited > 5*soon || living && waited > soon {
 			s.t.Errorf("%v after its end these processes are left: %v", waited, left)
 			for _, m := range left {
-				_ = unix.Kill(m.pid, unix.SIGKILL) // it may be gone by now
+				_ = unix.Kill(m.pid, unix.SIGKILL) // it may have ended
 			}
 			return
 		}
@@ -203,12 +200,12 @@ type member struct {
 
 func (m member) String() string { return fmt.Sprintf("%d %q", m.pid, strings.Join(m.args, " ")) }
 
-// killed says whether the process has a SIGKILL that it cannot but follow as soon as the kernel lets it
-// (proc_pid_status(5): signals that are pending for its first thread and for all, bit by bit).
+// killed reports whether the process has a pending SIGKILL, or has ended. The masks are of signals that are pending for
+// the first thread and for all threads (proc_pid_status(5)).
 func (m member) killed() bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid))
 	if err != nil {
-		return true // it is gone
+		return true // it has ended
 	}
 	for line := range strings.Lines(string(text)) {
 		name, mask, _ := strings.Cut(strings.TrimSpace(line), ":\t")
@@ -269,8 +266,8 @@ func (s *session) members() []member {
 	return found
 }
 
-// worker returns a worker of this name in the lab of a bridge on one host, not one of those known; ok is false if there
-// is none right now.
+// worker returns a worker of this name in the lab of a bridge on one host, except the known ones. If there is none now,
+// ok is false.
 func (s *session) worker(name string, known ...int) (_ member, ok bool) {
 	for _, m := range s.members() {
 		if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != name || slices.Contains(known, m.pid) {
@@ -283,7 +280,7 @@ func (s *session) worker(name string, known ...int) (_ member, ok bool) {
 	return member{}, false
 }
 
-// records returns what the records file says so far. A last line that is still being written is no problem.
+// records returns the records so far. torn says that the last line is incomplete, which is no error.
 func (s *session) records() (log *measure.Log, torn bool) {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, "records.jsonl"))
@@ -301,14 +298,14 @@ func (s *session) records() (log *measure.Log, torn bool) {
 	torn = len(whole) < len(data)
 	for _, p := range problems {
 		if unsealed := p.Line == 0 && log.Unfinished > 0; torn && unsealed {
-			continue // the checksum was to come behind what is torn
+			continue // the checksum comes after the incomplete line
 		}
 		s.t.Errorf("%s: %v", s.dir, p)
 	}
 	return log, torn
 }
 
-// until waits until f says so.
+// until waits until f returns true.
 func (s *session) until(what string, f func() bool) {
 	s.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -325,14 +322,14 @@ func (s *session) until(what string, f func() bool) {
 	}
 }
 
-// measuring waits until a block more than those already there has been kept.
+// measuring waits until one more block has been recorded.
 func (s *session) measuring() {
 	s.t.Helper()
 	before, _ := s.records()
 	s.blocks(len(before.Blocks) + 1)
 }
 
-// blocks waits until so many have been kept.
+// blocks waits until n blocks have been recorded.
 func (s *session) blocks(n int) {
 	s.t.Helper()
 	s.until("a block", func() bool {
@@ -341,19 +338,19 @@ func (s *session) blocks(n int) {
 	})
 }
 
-// output is what a short command says and how it exits.
+// output is the output and the exit status of a command.
 type output struct {
 	stdout, stderr string
 	status         int
 }
 
-// nettoll runs a command that ends by itself.
+// nettoll runs a command to its end.
 func nettoll(t *testing.T, args ...string) output {
 	t.Helper()
 	return nettollAs(t, nil, args...)
 }
 
-// nettollAs runs it as another user.
+// nettollAs runs a command as another user.
 func nettollAs(t *testing.T, user *syscall.Credential, args ...string) output {
 	t.Helper()
 	cmd := exec.Command(os.Getenv(programEnv), args...)
@@ -367,7 +364,7 @@ func nettollAs(t *testing.T, user *syscall.Credential, args ...string) output {
 	return output{stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()}
 }
 
-// contains checks that a text says all of these, anywhere.
+// contains checks that a text contains all of these strings, in any order.
 func contains(t *testing.T, what, text string, want ...string) {
 	t.Helper()
 	for _, w := range want {

@@ -15,12 +15,12 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// brief is a short run.
+// brief returns the arguments of a short run.
 func brief(more ...string) []string {
 	return append([]string{"--network", "bridge", "--workload", "udp-rr", "--placement", "same-host"}, more...)
 }
 
-// Programs that use the CPUs meanwhile are told before, in the records, and at the top of the report.
+// A run reports other programs that use the CPUs before it begins, in the records, and at the top of the report.
 func TestBusyMachine(t *testing.T) {
 	testnet.Root(t)
 	for range 2 {
@@ -45,7 +45,7 @@ func TestBusyMachine(t *testing.T) {
 	for _, b := range log.Blocks {
 		sum += b.Others
 	}
-	// They spin on half of what there is where nothing else runs: 1 of 2 CPUs.
+	// If nothing else runs, the programs get half of the machine: 1 of 2 CPUs.
 	if mean := sum / float64(max(1, len(log.Blocks))); mean < 0.2 {
 		t.Errorf("in %d blocks other programs used %.2f CPUs", len(log.Blocks), mean)
 	}
@@ -55,7 +55,7 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// Of two runs at a time the second says so at once, and in its report; with --wait it waits.
+// If another run measures already, a run reports that at once, and in its report. With --wait it waits.
 func TestTwoRuns(t *testing.T) {
 	testnet.Root(t)
 	first := start(t, brief("--time", "60s")...)
@@ -68,7 +68,7 @@ func TestTwoRuns(t *testing.T) {
 		"hint: --wait")
 	contains(t, "stdout", second.stdout.String(), "Another run of nettoll measured at the same time: process ")
 	third := start(t, brief("--time", "1s", "--wait")...)
-	time.Sleep(time.Second) // it would have begun to build
+	time.Sleep(time.Second) // long enough to begin building
 	third.interrupt()
 	if status := third.wait(patience); status != 130 {
 		t.Errorf("exit status %d, want 130", status)
@@ -79,8 +79,8 @@ func TestTwoRuns(t *testing.T) {
 	}
 }
 
-// A run that waits begins when the other one has ended. They are alone in a PID namespace: others may measure on this
-// machine.
+// A run that waits begins when the other one has ended. The two are alone in a PID namespace, because others may
+// measure on this machine.
 func TestWait(t *testing.T) {
 	testnet.Root(t)
 	dir := t.TempDir()

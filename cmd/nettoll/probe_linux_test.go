@@ -16,8 +16,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A run with a probe leaves nothing of it in the kernel, whether it ends or is killed: in either case with its last
-// process. Links are what programs are attached by, and are gone with them.
+// The eBPF programs and maps of a probe are gone a second after the run, whether it ends or is killed. They end with
+// its last process.
 func TestProbeIsGone(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestProbeIsGone(t *testing.T) {
 			s := start(t, "--time", "2s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--probe",
 				"softirq")
 			s.measuring()
-			// Switched on, it has links as well. It is for half of the time.
+			// While the probe is on, half of the time, its programs are attached by links.
 			held := map[string]uint32{}
 			for began := time.Now(); count(held, "link_id") < 2; held = s.held() {
 				if time.Since(began) > 10*time.Second {
@@ -68,11 +68,11 @@ func TestProbeIsGone(t *testing.T) {
 func (s *session) held() map[string]uint32 {
 	held := map[string]uint32{}
 	for _, m := range s.members() {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", m.pid)) // the pattern is well-formed
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", m.pid)) // the only error is a malformed pattern
 		for _, path := range files {
 			b, err := os.ReadFile(path)
 			if err != nil {
-				continue // closed by now
+				continue // closed meanwhile
 			}
 			for line := range strings.Lines(string(b)) {
 				key, value, _ := strings.Cut(strings.TrimSpace(line), ":\t")
@@ -96,7 +96,8 @@ func count(held map[string]uint32, kind string) int {
 	return n
 }
 
-// loaded says whether the kernel still has a program or a map.
+// loaded reports whether the kernel still has a program or a map. It does not look for links: they end with their
+// programs.
 func loaded(what string, id uint32) bool {
 	var err error
 	switch {
@@ -114,7 +115,7 @@ func loaded(what string, id uint32) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-// An ordinary user has no tracepoints: that is said before anything is built, with what would help.
+// An ordinary user cannot attach to tracepoints. The error says so with a hint, before anything is built.
 func TestProbeOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()

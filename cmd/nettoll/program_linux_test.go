@@ -13,12 +13,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A program of a host that dies costs its lab a block: the lab is built once more, across hosts too, and tells what
-// that cost, beside what the labs of the generations have told.
+// If a program of a host dies, its lab loses a block and is rebuilt, across hosts too. The rebuilt lab has a record of
+// its cost, like the labs of the generations.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
 	testnet.Program(t, "ovs-vswitchd", "openvswitch-switch")
-	s := start(t, "--time", "3s", "--network", "ovs", "--filter", "ovs(rules=10)", "--workload", "udp-rr(mode=spin)",
+	s := start(t, "--time", "3s", "--network", "ovs", "--baseline", "host", "--set", "factors.filter={ovs: {rules: 10}}",
+		"--workload", "udp-rr(mode=spin)",
 		"--placement", "cross-host")
 	again := func(log *measure.Log) bool {
 		return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })

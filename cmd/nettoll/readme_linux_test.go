@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The commands of the README do what it says, in its order and in one directory; those that measure are made short. Its
+// The commands of the README do what it says, in its order and in one directory. Those that measure are made short. Its
 // experiment can be planned.
 func TestReadme(t *testing.T) {
 	testnet.Root(t)
@@ -36,7 +36,7 @@ func TestReadme(t *testing.T) {
 		}
 		return string(said)
 	}
-	short := map[string][]string{ // what is added to a command of the README that measures
+	short := map[string][]string{ // arguments that shorten a command of the README
 		"run default.yaml": {
 			"--time", "200ms", "--trial", "50ms", "--network", "bridge", "--workload", "udp-rr(mode=wait)",
 			"--placement", "same-host", "-o", "OLD",
@@ -44,13 +44,32 @@ func TestReadme(t *testing.T) {
 		"run suite:ji2019": {"--time", "200ms", "--trial", "50ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
 		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement " +
 			"same-host": {"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
+		"run --network macvlan --baseline bridge": {
+			"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "MACVLAN",
+		},
+		"run --network bridge --filter nftables(rules=[10,1000])": {
+			"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "RULES",
+		},
+		"run --network bridge --mtu 1500,9000 --workload tcp-stream": {
+			"--time", "200ms", "--trial", "50ms", "--placement", "same-host", "-o", "MTU",
+		},
+		"run --network bridge --congestion-control cubic,bbr --workload tcp-stream --placement cross-host": {
+			"--time", "200ms", "--trial", "50ms", "-o", "CONGESTION",
+		},
 		"init filters":                     nil,
 		"compare OLD NEW":                  nil,
 		"init":                             nil,
 		"plan default.yaml":                nil,
 		"compare OLD NEW --fail-on slower": nil,
-		"sink":                             nil,
-		"source udp-rr 127.0.0.1":          {"--time", "200ms"},
+		"compare OLD NEW --absolute":       nil,
+		"compare OLD NEW --format junit":   nil,
+		"compare A B C":                    nil,
+		"run suite:ji2019 --figure 4 --claim 7": {
+			"--time", "200ms", "--trial", "50ms", "-o", "FIGURE",
+		},
+		"run suite:ji2019 --time 60s": {"--time", "200ms", "--trial", "50ms", "-o", "LESS"},
+		"sink":                        nil,
+		"source udp-rr 127.0.0.1":     {"--time", "200ms"},
 		"source tcp-stream(direction=reverse) 127.0.0.1": {"--time", "200ms"},
 		"source ping 127.0.0.1":                          {"--time", "200ms"},
 		"lab up --stack bridge --time 1h":                {"--time", "1m"},
@@ -73,14 +92,16 @@ func TestReadme(t *testing.T) {
 				continue
 			}
 			seen++
-			if words == "sink" { // which waits
+			if words == "sink" { // it waits for sources
 				here.sink("nettoll sink")
 				continue
 			}
 			run("", append(strings.Fields(words), more...)...)
 			if slices.Contains(more, "OLD") {
-				if err := os.CopyFS(filepath.Join(dir, "NEW"), os.DirFS(filepath.Join(dir, "OLD"))); err != nil {
-					t.Fatal(err)
+				for _, copied := range []string{"NEW", "A", "B", "C"} {
+					if err := os.CopyFS(filepath.Join(dir, copied), os.DirFS(filepath.Join(dir, "OLD"))); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// What is missing is said in a sentence, with what would help; nothing is left half built.
+// An error names what is missing and gives a hint, in one sentence. Nothing is left half built.
 func TestRefused(t *testing.T) {
 	testnet.Root(t)
 	for _, tt := range []struct {
@@ -29,7 +29,7 @@ func TestRefused(t *testing.T) {
 			[]string{"missing room for more namespaces", "hint: raise the sysctls user.max_net_namespaces"},
 		},
 		{
-			"room for some namespaces", nil, // it fails in the middle of building
+			"room for some namespaces", nil, // building fails halfway
 			func(_ *testing.T, s *session) {
 				inUserNamespace(s, "echo 3 > /proc/sys/user/max_net_namespaces")
 			},
@@ -37,7 +37,7 @@ func TestRefused(t *testing.T) {
 		},
 		{
 			"a kernel without this congestion control",
-			[]string{"--congestion-control", "nosuch"},
+			[]string{"--set", "tune.congestion-control=nosuch"},
 			nil,
 			[]string{`congestion control "nosuch" cannot be set in every lab`, "known: auto, cubic, reno, bbr"},
 		},
@@ -70,13 +70,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// complaints are the lines of stderr that are no progress, and not about other work on this machine.
+// complaints returns the lines of stderr except progress and messages about other work on this machine.
 func complaints(s *session) []string { return complain(s.stderr.String()) }
 
 func complain(stderr string) []string {
 	var lines []string
 	for line := range strings.Lines(stderr) {
-		busy := strings.TrimPrefix(strings.ToLower(line), "nettoll: ") // the machine is, as that of tests often
+		busy := strings.TrimPrefix(strings.ToLower(line), "nettoll: ") // tests often run on a busy machine
 		if !strings.HasPrefix(line, "measuring ") && !strings.HasPrefix(line, "generation ") &&
 			!strings.HasPrefix(busy, "other programs use") && !strings.HasPrefix(busy, "another run of nettoll ") &&
 			!strings.HasPrefix(busy, "another nettoll run ") &&
@@ -87,7 +87,7 @@ func complain(stderr string) []string {
 	return lines
 }
 
-// reachable makes a directory that everyone can come to and write to.
+// reachable makes a directory that every user can enter and write to.
 func reachable(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,7 +96,7 @@ func reachable(t *testing.T) string {
 		mode os.FileMode
 	}{{dir, 0o777 | os.ModeSticky}, {filepath.Dir(dir), 0o711}, {os.TempDir(), 0o711}} {
 		if open.path == "/tmp" {
-			continue // it is open
+			continue // it is accessible already
 		}
 		if err := os.Chmod(open.path, open.mode); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func inUserNamespace(s *session, line string) {
 	a.GidMappings = []syscall.SysProcIDMap{{Size: 1}}
 }
 
-// onSmallDisk puts a file system of its own below the session's run directory.
+// onSmallDisk mounts a file system with these options at the parent of the run directory.
 func onSmallDisk(t *testing.T, s *session, options string) {
 	t.Helper()
 	dir := filepath.Dir(s.dir)
@@ -130,7 +130,7 @@ func onSmallDisk(t *testing.T, s *session, options string) {
 	})
 }
 
-// When the disk is full in the middle of a run, what was finished before is kept and reported.
+// If the disk is full in the middle of a run, all complete blocks are kept and reported.
 func TestDiskFull(t *testing.T) {
 	testnet.Root(t)
 	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--time", "6s", "--network", "bridge", "--workload", "udp-rr",
@@ -166,7 +166,7 @@ func TestDiskFull(t *testing.T) {
 	contains(t, "report", said.stdout, "loopback", "bridge", "baseline")
 }
 
-// What needs no privilege asks for none.
+// Commands that need no privilege run without any.
 func TestNobody(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()

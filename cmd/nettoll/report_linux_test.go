@@ -17,8 +17,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// No finished trial is lost on its way from the records to a view, and the views agree with each other and with what
-// the run said.
+// All finished trials of the records are in the views. The views agree with each other and with the output of the run.
 func TestViewsAgree(t *testing.T) {
 	testnet.Root(t)
 	s := start(t, "--time", "3s", "--network", "bridge", "--workload", "udp-rr", "--workload", "tcp-stream", "--placement",
@@ -30,7 +29,7 @@ func TestViewsAgree(t *testing.T) {
 	if torn {
 		t.Error("the records are torn")
 	}
-	const cells = 6 // two workloads; baseline, twin and bridge
+	const cells = 6 // two workloads on baseline, twin and bridge
 	if got, want := len(log.Trials), cells*len(log.Blocks); got != want || want == 0 {
 		t.Errorf("%d trials in %d blocks, want %d", got, len(log.Blocks), want)
 	}
@@ -45,7 +44,7 @@ func TestViewsAgree(t *testing.T) {
 		t.Errorf("the run said\n%s\nand its report\n%s", table, again)
 	}
 
-	// Trials: one row each, with its numbers.
+	// Trials: one row each, with its metrics.
 	rows := s.table("--format", "csv", "--trials")
 	if len(rows) != len(log.Trials) {
 		t.Fatalf("%d rows for %d trials", len(rows), len(log.Trials))
@@ -66,7 +65,7 @@ func TestViewsAgree(t *testing.T) {
 	// Cells: the same values, intervals and verdicts in CSV, in JSON lines and in the table.
 	rows = s.table("--format", "csv")
 	lines := s.lines()
-	// what labs cost stands behind them
+	// The last rows have the costs of labs.
 	rows = slices.DeleteFunc(rows, func(row map[string]string) bool { return row["workload"] == "" })
 	if len(rows) != len(lines) || len(rows) == 0 {
 		t.Fatalf("%d rows of CSV, %d of JSON lines", len(rows), len(lines))
@@ -90,16 +89,16 @@ func TestViewsAgree(t *testing.T) {
 		if row["primary"] != "true" {
 			continue
 		}
-		// How it is summed up is a matter of package measure: of which trials is checked here.
+		// Package measure tests the summary. This checks which trials it is about.
 		lo, hi := extremes(log.Trials, row["cell"], row["metric"])
-		// histograms have three digits
+		// Histograms have three significant digits.
 		if got, err := strconv.ParseFloat(row["value"], 64); err != nil || got < 0.99*lo || got > 1.01*hi {
 			t.Errorf("%s: %s is %s, in the records it is %v to %v", row["cell"], row["metric"], row["value"], lo, hi)
 		}
 		if row["network"] == "bridge" {
 			verdicts++
 			said := regexp.QuoteMeta(row["verdict"])
-			if row["verdict"] == "too few generations" { // trials of a busy machine may fail; the table counts
+			if row["verdict"] == "too few generations" { // busy machine; the table says how many
 				said = `[0-4] of 5 generations`
 			}
 			if !regexp.MustCompile(`(?m)^  bridge .* ` + said + `$`).MatchString(table) {
@@ -111,7 +110,7 @@ func TestViewsAgree(t *testing.T) {
 		t.Errorf("%d verdicts, want one for each workload", verdicts)
 	}
 
-	// A file has what standard output would have had.
+	// A file gets the same output as standard output.
 	file := filepath.Join(t.TempDir(), "out.csv")
 	if said := nettoll(t, "report", s.dir, "--format", "csv", "-o", file); said.status != 0 || said.stdout != "" {
 		t.Errorf("report -o exits with %d and says %s%s", said.status, said.stdout, said.stderr)
@@ -122,7 +121,7 @@ func TestViewsAgree(t *testing.T) {
 	}
 }
 
-// report returns what `nettoll report` says of the session's run.
+// report returns the output of `nettoll report` for the session's run.
 func (s *session) report(args ...string) string {
 	s.t.Helper()
 	said := nettoll(s.t, append([]string{"report", s.dir}, args...)...)
@@ -132,7 +131,7 @@ func (s *session) report(args ...string) string {
 	return said.stdout
 }
 
-// table returns the rows of a CSV report by the names of their columns.
+// table returns the rows of a CSV report, with columns by their names.
 func (s *session) table(args ...string) []map[string]string {
 	s.t.Helper()
 	all, err := csv.NewReader(strings.NewReader(s.report(args...))).ReadAll()
@@ -173,7 +172,7 @@ func generations(trials []measure.Trial) int {
 	return len(seen)
 }
 
-// extremes are the smallest and the largest value of a cell's trials in a metric.
+// extremes returns the smallest and the largest value of a metric in the trials of a cell.
 func extremes(trials []measure.Trial, cell, metric string) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, r := range trials {

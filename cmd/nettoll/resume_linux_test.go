@@ -25,8 +25,8 @@ func (s *session) again() *session {
 	return o
 }
 
-// A run that is killed at any moments, and interrupted once, is resumed to its end: it has all generations, and says
-// how often it was resumed.
+// A run that is killed at random moments, and interrupted once, is resumed to its end. It then has all generations and
+// says how often it was resumed.
 func TestResume(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -109,8 +109,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// killAgent kills the agent of the bridge's host while it is measured. It returns the number of the generation in which
-// that was noticed.
+// killAgent kills the agent of the bridge's host during a block of a generation after the one given. It returns the
+// generation in which the records report the death.
 func (s *session) killAgent(after int) int {
 	s.t.Helper()
 	for {
@@ -147,8 +147,8 @@ func (s *session) killAgent(after int) int {
 	}
 }
 
-// An agent that dies costs its lab a block, in every generation in which one does: the lab is built once more, and the
-// records count the deaths.
+// If an agent dies, its lab loses a block and is rebuilt, in every generation in which that happens. The records count
+// the deaths.
 func TestAgentDies(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()

@@ -17,12 +17,12 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// nobody is an ordinary user, without any privilege.
+// nobody is the id of an ordinary user without any privilege.
 const nobody = 65534
 
 func ordinary() *syscall.Credential { return &syscall.Credential{Uid: nobody, Gid: nobody} }
 
-// ordinarily prepares a run of an ordinary user, in a directory that is the user's to write to.
+// ordinarily prepares a run of an ordinary user, in a directory that the user may write to.
 func ordinarily(t *testing.T, args ...string) *session {
 	t.Helper()
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
@@ -30,7 +30,7 @@ func ordinarily(t *testing.T, args ...string) *session {
 	return s
 }
 
-// inside returns the process of the session in the user namespace.
+// inside returns the process of the session that runs inside the user namespace.
 func (s *session) inside() (_ member, ok bool) {
 	for _, m := range s.members() {
 		if len(m.args) > 1 && m.args[1] == "user-namespace" {
@@ -40,8 +40,8 @@ func (s *session) inside() (_ member, ok bool) {
 	return member{}, false
 }
 
-// An ordinary user measures what root does: the default experiment, all of its cells. What is written belongs to the
-// user, and the record says where it was measured.
+// An ordinary user measures the same as root: all cells of the default experiment. The files belong to the user, and
+// the record says that it was measured in a user namespace.
 func TestOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// Root without its capabilities, as in a container, is an ordinary user.
+// Root without capabilities, as in a container, is treated as an ordinary user.
 func TestRootWithoutCapabilities(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestRootWithoutCapabilities(t *testing.T) {
 	}
 	contains(t, "stdout", s.stdout.String(), "bridge", "baseline")
 
-	// The kernel maps root only for who has this one.
+	// The kernel maps root only for a process with CAP_SETFCAP.
 	s = prepare(t, filepath.Join(reachable(t), "run"), "--time", "1s")
 	withoutCapabilities(s, "true", "")
 	s.begin()
@@ -118,8 +118,7 @@ func TestRootWithoutCapabilities(t *testing.T) {
 		"docker run --privileged")
 }
 
-// withoutCapabilities has the session start without any capability but those kept, now and later, after a line of shell
-// that has them all.
+// withoutCapabilities has the session run a line of shell with all capabilities, and then start with only those kept.
 func withoutCapabilities(s *session, line, kept string) {
 	s.cmd.Args = append([]string{
 		"sh", "-ec", line + `; exec setpriv --bounding-set=-all` + kept + ` --inh-caps=-all "$@"`, "sh", s.cmd.Path,
@@ -127,8 +126,8 @@ func withoutCapabilities(s *session, line, kept string) {
 	s.cmd.Path = "/bin/sh"
 }
 
-// Where there may be no user namespace the user is told why, and what would help; nothing is left half built. Wrong
-// usage is wrong usage all the same.
+// If no user namespace can be made, the error says why and gives a hint, and nothing is left half built. Wrong usage is
+// still reported as wrong usage.
 func TestNoUserNamespaces(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -160,7 +159,7 @@ func TestNoUserNamespaces(t *testing.T) {
 	}
 	contains(t, "stderr", s.stderr.String(), `unknown network "brigde"`)
 
-	// doctor says it of every part, and of the machine.
+	// doctor reports it for every part, together with the machine.
 	s = limited(t)
 	s.cmd.Args = append(s.cmd.Args[:slices.Index(s.cmd.Args, "run")], "doctor")
 	s.begin()
@@ -176,7 +175,7 @@ func TestNoUserNamespaces(t *testing.T) {
 	}
 }
 
-// A process that is in a user namespace made for it does not make another one.
+// A process in a user namespace that nettoll made does not make another one.
 func TestOneUserNamespace(t *testing.T) {
 	testnet.Root(t)
 	s := ordinarily(t)
@@ -188,7 +187,7 @@ func TestOneUserNamespace(t *testing.T) {
 	contains(t, "stderr", s.stderr.String(), "missing CAP_SYS_ADMIN and CAP_NET_ADMIN in the user namespace made for it")
 }
 
-// Doctor tries what an ordinary user can run, and says where.
+// Doctor tries what an ordinary user can run, and says that it runs in a user namespace.
 func TestDoctorOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -221,7 +220,7 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 	for _, p := range d.Parts {
 		part := p.Kind + " " + p.Name
 		if slices.Contains(everywhere, part) || p.Kind == "runtime" || p.Kind == "workload" {
-			for _, tried := range p.Tried { // of a workload that is somebody else's program, that program may not be here
+			for _, tried := range p.Tried { // the program of a foreign workload may not be installed
 				if foreign := p.Kind == "workload" && strings.HasPrefix(tried.Missing, "program "); !p.Works && !foreign {
 					t.Errorf("%s does not work: %+v", part, p.Tried)
 				}
@@ -229,9 +228,10 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 			continue
 		}
 		if p.Kind == "driver" {
-			continue // its program may not be here
+			continue // its program may not be installed
 		}
-		// What else there is takes a program or a kernel that may not be here, and eBPF takes root; what is missing is named.
+		// Other parts need a program or a kernel that may be missing here, and eBPF needs root. The result names what is
+		// missing.
 		for _, tried := range p.Tried {
 			if !tried.Works && tried.LeftOut == "" && tried.Missing == "" {
 				t.Errorf("%s, %s: does not work, and it is not said what is missing", part, tried.What)
@@ -243,7 +243,8 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 	}
 }
 
-// Whoever an interrupt is sent to, and by whomever: the run ends once and in order. A second one ends it at once.
+// A run ends once and in good order, whichever process gets an interrupt from whichever sender. A second one ends it at
+// once.
 func TestInterruptOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -295,7 +296,7 @@ func TestInterruptOfOrdinaryUser(t *testing.T) {
 		if err := outside(unix.SIGTERM)(s); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // one signal cannot wait twice in a kernel
+		time.Sleep(20 * time.Millisecond) // the kernel keeps only one pending signal of a kind
 		if err := outside(unix.SIGTERM)(s); err != nil {
 			t.Fatal(err)
 		}
@@ -303,13 +304,13 @@ func TestInterruptOfOrdinaryUser(t *testing.T) {
 		if status := s.wait(10 * time.Second); status != 128+int(unix.SIGTERM) {
 			t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGTERM))
 		}
-		if took := s.end.Sub(asked); took > soon { // the trial would have gone on for longer
+		if took := s.end.Sub(asked); took > soon { // without it, the trial would take longer
 			t.Errorf("it took %v", took)
 		}
 	})
 }
 
-// The end of the process inside is the end of the one outside, and of everything.
+// If the process inside is killed, the one outside and everything else end.
 func TestKilledInside(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -332,7 +333,7 @@ func TestKilledInside(t *testing.T) {
 	namespaces.areGone(t, now)
 }
 
-// The process inside ends with the one outside where the kernel's death signal is lost, too: by the end of a pipe.
+// The process inside ends with the one outside even if the kernel's death signal is lost: a pipe closes.
 func TestOutsideIsGone(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -354,13 +355,13 @@ func TestOutsideIsGone(t *testing.T) {
 	s.leavesNothing(now)
 }
 
-// Both have the same standard streams: what is piped in and out goes through.
+// Both processes have the same standard streams, so pipes work.
 func TestStreamsOfOrdinaryUser(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
 	s := ordinarily(t, "/dev/stdin", "--time", "1s")
 	const file = `name: piped\nfactors: {network: [bridge], placement: [same-host]}\nworkloads: [udp-rr]\n`
-	// the pipe is the user's, too
+	// The pipe belongs to the user, too.
 	s.cmd.Args = append([]string{"sh", "-c", "printf '" + file + `' | "$@"`, "sh", s.cmd.Path}, s.cmd.Args[1:]...)
 	s.cmd.Path = "/bin/sh"
 	s.begin()

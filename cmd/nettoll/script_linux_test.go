@@ -16,9 +16,9 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// The scripts of testdata/script drive the program as a user does in a shell. Those that build something are called
-// run*, doctor* and lab*, those that send something source*. What run-figures* want of a figure it has where nothing
-// else is run.
+// The scripts of testdata/script run the program as a user does in a shell. Scripts that build something are called
+// run*, doctor* and lab*; those that send something are called source*. The run-figures* assert figures, so nothing
+// else runs beside them.
 func TestScript(t *testing.T) {
 	scripts(t, func(name string) bool { return !builds(name) && !sends(name) })
 }
@@ -60,14 +60,14 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 	}
 	testscript.Run(t, testscript.Params{
 		Files:       files,
-		WorkdirRoot: t.TempDir(), // what it makes elsewhere it leaves where only some scripts run
+		WorkdirRoot: t.TempDir(), // testscript leaves its own if only some scripts run
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(os.Getenv(programEnv))+string(os.PathListSeparator)+env.Getenv("PATH"))
-			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "runtime")) // labs of its own
+			env.Setenv("XDG_RUNTIME_DIR", filepath.Join(env.WorkDir, "runtime")) // for labs of its own
 			env.Defer(func() { labsDown(t, filepath.Join(env.WorkDir, "runtime")) })
 			return nil
 		},
-		// [program:NAME], whose absence is accounted for, unlike that of [exec:NAME]
+		// [program:NAME] fails on a missing program that is not excused, unlike [exec:NAME].
 		Condition: func(cond string) (bool, error) {
 			name, ok := strings.CutPrefix(cond, "program:")
 			if !ok {
@@ -85,7 +85,7 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 	})
 }
 
-// exits is the script command `exits STATUS PROGRAM [ARGUMENT]...`: the program must end with that exit status.
+// exits is the script command `exits STATUS PROGRAM [ARGUMENT]...`. The program must end with that exit status.
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT]...")

@@ -17,8 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// What a run shows on a terminal fits into its lines however narrow it is, and is coloured unless NO_COLOR or the
-// terminal says no.
+// The output of a run fits a terminal of any width. It is coloured unless NO_COLOR or the terminal forbids it.
 func TestTerminal(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -51,11 +50,11 @@ func TestTerminal(t *testing.T) {
 			bars := 0
 			for i, text := range drawn {
 				if i == 0 || i == len(drawn)-1 {
-					continue // before the first one, and what is said when the last one is gone
+					continue // the text before the first bar and after the last
 				}
 				line, rest, ended := strings.Cut(text, "\n")
 				if ended {
-					continue // erased for a line of -v, which stays
+					continue // a line of -v replaced the bar
 				}
 				if n := utf8.RuneCountInString(line); n >= int(c.columns) {
 					t.Errorf("a line of %d columns: %q", n, line+rest)
@@ -77,8 +76,8 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// onTerminal runs a command on a terminal of its own with so many columns, and returns all that was written to it, with
-// "\n" for the ends of lines.
+// onTerminal runs a command on a terminal of its own with so many columns. It returns all output, with "\n" at the ends
+// of lines.
 func onTerminal(t *testing.T, cmd *exec.Cmd, columns uint16) string {
 	t.Helper()
 	// pty(7), ioctl_tty(2)

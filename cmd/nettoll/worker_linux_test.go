@@ -14,18 +14,18 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// lost are the workers' ways to go.
+// lost returns the ways in which a worker fails, and the signal for each.
 func lost() map[string]unix.Signal {
 	return map[string]unix.Signal{"dies": unix.SIGKILL, "hangs": unix.SIGSTOP}
 }
 
-// A worker that dies or hangs ends its trial and is started again: nothing else is lost, and the reader is told.
+// A worker that dies or hangs ends its trial and is started again. Nothing else is lost, and the report says so.
 func TestWorkerIsStartedAgain(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
 	for name, sig := range lost() {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel() // it is mostly deadlines
+			t.Parallel() // most of it is waiting for deadlines
 			s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 			s.fault("source@host1", sig, "it was started again")
 			at, _ := s.records()
@@ -40,7 +40,7 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 			log, _ := s.records()
 			trials := map[string]int{}
 			for _, r := range log.Trials {
-				// of a starved machine, and there all the same
+				// Trials of a starved machine fail, but they are recorded.
 				if r.Failed == "" || strings.Contains(r.Failed, "inside the window") {
 					trials[r.Cell]++
 				}
@@ -58,8 +58,8 @@ func TestWorkerIsStartedAgain(t *testing.T) {
 	}
 }
 
-// A worker that dies once more in the same generation costs its lab the rest of it, and no more than that: the next
-// generation builds the lab anew.
+// If a worker dies again in the same generation, its lab loses the rest of that generation. The next generation builds
+// the lab again.
 func TestWorkerIsLost(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -95,7 +95,7 @@ func TestWorkerIsLost(t *testing.T) {
 	}
 }
 
-// An agent that is stopped is named. Its lab is lost for the rest of the generation, and the run goes on.
+// The report names an agent that was stopped. Its lab is lost for the rest of the generation, and the run goes on.
 func TestAgentIsStopped(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -119,8 +119,8 @@ func TestAgentIsStopped(t *testing.T) {
 	contains(t, "stdout", oneLine(s.stdout.String()), "lab bridge/same-host/1", want)
 }
 
-// fault sends a signal to a worker of the bridge's lab on one host while its lab is being measured, and waits until the
-// records say what became of it.
+// fault sends a signal to a worker of the bridge's lab on one host during a block, until the records have the warning
+// told.
 func (s *session) fault(name string, sig unix.Signal, told string) {
 	s.t.Helper()
 	for {
@@ -129,7 +129,7 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 			victim, ok = s.worker(name)
 			return ok
 		})
-		s.measuring() // so that it is not being built any more
+		s.measuring() // its lab has been built
 		before, _ := s.records()
 		if err := unix.Kill(victim.pid, sig); errors.Is(err, unix.ESRCH) {
 			continue // its generation has ended
@@ -149,11 +149,11 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 			return said || missed
 		})
 		if !said {
-			// it was killed a moment before its lab was removed: no one missed it; or something else became of it, as of the
-			// first in a generation
+			// The worker was killed just before its lab was removed, and nobody missed it. Or the warning was another one, as
+			// for the first fault of a generation.
 			continue
 		}
-		// The longest a silent worker is waited for is 10 s, in a call; in a trial it is about 2 s (control, traffic).
+		// A silent worker is waited for at most 10 s in a call, and about 2 s in a trial (control, traffic).
 		if took := time.Since(asked); took > 12*time.Second || sig == unix.SIGKILL && took > 2*time.Second {
 			s.t.Errorf("it took %v until this was noticed", took)
 		}
@@ -161,5 +161,5 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 	}
 }
 
-// oneLine undoes what a table does to long sentences.
+// oneLine joins the lines of a sentence that a table has wrapped.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

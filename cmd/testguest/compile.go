@@ -19,14 +19,14 @@ import (
 
 // A testBinary is the compiled tests of a package.
 type testBinary struct {
-	pkg  string // "network/ipvlan"
-	dir  string // with its source
-	run  string // which of its tests, "" for all
+	pkg  string // its path in the module, such as "network/ipvlan"
+	dir  string // directory of its source
+	run  string // pattern of the tests to run, "" for all
 	file string
 }
 
-// compile compiles the tests of all packages that have some, statically and as small as they get: a guest has them in
-// its memory.
+// compile compiles the tests of all packages that have some, statically and without symbols: a guest keeps them in
+// memory.
 func compile(ctx context.Context, work string, patterns []string) ([]testBinary, error) {
 	args := []string{"list", "-json=Dir,ImportPath,Match,Module,TestGoFiles,XTestGoFiles"}
 	runs := map[string]string{}
@@ -44,8 +44,7 @@ func compile(ctx context.Context, work string, patterns []string) ([]testBinary,
 	if err != nil || len(tests) == 0 {
 		return nil, err
 	}
-	// All at once, so that what they share is compiled and linked in parallel: go test -c makes NAME.test in a directory,
-	// of the last element of each path; these may be equal, so each has a directory.
+	// Each package is compiled to a file of its own, because the last elements of their paths may be equal.
 	for i := range tests {
 		tests[i].file = filepath.Join(work, strings.ReplaceAll(tests[i].pkg, "/", "_")+".test")
 		cmd := exec.CommandContext(ctx, "go", "test", "-c", "-trimpath", "-ldflags", "-s -w", "-o", tests[i].file, imports[i])
@@ -57,8 +56,8 @@ func compile(ctx context.Context, work string, patterns []string) ([]testBinary,
 	return tests, nil
 }
 
-// packagesOf reads what go list says of packages, and returns those with tests, and their import paths. Runs says which
-// tests, by the patterns that packages match.
+// packagesOf reads the output of go list, and returns the packages with tests and their import paths. The map runs has
+// the pattern of tests by the pattern of packages.
 func packagesOf(list []byte, runs map[string]string) (tests []testBinary, imports []string, err error) {
 	decode := json.NewDecoder(bytes.NewReader(list))
 	for {
@@ -72,14 +71,14 @@ func packagesOf(list []byte, runs map[string]string) (tests []testBinary, import
 		if err := decode.Decode(&p); errors.Is(err, io.EOF) {
 			return tests, imports, nil
 		} else if err != nil {
-			return nil, nil, fmt.Errorf("what go list said: %w", err)
+			return nil, nil, fmt.Errorf("read the output of go list: %w", err)
 		}
 		if len(p.TestGoFiles)+len(p.XTestGoFiles) == 0 {
 			continue
 		}
 		below := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 		test := testBinary{pkg: path.Clean(below), dir: p.Dir}
-		if len(p.Match) == 1 { // one that is named twice is tested as a whole
+		if len(p.Match) == 1 { // a package that matches twice is tested as a whole
 			test.run = runs[p.Match[0]]
 		}
 		tests = append(tests, test)
@@ -87,8 +86,8 @@ func packagesOf(list []byte, runs map[string]string) (tests []testBinary, import
 	}
 }
 
-// content returns the files for the guest: /test/PACKAGE holds the binary and, where it runs, the files and the test
-// data of the package's folder.
+// content returns the files for the guest. /test/PACKAGE.test is the binary. /src/PACKAGE has the files and test data
+// of the package's folder; the tests run there.
 func content(tests []testBinary) (*guest.Archive, error) {
 	files := new(guest.Archive)
 	for _, t := range tests {
@@ -120,12 +119,14 @@ func content(tests []testBinary) (*guest.Archive, error) {
 func place(pkg string) string  { return path.Join("/src", pkg) }
 func binary(pkg string) string { return path.Join("/test", pkg) + ".test" }
 
-// script runs each test binary. Lines that begin with ^V are read by report, as are those of the test binaries.
+// script returns the shell script that runs each test binary. A report reads its lines with the mark ^V, and those of
+// the test binaries.
 func script(tests []testBinary, o options) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "export NETTOLL_GUEST=1 NETTOLL_NOSKIP=%s\nbad=0\n", quote(os.Getenv("NETTOLL_NOSKIP")))
+	fmt.Fprintf(&b, "export NETTOLL_GUEST=%s NETTOLL_NOSKIP=%s\nbad=0\n", quote(o.kernel),
+		quote(os.Getenv("NETTOLL_NOSKIP")))
 	for _, t := range tests {
-		// Its own time limit is shorter than the guest's: it says which goroutine waits for what.
+		// A test binary times out before the guest does: it then prints where each goroutine waits.
 		args := []string{"-test.v=test2json", "-test.timeout=" + (o.limit * 8 / 10).String()}
 		if run := cmp.Or(o.run, t.run); run != "" {
 			args = append(args, "-test.run="+run)
@@ -142,5 +143,5 @@ func script(tests []testBinary, o options) string {
 	return b.String()
 }
 
-// quote makes a word of a shell.
+// quote quotes a word for a shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

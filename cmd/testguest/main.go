@@ -1,6 +1,6 @@
-// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-limit
-// TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its status is 0 if all have passed, 1 if not, 2 for wrong usage. To
-// look around in one: testguest -sh COMMANDS, whose status is theirs.
+// Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-kernel
+// SERIES] [-limit TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its exit status is 0 if all passed, 1 if not, and 2
+// for wrong usage. To look around in a guest: testguest -sh COMMANDS, with the exit status of the commands.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -30,8 +31,9 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	flags.SetOutput(stderr)
 	var o options
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the guest may run")
-	flags.StringVar(&o.run, "run", "", "run only tests that match, as of go test, of all packages")
-	flags.BoolVar(&o.verbose, "v", false, "show what tests say that pass, and subtests")
+	flags.StringVar(&o.run, "run", "", "run only tests that match, in all packages, as go test -run does")
+	flags.BoolVar(&o.verbose, "v", false, "show subtests, and the output of tests that pass")
+	flags.StringVar(&o.kernel, "kernel", guest.Usual, "kernel of the guest, one of "+strings.Join(guest.Series(), ", "))
 	flags.StringVar(&o.commands, "sh", "", "run these commands of a shell instead of tests")
 	if err := flags.Parse(args); err != nil {
 		return 2
@@ -60,20 +62,21 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 }
 
 type options struct {
-	patterns []string // of packages, each with =PATTERN if only some of its tests are to run
-	run      string   // of tests
+	patterns []string // patterns of packages, each with =PATTERN to run only some of its tests
+	run      string   // pattern of tests
 	verbose  bool
-	commands string // instead of tests
+	kernel   string
+	commands string // shell commands to run instead of tests
 	limit    time.Duration
 }
 
-// What a guest is given.
+// The resources of a guest; memory is in bytes.
 const (
 	cpus   = 2
 	memory = 2 << 30
 )
 
-// test runs the tests and returns 0 if all have passed, else 1.
+// test runs the tests and returns 0 if all passed, else 1.
 func test(ctx context.Context, stdout io.Writer, say func(string), o options) (int, error) {
 	work, err := os.MkdirTemp("", "testguest-")
 	if err != nil {
@@ -100,7 +103,7 @@ func test(ctx context.Context, stdout io.Writer, say func(string), o options) (i
 	}
 	say(r.summary())
 	if status == 0 && !r.passed(len(tests)) {
-		return 0, fmt.Errorf("the guest says that all %d packages have passed, and told of %s", len(tests), r.summary())
+		return 0, fmt.Errorf("the guest reports that all %d packages passed, but its output has %s", len(tests), r.summary())
 	}
 	return status, nil
 }
@@ -111,7 +114,7 @@ func boot(ctx context.Context, spec guest.Spec, say func(string), o options) (in
 	if err != nil {
 		return 0, err
 	}
-	spec.Image, err = guest.Prepare(ctx, filepath.Join(cache, "nettoll", "guest"), say)
+	spec.Image, err = guest.Prepare(ctx, filepath.Join(cache, "nettoll", "guest"), o.kernel, say)
 	if err != nil {
 		return 0, err
 	}

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// A report reads the output of the guest as it comes and tells of each test when it has ended: what failed or was
-// skipped with what it said, what has passed in a line for it and its subtests together.
+// A report reads the output of the guest and reports each test when it has ended. Failed and skipped tests are shown
+// with their output. A passed test has one line for itself and its subtests.
 //
-// Test binaries write what go test -json reads, as with -test.v=test2json: before a line that is theirs and not a
-// test's there is a ^V, wherever the line before has ended. The lines of the guest's script begin with it too.
+// Test binaries write the format of -test.v=test2json, which go test -json reads. A ^V precedes each line that the
+// testing package writes, even if the line before has no end. The lines of the guest's script begin with ^V too.
 type report struct {
 	w      io.Writer
-	all    bool // what passed, too
+	all    bool // show output and subtests of passed tests, too
 	now    func() time.Time
 	line   []byte
-	marked bool // the line in hand begins with ^V
+	marked bool // the current line began with ^V
 
-	pkg     string    // "" between packages
-	begun   time.Time // the package
-	test    string    // whose output comes, "" for the binary itself
-	running []string  // tests, in the order of their begin
+	pkg     string    // the current package, "" between packages
+	begun   time.Time // when the package began
+	test    string    // the test whose output comes, "" for the binary itself
+	running []string  // tests that run, in the order in which they began
 	said    map[string][]string
-	count   tally // of this package
+	count   tally // results of this package
 
 	packages, failed int
 	total            tally
@@ -38,13 +38,13 @@ func newReport(w io.Writer, all bool) *report {
 	return &report{w: w, all: all, now: time.Now, said: map[string][]string{}}
 }
 
-// mark is written before lines that are not a test's (cmd/internal/test2json).
+// mark precedes lines of the testing package (cmd/internal/test2json).
 const mark = 0x16
 
-// widest is as much as is kept of a line.
+// widest is how many bytes of a line are kept.
 const widest = 1 << 16
 
-// Write never fails.
+// Write reads the next part of the output. It never fails.
 func (r *report) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
@@ -67,14 +67,14 @@ func (r *report) Write(p []byte) (int, error) {
 
 func (r *report) keep(p []byte) { r.line = append(r.line, p[:min(len(p), widest-len(r.line))]...) }
 
-// finish ends the line in hand, if there is one.
+// finish ends the current line, if there is one.
 func (r *report) finish() {
 	if len(r.line) > 0 || r.marked {
 		r.end()
 	}
 }
 
-// end ends the line in hand.
+// end handles the current line.
 func (r *report) end() {
 	line := strings.TrimSuffix(string(r.line), "\r")
 	marked := r.marked
@@ -86,7 +86,7 @@ func (r *report) end() {
 	}
 }
 
-// command reads a line that is not a test's.
+// command handles a line with a mark. It returns false if the line is output of a test after all.
 func (r *report) command(line string) bool {
 	kind, rest, _ := strings.Cut(line, " ")
 	verb, name, _ := strings.Cut(strings.TrimSpace(rest), " ")
@@ -102,7 +102,7 @@ func (r *report) command(line string) bool {
 		r.test = name
 	case kind == "===" && (verb == "CONT" || verb == "NAME"):
 		r.test = name
-	case kind == "===", line == "PASS", line == "FAIL": // PAUSE, and the end of the binary, of which the script says more
+	case kind == "===", line == "PASS", line == "FAIL": // PAUSE and the last line say nothing new
 	case kind == "---" && strings.HasSuffix(verb, ":"):
 		test, took, _ := strings.Cut(name, " ")
 		r.endTest(strings.TrimSuffix(verb, ":"), test, strings.Trim(took, "()"))
@@ -112,7 +112,7 @@ func (r *report) command(line string) bool {
 	return true
 }
 
-// endTest tells of a test that has ended. A test comes before its subtests.
+// endTest reports a test that has ended. Go prints a test before its subtests.
 func (r *report) endTest(how, test, took string) {
 	r.test = ""
 	if i := slices.Index(r.running, test); i >= 0 {
@@ -152,7 +152,7 @@ func (r *report) endPackage(status string) {
 	r.pkg = ""
 }
 
-// unfinished tells what the tests said that have not ended, and the binary itself.
+// unfinished prints the output of tests that have not ended, and of the binary itself.
 func (r *report) unfinished() {
 	for _, test := range append(r.running, "") {
 		if said := r.said[test]; len(said) > 0 {
@@ -169,7 +169,7 @@ func (r *report) forget() {
 	r.running, r.test = nil, ""
 }
 
-// print writes a line about the package: everybody is to see that it is a guest that speaks.
+// print writes a line about the package. Its prefix shows that it comes from the guest.
 func (r *report) print(format string, args ...any) {
 	fmt.Fprintf(r.w, "guest: %s: %s\n", r.pkg, fmt.Sprintf(format, args...))
 }
@@ -180,7 +180,7 @@ func (r *report) quote(said []string) {
 	}
 }
 
-// interrupted says what the guest was at when it ended too early, and writes what was said until then.
+// interrupted prints the output of unfinished tests if the guest ended too early. It returns what the guest was doing.
 func (r *report) interrupted() string {
 	if r.pkg == "" {
 		return "the guest ended while no test ran"
@@ -193,10 +193,10 @@ func (r *report) interrupted() string {
 	return what
 }
 
-// passed tells whether that many packages have ended, and all well.
+// passed reports whether that many packages have ended, all without failures.
 func (r *report) passed(packages int) bool { return r.packages == packages && r.failed == 0 }
 
-// summary says what came of all packages.
+// summary returns the number of packages and the results of their tests.
 func (r *report) summary() string { return fmt.Sprintf("%d packages: %s", r.packages, r.total) }
 
 func (t tally) plus(u tally) tally {

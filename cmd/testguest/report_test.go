@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// clocked is a report whose clock goes on by a second with each look.
+// clocked returns a report with a clock that advances by a second at each reading.
 func clocked(w *bytes.Buffer, all bool) *report {
 	r := newReport(w, all)
 	var now time.Time
@@ -21,7 +21,7 @@ func clocked(w *bytes.Buffer, all bool) *report {
 	return r
 }
 
-// What test binaries write with -test.v=test2json. ^ stands for the mark.
+// Output of test binaries with -test.v=test2json. ^ stands for the mark.
 const (
 	begin = "^guest begin network/bridge\n"
 	good  = begin + "^=== RUN   TestA\nsaid\n^=== RUN   TestA/sub\n^=== NAME  TestA\nmore^--- PASS: TestA (0.10s)\n^    " +
@@ -160,7 +160,7 @@ func TestPackagesOf(t *testing.T) {
 	}
 }
 
-// The script of a guest is one, whatever it is to run.
+// The script of a guest is valid shell, whatever the names and patterns are.
 func TestScript(t *testing.T) {
 	text := script([]testBinary{{pkg: "a/it's"}, {pkg: "."}}, options{run: `^Test'$|"x"`, limit: 10 * time.Minute})
 	cmd := exec.Command("sh", "-n")
@@ -168,7 +168,7 @@ func TestScript(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s\n%s", err, out, text)
 	}
-	// Its binaries are not here: each fails, and so does the script.
+	// The binaries are missing here: each fails, and so does the script.
 	run := exec.Command("sh", "-c", text)
 	out, err := run.Output()
 	if run.ProcessState.ExitCode() != 1 {

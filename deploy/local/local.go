@@ -134,7 +134,17 @@ func (h *Host) why() error {
 		<-h.exited
 		return errors.New(h.tail.After("its agent stopped answering"))
 	}
-	return errors.New(h.tail.After(h.cmd.ProcessState.String()))
+	return errors.New(h.tail.After(ended(h.cmd.ProcessState)))
+}
+
+// ended says how PID 1 ended. The Go runtime ends a program that crashes by SIGABRT, which PID 1 cannot send to itself;
+// then it exits with status 2 (dieFromSignal, runtime/signal_unix.go). Wrong arguments, with the same status, are never
+// given to it here.
+func ended(s *os.ProcessState) string {
+	if s.ExitCode() == exitUsage {
+		return "its PID 1 crashed"
+	}
+	return s.String()
 }
 
 // whatStopped says that the agent of this host, or a worker of it unless that is "", is stopped.

@@ -29,7 +29,7 @@ const (
 	maxLog = 1 << 28
 
 	// oneSided is what trials of quake3 say.
-	oneSided = "d-itg's quake3 has no server: these are only the datagrams of the player"
+	oneSided = "d-itg's quake3 has no server: these are only the datagrams of the player (driver=nettoll plays both)"
 )
 
 // period is how long a burst and its pause last, in whole seconds: traffic flows for as long.
@@ -54,7 +54,7 @@ func (d Driver) servesQuake(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver d-itg cannot drive quake3 with %d players: ITGSend 2.8.1 with several flows often does "+
 			"not end (valid: players 1)", n)
 	}
-	return d.Describe().Understands(w, p, "players")
+	return d.Describe().Understands(w, p, "players", "server") // it has none: see Differs
 }
 
 // bursts returns the options of burst: times are in ms (d-itg-manual.pdf, "Bursty traffic").

@@ -47,7 +47,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	s.Span = s.Window
 	s.Foreign.Mean = run.mean * 1e9
 	if run.reconnections > 0 {
-		s.Doubt = "dnsperf reconnected in the middle of a trial"
+		s.Doubt = "dnsperf reconnected in the middle of a trial: use driver=nettoll if that is often so"
 	}
 	return nil
 }

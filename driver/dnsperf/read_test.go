@@ -94,7 +94,7 @@ func TestRead(t *testing.T) {
 		Foreign: traffic.Foreign{Mean: 18000},
 	}
 	again, cut := two, one
-	again.Doubt = "dnsperf reconnected in the middle of a trial"
+	again.Doubt = "dnsperf reconnected in the middle of a trial: use driver=nettoll if that is often so"
 	cut.Sent--
 	for _, tt := range []struct {
 		name, text string

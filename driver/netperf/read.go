@@ -171,7 +171,8 @@ func readUDP(from program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	}
 	if silent := float64(s.Window) - float64(s.Sent)*s.Foreign.Mean; silent > float64(lostAfter) {
 		s.Received--
-		s.Doubt = "a response was lost, and netperf waited for it until the end of its time"
+		s.Doubt = "a response was lost, and netperf waited for it until the end of its time: nettoll itself " +
+			"(driver=nettoll) does not"
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func readRoundTrips(from program.Said, s *traffic.Sample, _ *traffic.Recorder) e
 	// A median of less than 1 µs is said as 0.
 	s.Foreign.Mean, s.Foreign.Median = mean, max(median, 500)
 	if time.Duration(median) < coarse {
-		s.Doubt = "netperf reports the median in whole µs, a resolution coarser than 5 %"
+		s.Doubt = "netperf reports the median in whole µs, a resolution coarser than 5 %: driver=nettoll has a finer one"
 	}
 	return nil
 }

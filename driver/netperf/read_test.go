@@ -85,12 +85,12 @@ func TestRead(t *testing.T) {
 		{"short ones", "round trips", change(roundTripSay, "P50_LATENCY=25", "P50_LATENCY=5"), traffic.Sample{
 			Sent: 26587, Received: 26587, Total: 26587, Window: 1000061049, Span: 1000061049,
 			Foreign: traffic.Foreign{Mean: 37570, Median: 5000},
-			Doubt:   "netperf reports the median in whole µs, a resolution coarser than 5 %",
+			Doubt:   "netperf reports the median in whole µs, a resolution coarser than 5 %: driver=nettoll has a finer one",
 		}, ""},
 		{"one was lost", "round trips", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
 			Sent: 13293, Received: 13292, Total: 13293, Window: 1000046869, Span: 1000046869,
 			Foreign: traffic.Foreign{Mean: 37570, Median: 25000},
-			Doubt:   "a response was lost, and netperf waited for it until the end of its time",
+			Doubt:   "a response was lost, and netperf waited for it until the end of its time: nettoll itself (driver=nettoll) does not",
 		}, ""},
 		{"a pause", "transactions", change(roundTripSay, "26587", "13293", "26585.377", "13292.377"), traffic.Sample{
 			Sent: 13293, Received: 13293, Total: 13293, Window: 1000046869, Span: 1000046869,

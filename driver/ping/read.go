@@ -81,7 +81,8 @@ func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	s.Window = int64(said.Seconds) * int64(time.Second) // -w
 	s.Span = s.Window
 	if 2*short > answers {
-		s.Doubt = "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them"
+		s.Doubt = "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them: driver=nettoll " +
+			"has a finer one"
 	}
 	return nil
 }

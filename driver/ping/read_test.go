@@ -45,7 +45,7 @@ func TestRead(t *testing.T) {
 		}, ""},
 		{"short ones", change("0.026", "0.006", "0.020", "0.005"), traffic.Sample{
 			Sent: 3, Received: 3, Total: 3, Window: 1e9, Span: 1e9,
-			Doubt: "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them",
+			Doubt: "ping reports round trips in whole µs, a resolution coarser than 5 % of most of them: driver=nettoll has a finer one",
 		}, ""},
 		{"more answers than requests", change("3 received", "4 received"), traffic.Sample{}, "4 of 3 requests"},
 		{

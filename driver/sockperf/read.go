@@ -88,7 +88,8 @@ func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) err
 	s.Span = ns(took)
 	if silent := took - (last - first) - (warm + cool).Seconds(); silent > lostAfter.Seconds() {
 		s.Sent++
-		s.Doubt = "a response was lost, and sockperf waited for it until the end of its time"
+		s.Doubt = "a response was lost, and sockperf waited for it until the end of its time: nettoll itself " +
+			"(driver=nettoll) does not"
 	}
 	return nil
 }

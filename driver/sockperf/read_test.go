@@ -57,7 +57,7 @@ func TestReadPingPong(t *testing.T) {
 			"the last answer did not come", stalled,
 			traffic.Sample{
 				Sent: 5, Received: 4, Total: 24456, Window: 300364475, Span: 1001000000,
-				Doubt: "a response was lost, and sockperf waited for it until the end of its time",
+				Doubt: "a response was lost, and sockperf waited for it until the end of its time: nettoll itself (driver=nettoll) does not",
 			},
 			"",
 		},

@@ -149,7 +149,7 @@ func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	s.Window, s.Span = int64(math.Round(took)), int64(math.Round(took))
 	s.Foreign.Mean, s.Foreign.Median = run.mean, run.median
 	if run.late > 0 {
-		s.Doubt = "some answers took more than 2 s: wrk excludes them from latency"
+		s.Doubt = "some answers took more than 2 s: wrk excludes them from latency (driver=nettoll counts them)"
 	}
 	return nil
 }

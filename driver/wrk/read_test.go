@@ -89,7 +89,7 @@ func TestRead(t *testing.T) {
 	slow := one
 	slow.Foreign = traffic.Foreign{Mean: 1.2e9, Median: 90e9}
 	late := one
-	late.Doubt = "some answers took more than 2 s: wrk excludes them from latency"
+	late.Doubt = "some answers took more than 2 s: wrk excludes them from latency (driver=nettoll counts them)"
 	for _, tt := range []struct {
 		name, text string
 		want       traffic.Sample

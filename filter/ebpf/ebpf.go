@@ -1,10 +1,12 @@
 package ebpf
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -23,6 +25,7 @@ func (Filter) Describe() filter.Description {
 			Name:           "ebpf",
 			Summary:        "an eBPF program on tcx, at the host's end of each container's link",
 			Implementation: "ebpf",
+			Near:           near,
 			Params: append(filter.Params(), part.Param{
 				Name: match, Default: allow.Hash, Values: allow.Ways(),
 				Summary: "how packets are looked up: in a hash of source and sink; in a trie of sources with a hash behind it " +
@@ -58,7 +61,14 @@ func (Filter) Enforced(network.Point, part.Params) string { return network.AtTCX
 
 // Check tries the program on links that nobody else sees.
 func (Filter) Check(p part.Params) error {
-	return allow.Check(p[match], p.On(filter.Stateful), p.On(filter.Antispoof))
+	err := allow.Check(p[match], p.On(filter.Stateful), p.On(filter.Antispoof))
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok && u.Missing == "tcx" { // the only hook that it has
+		return &linux.UnsupportedError{
+			What: u.What, Missing: u.Missing, Err: u.Err,
+			Hint: "Linux 6.6 or newer; filters nftables and iptables work on older kernels",
+		}
+	}
+	return err
 }
 
 // Build returns one step for all links of the host.
@@ -81,4 +91,15 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 		step.Links, step.Uplink = append(step.Links, s.Uplink), s.Uplink
 	}
 	return []host.Step{step}, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"cilium", "networkpolicy"},
+			Why: "Kubernetes' network policies are not measured yet; Cilium enforces them by eBPF programs, as this filter " +
+				"does",
+		},
+	}
 }

@@ -14,8 +14,10 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/filter/filtertest"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	networkebpf "github.com/nettoll/nettoll/network/ebpf"
@@ -211,6 +213,25 @@ func TestConformance(t *testing.T) {
 		t.Run(strings.Join([]string{c.on[0].Network.Describe().Name, fmt.Sprint(c.on[0].Hosts)}, ","), func(t *testing.T) {
 			t.Parallel()
 			filtertest.Conformance(t, c.subject, c.on, c.params)
+		})
+	}
+}
+
+// A kernel without tcx is said to lack it, and what to use there is said, too.
+func TestCheck(t *testing.T) {
+	testnet.Root(t)
+	for _, way := range allow.Ways() {
+		t.Run(way, func(t *testing.T) {
+			params, err := Filter{}.Describe().Params.Resolve("filter ebpf", map[string]string{match: way})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = Filter{}.Check(params)
+			if u, ok := errors.AsType[*linux.UnsupportedError](err); ok &&
+				(u.Missing != "tcx" || !strings.Contains(u.Hint, "nftables") || strings.Contains(err.Error(), "attach=tc ")) {
+				t.Errorf("Check = %v, want what is missing and what is nearest", err)
+			}
+			testnet.Skip(t, err)
 		})
 	}
 }

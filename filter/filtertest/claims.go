@@ -40,7 +40,7 @@ func (s *stand) described(c *trial, families []string) proof.Lab {
 }
 
 // claims wants the stand to hold what every lab with a filter claims, as each run proves it, and to withstand attacks.
-// Of those, some are sent that must pass: else they would show nothing.
+// Each attack also sends packets that must pass: else it would show nothing.
 func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 	lab := s.described(c, families)
 	players := &proof.Here{In: func(e proof.End, f func() error) error {

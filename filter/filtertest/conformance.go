@@ -444,7 +444,7 @@ func (c *trial) change(t testing.TB) (err error) {
 	if err := s.Verify(t); err != nil {
 		return fmt.Errorf("after changes were taken back: %w", err)
 	}
-	// What was added and never taken back is removed with the step.
+	// A rule that was added and never taken back is removed with the step.
 	for i, step := range s.steps {
 		if flow := step.Listed().Proof; flow != nil {
 			if err := step.UpdateRule(s.at[i], flow.Rule, true); err != nil {

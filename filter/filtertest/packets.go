@@ -181,7 +181,7 @@ func (c *trial) allowed(source, sink end, family string, mtu int) error {
 	return transfer(source, sink, family)
 }
 
-// datagrams sends some of each size, each of which is answered.
+// datagrams sends some of each size. Each of them must be answered.
 func datagrams(source, sink end, family string, sizes ...int) error {
 	out, err := udp(source, netip.AddrPortFrom(source.Bind(family), source.ports.First))
 	if err != nil {

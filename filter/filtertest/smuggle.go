@@ -193,10 +193,10 @@ func (w way) honest(from, to netip.Addr) {
 	}
 }
 
-// sourcePorts sends from the service port of a sink to its source, as if it answered: with connections nothing passes
-// that answers nothing, and without them what is for the source's own ports, from the first of which to the last of the
-// ephemeral ones, and for no other. And it sends from a source to the service port, which passes from the source's own
-// ports only.
+// sourcePorts sends from the service port of a sink to its source, as if it answered. With connection tracking nothing
+// passes, since it answers nothing. Without it, packets pass to the source's own ports, from the first of them to the
+// last ephemeral one, and to no other. It also sends from a source to the service port: that passes from the source's
+// own ports only.
 func (w way) sourcePorts(from, to netip.Addr) {
 	if w.c.translated { // who sends and to whom is not to be seen in the addresses
 		return

@@ -26,6 +26,7 @@ func (Filter) Describe() filter.Description {
 			Summary: "iptables rules, one after another: in the host's forward path, at its bridge by br_netfilter, or inside " +
 				"each container",
 			Implementation: "kernel",
+			Near:           near,
 			Params: append(filter.Params(), part.Param{
 				Name: variant, Default: iptables.NFT,
 				Summary: "the kernel tables that it uses: nf_tables (nft) or ip_tables (legacy)",
@@ -61,4 +62,12 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 // MeasureCost notes what a change costs.
 func (r Rules) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	return filter.MeasureCost(ctx, k, r)
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{Names: []string{"ufw"}, Why: "its rules are iptables rules"},
+		{Names: []string{"iptables-legacy", "iptables-nft", "legacy"}, Why: "give the tables as its parameter variant"},
+	}
 }

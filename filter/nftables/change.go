@@ -22,7 +22,7 @@ type change struct {
 // write writes down what is to be done.
 func (c *change) write(match string, r filter.Rule) error {
 	v := versionOf(r.Sink.Is6())
-	// What has no ports is of a pair, and that of the list's pairs stands.
+	// Rules without ports belong to a pair, and those of the list's pairs stay.
 	whole := !slices.ContainsFunc(c.list.Allowed, func(other filter.Rule) bool { return samePair(r, other) })
 	switch match {
 	case linear:

@@ -14,14 +14,14 @@
 // keys of several fields would be one element for a pair, but in another kind of set (nft_set_pipapo.c), which is
 // slower to load and to look into the more there are.
 //
-// What the packets meet, by table:
+// Packets meet these tables:
 //
 //	inet    in the forward path, where bridged packets come by br_netfilter (filter.Frames drops the frames that do not),
 //	        or input and output inside each container; on a host also input, where nothing that a container sends to the
 //	        host passes but neighbour discovery, and answers where it is stateful
 //	bridge  forwarded frames of the host's bridge; what is for the host meets a table inet at input, and what leaves for
 //	        another host one in the forward path
-//	netdev  what comes in by the host's link to each container, also what is for the host itself, none of which passes
+//	netdev  packets that come in by the host's link to each container; none of those for the host itself passes
 //
 // A chain for each family has that family's rules and no others: packets of IPv4 do not meet the decoy rules of IPv6.
 // Packets of connections pass before all of that where it is stateful. Neighbour discovery and ARP are asked for behind

@@ -35,6 +35,7 @@ func (Filter) Describe() filter.Description {
 			Name:           "nftables",
 			Summary:        "an nftables table: a list of rules, a set or a verdict map",
 			Implementation: "kernel",
+			Near:           near,
 			Params: append(filter.Params(),
 				part.Param{
 					Name: match, Default: linear, Values: []string{linear, set, chains},
@@ -164,4 +165,11 @@ const callIPTables = "net.bridge.bridge-nf-call-iptables"
 // concerns says whether a rule is a place's business.
 func (p Place) concerns(r filter.Rule) bool {
 	return p.Of == nil || slices.Contains(p.Of, r.Source) || slices.Contains(p.Of, r.Sink)
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{Names: []string{"nft", "firewalld", "nf_tables"}, Why: "its rules are nftables rules"},
+	}
 }

@@ -76,7 +76,7 @@ func (v version) sending() string { return "sending-" + v.name() }
 // with port 0 in their place would stand for that port, too.
 func (v version) pairs() string { return "pairs-" + v.name() }
 
-// Where ports are, RFC 768 and RFC 9293 section 3.1.
+// Offsets of ports, RFC 768 and RFC 9293 section 3.1.
 const (
 	sourcePort = 0
 	sinkPort   = 2
@@ -291,9 +291,9 @@ func (v version) lookups(stateful bool) []ruleset.Rule {
 		none(v.fragment(), false), none(v.fragment(), true))
 }
 
-// neighbours lets neighbour discovery pass: nobody has forwarded what still has 255 hops to go (RFC 4861, section 7.1).
-// Where it comes to a host that forwards, ahead is set: it passes there if it is for addresses that nobody forwards to
-// (RFC 4291, sections 2.5.6 and 2.7).
+// neighbours lets neighbour discovery pass: a packet that still has 255 hops to go was not forwarded (RFC 4861, section
+// 7.1). Ahead is set on a host that forwards: there only packets for addresses that nobody forwards to pass (RFC 4291,
+// sections 2.5.6 and 2.7).
 func neighbours(ahead bool) []ruleset.Rule {
 	const solicitation, advertisement = 135, 136
 	w, v := ruleset.Word(0), versionOf(true)

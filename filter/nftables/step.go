@@ -36,11 +36,11 @@ type Place struct {
 	Routed bool `json:"routed,omitempty"`
 	// Bridged says that bridged packets come by br_netfilter.
 	Bridged bool `json:"bridged,omitempty"`
-	// Host says that what is for the host itself is decided there, too, of which nothing is on the list. Uplink is the
-	// name of its link to other hosts, whose packets are none of containers.
+	// Host says that packets for the host itself are decided there, too. None of them is on the list. Uplink is the name
+	// of its link to other hosts: packets from there do not come from containers.
 	Host   bool   `json:"host,omitempty"`
 	Uplink string `json:"uplink,omitempty"`
-	// Of are the addresses whose pairs it knows, of a container; nil: all.
+	// Of are the addresses whose pairs it knows, those of a container. Nil means all.
 	Of []netip.Addr `json:"of,omitempty"`
 }
 

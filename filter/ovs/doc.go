@@ -23,7 +23,7 @@
 // switched off: fragments pass without connection tracking, and their answers likewise; a conversation that begins with
 // one is not known, and answers to it that are not fragments are refused.
 //
-// What the datapath has decided of a flow is remembered, and the daemon looks through that after flows have changed: at
+// The datapath remembers what it has decided of a flow. The daemon looks through that after flows have changed: at
 // once, but not more often than every 5 ms (udpif_revalidator of ofproto/ofproto-dpif-upcall.c, 3.1). In between old
 // decisions meet new flows. With connection tracking that shows: the first packet of a connection was let through by
 // what was remembered, and its answer, or the first packet itself, refused, so that TCP sent it again after a second;

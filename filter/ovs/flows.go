@@ -53,7 +53,7 @@ func (a Allow) base() ([]ovs.Flow, error) {
 		if err != nil {
 			return nil, fmt.Errorf("address %q of the host: %w", text, err)
 		}
-		// What is for the host is on no list. What it says passes, and where connections are known what answers it.
+		// No list has packets for the host. Packets from it pass and, with connection tracking, their answers.
 		list = append(list, ovs.Flow{
 			Cookie: ovs.CookieBase, Priority: priorityBase - 1, Match: ovs.Match{
 				Ether: ether(own), From: whole(own), InPort: ovs.Local,

@@ -33,7 +33,7 @@ func moduleFolders() []string {
 	return []string{
 		"net", "crypto", "arch/x86/crypto", "lib", "fs/overlayfs", "drivers/net/bonding", "drivers/net/ipvlan",
 		"drivers/net/team", "drivers/net/vxlan",
-		"drivers/net/wireguard", "drivers/net/netdevsim", "drivers/net",
+		"drivers/net/wireguard", "drivers/net/netdevsim", "drivers/net", "drivers/char", "drivers/virtio",
 	}
 }
 
@@ -94,7 +94,7 @@ func addModules(ctx context.Context, root *Archive, tree, release string) error 
 // addPrograms adds the files of the packages and the libraries that their programs load, under the names that they have
 // here.
 func addPrograms(ctx context.Context, root *Archive) error {
-	// What Debian has merged is a link, so that each file has one name.
+	// Directories that Debian has merged become links, so that each file has one name.
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
 		if target, err := os.Readlink("/" + dir); err == nil {
 			root.Link(dir, target)

@@ -39,10 +39,27 @@ func TestChoose(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := choose(c.names); got != c.want {
+			if got := choose(c.names, Usual); got != c.want {
 				t.Errorf("choose(%q) = %q, want %q", c.names, got, c.want)
 			}
 		})
+	}
+}
+
+// Each series has kernels of its own.
+func TestChooseOldest(t *testing.T) {
+	const names = "linux-image-6.1.0-9-cloud-amd64 linux-image-6.1.0-56-cloud-amd64 linux-image-6.12.117+deb12-cloud-amd64 " +
+		"linux-image-6.1.0-57-amd64 linux-image-6.1.0-58-cloud-amd64-dbg"
+	for series, want := range map[string]string{
+		Oldest: "linux-image-6.1.0-56-cloud-amd64", Usual: "linux-image-6.12.117+deb12-cloud-amd64",
+	} {
+		if got := choose(names, series); got != want {
+			t.Errorf("%s: %q, want %q", series, got, want)
+		}
+	}
+	if _, err := Prepare(t.Context(), t.TempDir(), "5.10", func(string) {}); err == nil ||
+		!strings.Contains(err.Error(), `unknown kernel "5.10" of a guest (known: 6.12, 6.1)`) {
+		t.Error(err)
 	}
 }
 

@@ -37,22 +37,34 @@ var initScript string
 // format is changed when what Prepare makes of the same packages changes.
 const format = 1
 
-// Prepare makes the image, or finds the one that was made of the same packages, in a directory of its own below dir,
-// which is made if need be. Say is told what takes seconds. Where programs are missing that make it the error is a
-// [linux.UnsupportedError].
-func Prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
-	image, err := prepare(ctx, dir, say)
+// Usual is the series of kernels that guests have unless another is asked for.
+const Usual = "6.12"
+
+// Oldest is the least series that nettoll is tested with: that of Debian 12.
+const Oldest = "6.1"
+
+// Series lists the kernels that a guest can have: builds for clouds in Debian 12, of which one has 6.12, too.
+func Series() []string { return []string{Usual, Oldest} }
+
+// Prepare makes the image with the newest kernel of a series, or finds the one that was made of the same packages, in a
+// directory of its own below dir, which is made if need be. Say is told what takes seconds. Where programs are missing
+// that make it the error is a [linux.UnsupportedError].
+func Prepare(ctx context.Context, dir, series string, say func(string)) (Image, error) {
+	if !slices.Contains(Series(), series) {
+		return Image{}, fmt.Errorf("unknown kernel %q of a guest (known: %s)", series, strings.Join(Series(), ", "))
+	}
+	image, err := prepare(ctx, dir, series, say)
 	if err != nil {
 		return Image{}, fmt.Errorf("prepare the image of a guest: %w", err)
 	}
 	return image, nil
 }
 
-func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
+func prepare(ctx context.Context, dir, series string, say func(string)) (Image, error) {
 	if err := needs("apt-cache", "apt-get", "dpkg-deb", "dpkg-query", "ldd", "xz", "depmod", "busybox"); err != nil {
 		return Image{}, err
 	}
-	pkg, err := newest(ctx, say)
+	pkg, err := newest(ctx, series, say)
 	if err != nil {
 		return Image{}, err
 	}
@@ -89,7 +101,7 @@ func prepare(ctx context.Context, dir string, say func(string)) (Image, error) {
 		return Image{}, err
 	}
 	// Images of other packages are of no use any more: one is some 100 MB.
-	old, err := filepath.Glob(filepath.Join(dir, "*-cloud-amd64-*"))
+	old, err := filepath.Glob(filepath.Join(dir, series+".*-cloud-amd64-*"))
 	if err != nil {
 		return Image{}, err
 	}
@@ -158,17 +170,20 @@ func furnish(root *Archive) {
 	root.Data("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files\nprotocols: files\nservices: files\n")
 }
 
-// pinned is the kernel of guests: any build of Debian's Linux 6.12 for clouds.
-const pinned = `^linux-image-(6\.12\.[0-9]+)\S*-cloud-amd64$`
+// pinned matches kernels of a series: any build of Debian's for clouds, as linux-image-6.12.117+deb12-cloud-amd64 and
+// linux-image-6.1.0-56-cloud-amd64.
+func pinned(series string) *regexp.Regexp {
+	return regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.[0-9]+(?:-[0-9]+)?)\S*-cloud-amd64$`)
+}
 
 // newest returns the name of the kernel's package. Where apt knows none its lists are fetched once.
-func newest(ctx context.Context, say func(string)) (string, error) {
+func newest(ctx context.Context, series string, say func(string)) (string, error) {
 	for try := range 2 {
-		names, err := output(ctx, "apt-cache", "pkgnames", "linux-image-6.12")
+		names, err := output(ctx, "apt-cache", "pkgnames", "linux-image-"+series)
 		if err != nil {
 			return "", err
 		}
-		if pkg := choose(string(names)); pkg != "" {
+		if pkg := choose(string(names), series); pkg != "" {
 			return pkg, nil
 		}
 		if try == 0 {
@@ -178,14 +193,14 @@ func newest(ctx context.Context, say func(string)) (string, error) {
 		}
 	}
 	return "", &linux.UnsupportedError{
-		What: "find the kernel of a guest", Missing: "package linux-image-6.12*-cloud-amd64",
-		Hint: "Debian 12 and 13 have it; apt-get update reads the lists anew",
+		What: "find the kernel of a guest", Missing: "package linux-image-" + series + ".*-cloud-amd64",
+		Hint: "Debian 12 has it; apt-get update reads the lists anew",
 	}
 }
 
-// choose returns the newest kernel in a list of packages, "" if there is none.
-func choose(names string) string {
-	pattern := regexp.MustCompile(pinned)
+// choose returns the newest kernel of a series in a list of packages, "" if there is none.
+func choose(names, series string) string {
+	pattern := pinned(series)
 	type kernel struct {
 		name    string
 		version []int
@@ -194,7 +209,7 @@ func choose(names string) string {
 	for name := range strings.FieldsSeq(names) {
 		if m := pattern.FindStringSubmatch(name); m != nil && !strings.Contains(name, "unsigned") {
 			k := kernel{name: name}
-			for part := range strings.SplitSeq(m[1], ".") {
+			for part := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == '.' || r == '-' }) {
 				n, err := strconv.Atoi(part)
 				if err != nil {
 					n = -1 // too long for a number: no version of any kernel

@@ -5,6 +5,9 @@ mount -t proc -o nosuid,nodev,noexec proc /proc
 mount -t sysfs -o nosuid,nodev,noexec sys /sys
 mount -t devtmpfs dev /dev
 exec </dev/null >/dev/console 2>&1
+# The port that takes the output is built into 6.12, and a module of 6.1 (drivers/virtio, drivers/char).
+modprobe -a virtio_pci virtio_console
+for try in 1 2 3 4 5 6 7 8 9 10; do [ -c /dev/vport0p1 ] || sleep 1; done
 for dir in /run /tmp /dev/shm; do mkdir -p $dir && mount -t tmpfs -o mode=1777 tmpfs $dir; done
 chmod 755 /run && mkdir -p /run/lock /run/openvswitch
 mkdir -p /dev/pts && mount -t devpts devpts /dev/pts

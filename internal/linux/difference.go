@@ -13,7 +13,7 @@ type Difference struct {
 // String says it in a few words.
 func (d Difference) String() string { return fmt.Sprintf("%s: want %s, got %s", d.What, d.Want, d.Got) }
 
-// What Want and Got say of something that is not on one of the two sides.
+// Words for Want and Got if something is only on one of the two sides.
 const (
 	Present = "present"
 	Absent  = "absent"

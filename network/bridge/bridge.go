@@ -18,6 +18,7 @@ func (Network) Describe() network.Description {
 		Name:           "bridge",
 		Summary:        "a Linux bridge on each host with a veth to every container",
 		Implementation: "kernel",
+		Near:           near,
 		Params:         append(part.List{network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
 	}
 }
@@ -61,4 +62,17 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"cni", "flannel", "kindnet", "bridge-cni"},
+			Why:   network.Plugins + "most of them join containers to a Linux bridge or route to them",
+		}, {
+			Names: []string{"veth", "lxc", "lxcbr0"},
+			Why:   "it joins its containers by veth",
+		},
+	}
 }

@@ -1,6 +1,6 @@
-// Package bridge is the network "bridge": a Linux bridge on each host, of which every container's veth is a port. The
-// bridge has the containers' gateway; across hosts the hosts forward, by a direct route to the range of each other
-// host's containers.
+// Package bridge is the network "bridge": a Linux bridge on each host, whose ports are the containers' veths. The
+// bridge has the containers' gateway. Between hosts, the hosts forward: each has a direct route to the containers of
+// each other host.
 //
 //	 src0          src1                      snk0
 //	 eth0          eth0     10.1.1.1/16      eth0      10.2.1.0/16

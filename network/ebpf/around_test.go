@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 )
@@ -64,7 +65,7 @@ func TestFiltersComeFirst(t *testing.T) {
 					within  time.Duration
 					want    error
 				}{{next, 2 * time.Second, nil}, {drop, 50 * time.Millisecond, os.ErrDeadlineExceeded}} {
-					if err := last.Do(func() error {
+					testnet.Skip(t, last.Do(func() error { // before Linux 6.6 nothing can come before the one at tc
 						p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 							Name: "verdict", Type: ebpf.SchedCLS, License: "Apache-2.0",
 							Instructions: asm.Instructions{
@@ -94,9 +95,7 @@ func TestFiltersComeFirst(t *testing.T) {
 							t.Errorf("with a filter before it: %v", err)
 						}
 						return attached.Close()
-					}); err != nil {
-						t.Fatal(err)
-					}
+					}))
 				}
 			})
 		}

@@ -18,9 +18,9 @@
 //   - to another host by bpf_redirect_neigh: out of the uplink, to where the host is by the kernel's neighbour table.
 //     There the same program is on the uplink, and redirects into the container.
 //
-// What it does not know goes on to the host's stack: what is for the host itself, what is for nobody, broadcasts,
+// The program leaves other packets to the host's stack: those for the host itself and for nobody, broadcasts, and
 // packets whose time to live is at its end, which the stack answers. The stack has routes to all containers and all
-// ranges, and forwards; a host without the program is the network "routed".
+// ranges, and forwards: without the program, a host is that of the network "routed".
 //
 // # Where it is hooked
 //

@@ -27,6 +27,7 @@ func (Network) Describe() network.Description {
 		Summary: "a veth or netkit for every container; an eBPF program forwards past the host's network stack, as Cilium " +
 			"does",
 		Implementation: "ebpf",
+		Near:           near,
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
 			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: those links in the driver, on one " +
@@ -214,4 +215,17 @@ func anywhere(a netip.Addr) string {
 		return "::/0"
 	}
 	return "0.0.0.0/0"
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"cilium"},
+			Why:   network.Plugins + "Cilium forwards by eBPF programs, as this network does",
+		}, {
+			Names: []string{"netkit", "tcx", "xdp"},
+			Why:   "give it as its parameter attach",
+		},
+	}
 }

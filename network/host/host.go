@@ -17,6 +17,7 @@ func (Network) Describe() network.Description {
 		Name:           "host",
 		Summary:        "containers share the namespace and the addresses of their host",
 		Implementation: "kernel",
+		Near:           near,
 	}
 }
 
@@ -83,4 +84,14 @@ func (Network) Build(lab network.Lab) ([]plan.Plan, [][]network.Endpoint, error)
 		}
 	}
 	return plans, ends, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"none", "lo", "loopback"},
+			Why:   "it means no container network, and on one host it is loopback",
+		},
+	}
 }

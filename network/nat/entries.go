@@ -112,7 +112,7 @@ func (e Entries) MeasureCost(ctx context.Context, k *host.Kernel) (err error) {
 	if err != nil {
 		return err
 	}
-	// The sink has the address outside, in a network of its own, of which the host has the next.
+	// The sink has the address outside, in a network of its own. The host has the next address of that.
 	at := netip.AddrPortFrom(netip.MustParseAddr(outside), 9) // discard, RFC 863
 	next := netip.PrefixFrom(at.Addr().Next(), 30)
 	var s host.Stack
@@ -134,7 +134,7 @@ func (e Entries) MeasureCost(ctx context.Context, k *host.Kernel) (err error) {
 	if err := s.Verify(ctx, k); err != nil {
 		return err
 	}
-	// What was made here must not stay for the first trials.
+	// Entries that are made here must not be left for the first trials.
 	defer func() { err = errors.Join(err, k.Do("", func() error { return conntrack.Flush(0) })) }()
 	var from *conntrack.Sender
 	var to *conntrack.Counter

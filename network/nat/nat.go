@@ -29,6 +29,7 @@ func (Network) Describe() network.Description {
 		Summary: "a Linux bridge on each host; other hosts reach its containers at the host's address and published ports " +
 			"(nftables)",
 		Implementation: "kernel",
+		Near:           near,
 		Params: append(part.List{
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
@@ -118,8 +119,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	return plans, ends, nil
 }
 
-// translate returns the step that translates for the containers of a host, and notes in their endpoints by which
-// addresses they are known: those at which other hosts reach theirs, or those of its bridge where there is no other.
+// translate returns the step that translates for the containers of a host. It notes in their endpoints under which
+// addresses others know them: those at which other hosts reach theirs or, with one host, those of its bridge.
 func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.NAT, error) {
 	range4, range6 := network.Gateway(h.Index)
 	public4, public6 := range4.Addr(), range6.Addr()
@@ -151,4 +152,14 @@ func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.N
 		}
 	}
 	return step, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"docker", "docker0", "podman"},
+			Why:   "its default is a bridge whose containers other hosts reach at published ports",
+		},
+	}
 }

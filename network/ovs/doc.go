@@ -1,5 +1,5 @@
-// Package ovs is the network "ovs": an Open vSwitch on each host, of which every container's veth is a port. An
-// instance of its own runs in the host's namespaces: ovsdb-server and ovs-vswitchd, which forward in the kernel where
+// Package ovs is the network "ovs": an Open vSwitch on each host, whose ports are the containers' veths. An instance of
+// its own runs in the host's namespaces: ovsdb-server and ovs-vswitchd, which forward in the kernel where
 // it has the module, and in userspace elsewhere. The bridge's own link has the containers' gateway; across hosts the
 // hosts forward, as with the network "bridge".
 //
@@ -7,7 +7,7 @@
 //
 //   - flows=normal: one flow; the switch learns MAC addresses and floods as any other.
 //   - flows=explicit: for each container flows by its addresses of both families, by which it is also asked for (ARP,
-//     neighbour solicitations): nothing is flooded. What is for nobody here goes to the host.
+//     neighbour solicitations): nothing is flooded. Packets for nobody here go to the host.
 //
 // In userspace packets leave and reach the links by packet sockets, beside which the host's own network stack would
 // receive them as well. Rules of nftables at the ingress of each port keep it out: else it answers for the gateway, and

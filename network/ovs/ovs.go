@@ -30,6 +30,7 @@ func (Network) Describe() network.Description {
 		Name:           "ovs",
 		Summary:        "an Open vSwitch on each host with a veth to every container",
 		Implementation: "ovs",
+		Near:           near,
 		Params: part.List{
 			{
 				Name: datapath, Default: auto, Values: []string{auto, kernel, userspace},
@@ -66,6 +67,13 @@ func (Network) Check(p part.Params) error {
 	}
 	return ovs.UserspaceDatapath()
 }
+
+// MostMTU is that of the switch's own link: the longest packet less the header of Ethernet. The kernel refuses more for
+// links of its module and of the daemon alike.
+func (Network) MostMTU(part.Params) int { return network.MaxMTU - ethernet }
+
+// ethernet is the length in bytes of a header of Ethernet.
+const ethernet = 14
 
 // Serves returns the ranges of the host's containers.
 func (Network) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }
@@ -141,4 +149,17 @@ func join(lab network.Lab, h network.Host) ([]host.Step, []network.Endpoint, err
 		Name: network.Bridge, Addresses: []string{gate4.String(), gate6.String()}, Up: true,
 	})
 	return append(links, rest...), ends, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"antrea", "ovn", "ovn-kubernetes", "kube-ovn"},
+			Why:   network.Plugins + "these forward by Open vSwitch",
+		}, {
+			Names: []string{"openvswitch", "open-vswitch"},
+			Why:   "it is Open vSwitch",
+		},
+	}
 }

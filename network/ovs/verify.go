@@ -134,9 +134,9 @@ const (
 	idleLimit  = 0.002 // of a core: design.md, "Decisions", 3
 )
 
-// MeasureCost notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, of which
-// both go up to the daemon), between the first two containers or, where there is one, with the host. It doubts a switch
-// that is busy when nothing is sent.
+// MeasureCost notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, which
+// both go up to the daemon), between the first two containers or, if there is only one, with the host. A switch that is
+// busy when nothing is sent becomes a doubt.
 func (s Switch) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {

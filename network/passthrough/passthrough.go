@@ -30,6 +30,7 @@ func (Network) Describe() network.Description {
 		Name:           "passthrough",
 		Summary:        "a network card for every container, moved into its namespace",
 		Implementation: "kernel",
+		Near:           near,
 		Params: part.List{{
 			Name: nic, Default: none, Quiet: true, Check: checkNICs,
 			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: NICs of this machine, one " +
@@ -172,4 +173,14 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		plans[i] = host.Plan{Steps: steps}
 	}
 	return plans, ends, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"phys", "sriov", "sr-iov", "nic"},
+			Why:   "it moves a network card into the container",
+		},
+	}
 }

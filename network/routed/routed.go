@@ -31,6 +31,7 @@ func (Network) Describe() network.Description {
 		Name:           "routed",
 		Summary:        "a veth to every container without a bridge, and a route to it on its host",
 		Implementation: "kernel",
+		Near:           near,
 		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
 			Summary: "gateway of the containers: link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; " +
@@ -132,8 +133,7 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 	if !g.proxied {
 		veth.Addresses = []string{g.v6 + "/64"}
 	}
-	// Of what is asked for by a broadcast the answer is held back for a time at random, up to 0.8 s (net/core/neighbour.c,
-	// pneigh_enqueue).
+	// The kernel delays the answer to a broadcast by a random time of up to 0.8 s (net/core/neighbour.c, pneigh_enqueue).
 	steps := []host.Step{
 		veth,
 		host.Sysctl{Key: "net.ipv4.conf." + outer + ".proxy_arp", Value: "1"},
@@ -167,4 +167,14 @@ func join(lab network.Lab, h network.Host, c network.Container, g gates) ([]host
 		MAC: veth.PeerMAC,
 	}
 	return append(steps, network.Inside(c)...), end, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"calico"},
+			Why:   network.Plugins + "Calico routes to its containers, as this network does",
+		},
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
@@ -32,8 +33,8 @@ func changeOf(r *measure.Row) changed {
 	return changed{}
 }
 
-// reach makes the scale of changes: all points, and of the intervals and floors what is not absurdly farther than the
-// others.
+// reach returns the scale of changes. It includes all points, and those ends of intervals and floors that are not far
+// beyond the others.
 func reach(rows []changed, floors []float64, least, from, to float64) figure.Scale {
 	most := least
 	var ends []float64
@@ -70,7 +71,8 @@ func reach(rows []changed, floors []float64, least, from, to float64) figure.Sca
 	return figure.Scale{Lo: lo - pad, Hi: hi + pad, From: from, To: to}
 }
 
-// changeTicks labels a scale of logarithms of ratios with percents, or with factors where percents are hard to grasp.
+// changeTicks returns the labels of a scale of logarithms of ratios: percents, or factors if percents are hard to
+// grasp.
 func changeTicks(s figure.Scale, n int) []tick {
 	var list []tick
 	lo, hi := math.Exp(s.Lo), math.Exp(s.Hi)
@@ -93,7 +95,7 @@ func changeTicks(s figure.Scale, n int) []tick {
 	return list
 }
 
-// differenceTicks labels a scale of differences.
+// differenceTicks returns the labels of a scale of differences, and their unit.
 func differenceTicks(s figure.Scale, m measure.Metric) (ticks []tick, unit string) {
 	factor := 1.0
 	if m.Unit == measure.UnitShare {
@@ -108,7 +110,7 @@ func differenceTicks(s figure.Scale, m measure.Metric) (ticks []tick, unit strin
 	return ticks, unit
 }
 
-// mark draws one change: its intervals and its point. What lies beyond the scale ends in an arrow.
+// mark draws one change: its intervals and its point. An interval beyond the scale ends in an arrow.
 func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, shape figure.Shape, hollow bool,
 	ink figure.Ink,
 ) {
@@ -117,14 +119,7 @@ func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, sha
 			return
 		}
 		d.line(ink, width, s.Clip(lo), y, s.Clip(hi), y)
-		for _, end := range []struct{ x, beyond, way float64 }{{lo, s.Lo, -1}, {hi, s.Hi, 1}} {
-			if end.way*(end.x-end.beyond) > 0 {
-				x := s.Clip(end.x)
-				d.add(figure.Area{Points: []figure.Point{
-					{X: x - 5*end.way, Y: y - 4}, {X: x + 2*end.way, Y: y}, {X: x - 5*end.way, Y: y + 4},
-				}, Ink: ink})
-			}
-		}
+		d.add(d.arrows(s, y, lo, hi, ink)...)
 	}
 	draw(c.adjLo, c.adjHi, 1)
 	draw(c.lo, c.hi, radius/1.8)
@@ -134,7 +129,22 @@ func (d *drawing) mark(y float64, s figure.Scale, c changed, radius float64, sha
 	})
 }
 
-// look is how a verdict is drawn: told by its shape as well as by its ink.
+// arrows returns arrows at the ends of a horizontal scale that an interval exceeds.
+func (d *drawing) arrows(s figure.Scale, y, lo, hi float64, ink figure.Ink) []figure.Mark {
+	var list []figure.Mark
+	for _, end := range []struct{ x, beyond, way float64 }{{lo, s.Lo, -1}, {hi, s.Hi, 1}} {
+		if end.way*(end.x-end.beyond) > 0 {
+			d.beyond = true
+			x := s.Clip(end.x)
+			list = append(list, figure.Area{Points: []figure.Point{
+				{X: x - 5*end.way, Y: y - 4}, {X: x + 2*end.way, Y: y}, {X: x - 5*end.way, Y: y + 4},
+			}, Ink: ink})
+		}
+	}
+	return list
+}
+
+// look returns the symbol of a verdict, which its shape shows as well as its ink.
 func look(v measure.Verdict, m measure.Metric) (shape figure.Shape, hollow bool, ink figure.Ink) {
 	switch report.Verdict(v, m, false).Tone {
 	case report.Good:
@@ -153,7 +163,8 @@ func look(v measure.Verdict, m measure.Metric) (shape figure.Shape, hollow bool,
 	return figure.Diamond, false, figure.InkText
 }
 
-// chartChanges draws the change of each stack over the baseline with its interval, and the floor.
+// chartChanges draws the change of each stack over the baseline with its interval, and the floor. It returns false if
+// there is nothing to draw.
 func (v artist) chartChanges(g *report.Group) (figure.Figure, bool) {
 	if g.Base == nil {
 		return figure.Figure{}, false
@@ -171,7 +182,7 @@ func (v artist) chartChanges(g *report.Group) (figure.Figure, bool) {
 		return figure.Figure{}, false
 	}
 	floor := g.Floor(m.Name)
-	d := newDrawing(g.Slug+"-change", "What each stack changes "+g.Over(), g.Heading())
+	d := newDrawing(Change, g.Slug+"-change", "What each stack changes "+g.Over(), g.Heading())
 	least := 0.01
 	if m.Differs() {
 		least = 1e-4
@@ -196,7 +207,7 @@ func (v artist) chartChanges(g *report.Group) (figure.Figure, bool) {
 		d.mark(y+13, s, rows[i], 4.5, shape, hollow, ink)
 		d.Height += height
 	}
-	floors, baseline := band(s, floor, d.tracks)
+	floors, baseline := d.band(s, floor, d.tracks)
 	d.Marks = append(baseline, d.Marks...)
 	before, after := better(m)
 	over := "change of " + report.Label(m) + " " + g.Over()
@@ -204,14 +215,14 @@ func (v artist) chartChanges(g *report.Group) (figure.Figure, bool) {
 		ticks, unit := differenceTicks(s, m)
 		d.axis(s, ticks, unitTitle(over, unit), before, after)
 	} else {
-		d.axis(s, changeTicks(s, 6), over, before, after)
+		d.axis(s, changeTicks(s, 6), over+logarithm, before, after)
 	}
 	d.Marks = append(floors, d.Marks...)
 	text := "thick line: 95 % interval"
 	if len(g.Compared()) > 1 || v.Comparisons() > 1 {
 		text += " · thin: widened for the number of comparisons"
 	}
-	d.key(text, "grey band: the "+g.FloorText())
+	d.key(text, "grey: the "+g.FloorText())
 	d.say("The %s.", g.FloorText())
 	if left > 0 {
 		d.key(leftOut(left))
@@ -219,13 +230,14 @@ func (v artist) chartChanges(g *report.Group) (figure.Figure, bool) {
 	return d.done(), true
 }
 
-// band is the floor behind some tracks, which is drawn below the grid, and the line of the baseline, which is drawn
-// above it.
-func band(s figure.Scale, floor float64, tracks []track) (floors, baseline []figure.Mark) {
+// band returns the floor behind some tracks, which is drawn below the grid, and the line of the baseline, which is
+// drawn above it.
+func (d *drawing) band(s figure.Scale, floor float64, tracks []track) (floors, baseline []figure.Mark) {
 	for _, at := range tracks {
 		if !math.IsNaN(floor) && floor > 0 {
 			floors = append(floors, figure.Rect(s.Clip(-floor), at.top, max(s.Clip(floor), s.Clip(-floor)+1), at.bottom,
 				figure.InkBand))
+			floors = append(floors, d.arrows(s, (at.top+at.bottom)/2, -floor, floor, figure.InkMuted)...)
 		}
 		baseline = append(baseline, figure.Line{
 			Points: []figure.Point{{X: s.At(0), Y: at.top}, {X: s.At(0), Y: at.bottom}}, Ink: figure.InkMuted, Width: 1,
@@ -234,20 +246,44 @@ func band(s figure.Scale, floor float64, tracks []track) (floors, baseline []fig
 	return floors, baseline
 }
 
-// mostOverview is about how many rows one figure of the overview has.
+// mostOverview is the approximate number of rows in one figure of the overview.
 const mostOverview = 48
 
-// chartOverview draws the changes of all groups on one scale, in several figures if there are many. Groups whose
-// primary metric is compared by difference are not on it.
+// chartOverview draws the changes of all groups, with a scale for each direction of their metrics: better is to the
+// left on one and to the right on the other. A direction with many rows has several figures. Groups whose primary
+// metric is compared by difference are on none.
 func (v artist) chartOverview() []figure.Figure {
+	by := map[measure.Better][]*report.Group{}
+	for _, g := range v.Groups {
+		if g.Base != nil && !g.Primary.Differs() {
+			by[g.Primary.Better] = append(by[g.Primary.Better], g)
+		}
+	}
+	var list []figure.Figure
+	for _, way := range []struct {
+		better    measure.Better
+		name, end string
+	}{
+		{measure.LowerBetter, "lower", ": lower is better"},
+		{measure.HigherBetter, "higher", ": higher is better"},
+		{measure.Neither, "neither", ": neither way is better"},
+	} {
+		name, end := Overview, ""
+		if len(by) > 1 {
+			name, end = Overview+"-"+way.name, way.end
+		}
+		list = append(list, v.overviewOf(by[way.better], way.better, name, end)...)
+	}
+	return list
+}
+
+// overviewOf draws the groups whose metrics have one direction.
+func (v artist) overviewOf(all []*report.Group, way measure.Better, name, end string) []figure.Figure {
 	var rows []changed
 	var floors []float64
 	chunks := [][]*report.Group{nil}
 	inChunk := 0
-	for _, g := range v.Groups {
-		if g.Base == nil || g.Primary.Differs() {
-			continue
-		}
+	for _, g := range all {
 		if n := len(g.Compared()); inChunk > 0 && inChunk+n > mostOverview {
 			chunks, inChunk = append(chunks, nil), 0
 		}
@@ -266,22 +302,25 @@ func (v artist) chartOverview() []figure.Figure {
 	if slices.ContainsFunc(v.Run.Cells, func(c measure.Cell) bool {
 		return figure.Breadth(report.StackName(&c), smallSize, false) > beside-2*figureEdge
 	}) {
-		names = figureEdge // above their marks
+		names = figureEdge // above the marks of their row
 	}
 	s := reach(rows, floors, 0.01, names, figureWidth-figureEdge-results)
 	var list []figure.Figure
 	for i, groups := range chunks {
-		which, file := "", "overview"
+		which, file := "", name
 		if len(chunks) > 1 {
-			which, file = fmt.Sprintf(", part %d of %d", i+1, len(chunks)), fmt.Sprintf("overview-%d", i+1)
+			which, file = fmt.Sprintf(", part %d of %d", i+1, len(chunks)), fmt.Sprintf("%s-%d", name, i+1)
 		}
-		d := newDrawing(file, "Every change over the baseline", report.Count(len(rows), "comparison", "comparisons")+" in "+
-			report.Count(len(floors), "group", "groups")+which)
+		d := newDrawing(Overview, file, "Every change over the baseline"+end,
+			report.Count(len(rows), "comparison", "comparisons")+" in "+report.Count(len(floors), "group", "groups")+which)
 		v.overview(d, groups, s, names == beside, len(rows) <= mostRows)
+		before, after := better(measure.Metric{Better: way})
+		d.axis(s, changeTicks(s, 4), "change over the baseline"+logarithm, before, after)
+		d.Marks = append(d.floors, d.Marks...)
 		d.verdictKey()
 		d.key("line: 95 % interval; thin: widened for the number of comparisons",
 			"grey band: the noise floor of the group, by which two equal stacks differ")
-		if len(rows) > mostRows { // in words: the sum
+		if len(rows) > mostRows { // the description has only the totals
 			d.said = append(d.said, v.Summary()...)
 		}
 		list = append(list, d.done())
@@ -291,12 +330,16 @@ func (v artist) chartOverview() []figure.Figure {
 
 // overview draws the rows of some groups, with the names beside the marks or above them.
 func (v artist) overview(d *drawing, groups []*report.Group, s figure.Scale, beside, tell bool) {
-	var floors, baseline []figure.Mark
+	var baseline []figure.Mark
 	for _, g := range groups {
 		d.Height += 4
-		d.text(figureEdge, d.Height+15, report.Label(g.Primary)+" · "+g.Heading(), figure.InkText, smallSize, true,
-			figure.Start, figureWidth-2*figureEdge)
-		d.Height += 22
+		const between = " · "
+		for _, line := range wrapped(append([]string{report.Label(g.Primary)}, strings.Split(g.Heading(), between)...),
+			between, true) {
+			d.text(figureEdge, d.Height+15, line, figure.InkText, smallSize, true, figure.Start, figureWidth-2*figureEdge)
+			d.Height += 14
+		}
+		d.Height += 8
 		var tracks []track
 		for _, c := range g.Compared() {
 			height, rise, room := 18.0, 4.0, s.From-2*figureEdge
@@ -324,15 +367,13 @@ func (v artist) overview(d *drawing, groups []*report.Group, s figure.Scale, bes
 			}
 		}
 		d.tracks = append(d.tracks, tracks...)
-		below, above := band(s, g.Floor(g.Primary.Name), tracks)
-		floors, baseline = append(floors, below...), append(baseline, above...)
+		below, above := d.band(s, g.Floor(g.Primary.Name), tracks)
+		d.floors, baseline = append(d.floors, below...), append(baseline, above...)
 	}
 	d.Marks = append(baseline, d.Marks...)
-	d.axis(s, changeTicks(s, 4), "change over the baseline", "", "")
-	d.Marks = append(floors, d.Marks...)
 }
 
-// verdictKey says what the symbols mean.
+// verdictKey explains the symbols.
 func (d *drawing) verdictKey() {
 	x := figureEdge
 	d.Height += 18
@@ -343,7 +384,7 @@ func (d *drawing) verdictKey() {
 		{"better", measure.Faster},
 		{"worse", measure.Slower},
 		{"no difference", measure.NoDifference},
-		{"not precise enough", measure.NotPrecise},
+		{"not decided", measure.NotPrecise},
 	} {
 		shape, hollow, ink := look(k.v, measure.Metric{})
 		d.add(figure.Symbol{At: figure.Point{X: x + 5, Y: d.Height - 7}, Shape: shape, Radius: 3.6, Ink: ink, Hollow: hollow})

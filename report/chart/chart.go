@@ -12,11 +12,11 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// mostCurves is how many distributions one figure shows.
+// mostCurves is the number of distributions in one figure at most.
 const mostCurves = 9
 
-// chartLatency draws the distribution of a latency: which value a share of the samples does not exceed, with the tail
-// drawn out.
+// chartLatency draws the distribution of a latency: for each share of the samples the value that it does not exceed.
+// The tail is stretched. It returns false if there is nothing to draw.
 func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, bool) {
 	cells, left := v.shown(g, mostCurves)
 	cells = slices.DeleteFunc(cells, func(c charted) bool {
@@ -26,7 +26,7 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 	type curve struct {
 		charted
 		d   measure.Distribution
-		end float64 // −log₁₀ of the share above the last quantile that enough samples lie above
+		end float64 // −log₁₀ of the share above the last quantile that has enough samples above it
 	}
 	var curves []curve
 	var values []float64
@@ -36,7 +36,7 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 		if !ok || d.Samples < measure.MinSamples(0) {
 			continue
 		}
-		const above = 100 // as measure.MinSamples asks for
+		const above = 100 // as in measure.MinSamples
 		e := math.Log10(float64(d.Samples) / above)
 		curves = append(curves, curve{c, d, e})
 		end = max(end, e)
@@ -54,13 +54,11 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 	if metric == "oneway_latency" {
 		what = "One-way trips"
 	}
-	d := newDrawing(g.Slug+"-"+metric, what+": how long, and how often", g.Heading())
+	d := newDrawing(Latency, g.Slug+"-"+metric, what+": how long, and how often", g.Heading())
 	const height, edge = 220.0, 46.0
 	y := figure.Scale{Lo: slices.Min(values) / 1.05, Hi: slices.Max(values) * 1.05, Log: true}
 	levels, unit := valueTicks(y, slices.Min(values), slices.Max(values), measure.UnitSecond)
-	d.text(figureEdge, d.Height+12, unitTitle(strings.ToLower(what), unit)+" (logarithmic)", figure.InkText, textSize,
-		false, figure.Start, figureWidth)
-	d.Height += 24
+	d.heading(unitTitle(strings.ToLower(what), unit)+logarithm, measure.LowerBetter)
 	top := d.Height
 	y.From, y.To = top+height, top
 	x := figure.Scale{Lo: 0, Hi: max(end, 1), From: edge, To: figureWidth - 16}
@@ -83,7 +81,7 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 		{7, "99.99999 %"},
 	}
 	d.axis(x, slices.DeleteFunc(ticks, func(t tick) bool { return t.at > x.Hi }), "share of the "+strings.ToLower(what)+
-		" that take no longer", "", "")
+		" that take no longer (tail logarithmic)", "", "")
 	for _, c := range curves {
 		const steps = 90
 		ink, dashes := figure.Series(c.series), figure.Dashes(c.series)
@@ -99,13 +97,13 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 		}
 	}
 	for _, c := range curves {
-		result := "50 %: " + report.Number(c.d.Quantile(0.5), measure.UnitSecond)
+		at := func(q float64) string { return quantile(g, c.cell, metric, c.d, q) }
+		result := "50 %: " + at(0.5)
 		if c.end >= 2 {
-			result += " · 99 %: " + report.Number(c.d.Quantile(0.99), measure.UnitSecond)
+			result += " · 99 %: " + at(0.99)
 		}
 		d.series(c.name, c.series, result)
-		d.say("%s: half of the %s take no longer than %s%s.", c.name, strings.ToLower(what),
-			report.Number(c.d.Quantile(0.5), measure.UnitSecond), tail(c.d, c.end))
+		d.say("%s: half of the %s take no longer than %s%s.", c.name, strings.ToLower(what), at(0.5), tail(at, c.end))
 	}
 	d.Height += 4
 	if left > 0 {
@@ -114,25 +112,51 @@ func (v artist) chartLatency(g *report.Group, metric string) (figure.Figure, boo
 	return d.done(), true
 }
 
-// tail says how long the slow ones take, as far as there are samples enough.
-func tail(d measure.Distribution, end float64) string {
+// quantile returns the quantile q of a latency in words. If tables have that quantile, it is the same text as there.
+func quantile(g *report.Group, c *measure.Cell, metric string, d measure.Distribution, q float64) string {
+	digits := strings.TrimPrefix(strconv.FormatFloat(q, 'f', -1, 64), "0.")
+	if len(digits) == 1 {
+		digits += "0"
+	}
+	x := d.Quantile(q)
+	if r := g.Row(c, metric+"_p"+digits); r != nil && !math.IsNaN(r.Value) {
+		x = r.Value
+	}
+	return report.Number(x, measure.UnitSecond)
+}
+
+// tail returns the high quantiles in words, as far as there are enough samples.
+func tail(at func(q float64) string, end float64) string {
 	var b strings.Builder
 	for i, q := range []float64{0.99, 0.999, 0.9999} {
 		if end >= float64(i+2) {
-			fmt.Fprintf(&b, ", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64),
-				report.Number(d.Quantile(q), measure.UnitSecond))
+			fmt.Fprintf(&b, ", %s %% no longer than %s", strconv.FormatFloat(100*q, 'f', -1, 64), at(q))
 		}
 	}
 	return b.String()
 }
 
-// Charts are the figures of a run, in the order of the report.
+// Kinds of figures.
+const (
+	Overview = report.Overview // every change over the baseline
+	Curve    = "curve"         // the effect of a parameter
+	Change   = "change"        // the changes of each stack of a group
+	Values   = "values"        // the trials of each stack of a group
+	Latency  = "latency"       // distributions
+	Memory   = "memory"        // how long noise is remembered
+	Paper    = "paper"         // figures of a paper, redrawn
+)
+
+// Kinds lists the kinds of figures, in the order of the report.
+func Kinds() []string { return []string{Overview, Curve, Change, Values, Latency, Memory, Paper} }
+
+// Charts holds the figures of a run, in the order of the report.
 type Charts struct {
 	All []figure.Figure
-	by  map[string][]figure.Figure // by where they stand: report.Part.Figures
+	by  map[string][]figure.Figure // by their place in a document: report.Part.Figures
 }
 
-// Of returns those that stand in one place of a document.
+// Of returns the figures at one place of a document.
 func (c Charts) Of(name string) []figure.Figure { return c.by[name] }
 
 func (c *Charts) add(name string, list ...figure.Figure) {
@@ -163,6 +187,9 @@ func Draw(run *report.Reading, log *measure.Log) Charts {
 		add(v.chartValues(g, values))
 		add(v.chartLatency(g, "latency"))
 		add(v.chartLatency(g, "oneway_latency"))
+		if f, ok := v.chartMemory(g); ok {
+			all.add(g.MemorySlug(), f)
+		}
 	}
 	return all
 }

@@ -1,5 +1,5 @@
 // Package chart chooses the marks of a run's figures: changes over the baseline, the trials of every stack,
-// distributions of latencies, and what a parameter does.
+// distributions of latencies, and curves over a parameter.
 //
-// What the figures say comes from package report, and package figure draws them.
+// The words of the figures come from package report, and package figure draws them.
 package chart

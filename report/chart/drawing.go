@@ -13,28 +13,32 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// Sizes of figures in CSS pixels. They are narrow so that a phone shows them readably, and two stand side by side
-// elsewhere.
+// Sizes of figures in CSS pixels. Figures are narrow: a phone shows them readably, and wider screens show two side by
+// side.
 const (
 	figureWidth = 460.0
-	figureEdge  = 10.0 // free at the left and at the right
+	figureEdge  = 10.0 // margin at the left and at the right
 	titleSize   = 14.0
 	textSize    = 12.0
 	smallSize   = 10.5
 )
 
-// drawing gathers the marks of a figure from above to below.
+// drawing collects the marks of a figure from top to bottom.
 type drawing struct {
 	figure.Figure
-	said   []string // sentences of the description
-	tracks []track  // where rows lie: grid lines are drawn there, and not through the labels
+	said   []string      // sentences of the description
+	tracks []track       // positions of rows: grid lines are drawn there, and not through the labels
+	floors []figure.Mark // marks below the grid
+	beyond bool          // an interval ends in an arrow
 }
 
-// track is the strip of a row that holds marks.
+// track is the strip of a row that holds its marks.
 type track struct{ top, bottom float64 }
 
-func newDrawing(name, title, subtitle string) *drawing {
-	d := &drawing{Figure: figure.Figure{Name: report.Slug(name), Title: title + ": " + subtitle, Width: figureWidth}}
+func newDrawing(kind, name, title, subtitle string) *drawing {
+	d := &drawing{Figure: figure.Figure{
+		Name: report.Slug(name), Kind: kind, Title: title + ": " + subtitle, Width: figureWidth,
+	}}
 	d.text(figureEdge, 17, title, figure.InkText, titleSize, true, figure.Start, figureWidth-2*figureEdge)
 	d.text(figureEdge, 33, subtitle, figure.InkMuted, smallSize, false, figure.Start, figureWidth-2*figureEdge)
 	d.Height = 44
@@ -43,7 +47,7 @@ func newDrawing(name, title, subtitle string) *drawing {
 
 func (d *drawing) add(m ...figure.Mark) { d.Marks = append(d.Marks, m...) }
 
-// text adds a text that is shortened to be at most so broad.
+// text adds a text, shortened to at most breadth.
 func (d *drawing) text(x, y float64, text string, ink figure.Ink, size float64, heavy bool, anchor figure.Anchor,
 	breadth float64,
 ) {
@@ -65,7 +69,7 @@ func (d *drawing) say(format string, args ...any) {
 	d.said = append(d.said, fmt.Sprintf(format, args...))
 }
 
-// label adds the line above a row: who it is about, and what came out.
+// label adds the line above a row: its subject and its result.
 func (d *drawing) label(y float64, who, result string, ink figure.Ink) {
 	room := figureWidth - 2*figureEdge
 	if result != "" {
@@ -75,21 +79,30 @@ func (d *drawing) label(y float64, who, result string, ink figure.Ink) {
 	d.text(figureEdge, y, who, figure.InkText, textSize, false, figure.Start, room)
 }
 
-// key adds lines that say what the marks mean.
+// key adds lines that explain the marks.
 func (d *drawing) key(lines ...string) {
-	const room = figureWidth - 2*figureEdge
 	for _, l := range lines {
-		line := ""
-		for _, w := range report.Words(l) {
-			if next := strings.TrimSpace(line + " " + w); line == "" || figure.Breadth(next, smallSize, false) <= room {
-				line = next
+		for _, line := range wrapped(report.Words(l), " ", false) {
+			d.keyLine(line)
+		}
+	}
+}
+
+// wrapped joins pieces of small text to lines that fit into a figure.
+func wrapped(pieces []string, by string, heavy bool) []string {
+	const room = figureWidth - 2*figureEdge
+	var list []string
+	for i, w := range pieces {
+		if i > 0 {
+			last := &list[len(list)-1]
+			if next := *last + by + w; figure.Breadth(next, smallSize, heavy) <= room {
+				*last = next
 				continue
 			}
-			d.keyLine(line)
-			line = w
 		}
-		d.keyLine(line)
+		list = append(list, w)
 	}
+	return list
 }
 
 func (d *drawing) keyLine(text string) {
@@ -98,19 +111,22 @@ func (d *drawing) keyLine(text string) {
 }
 
 func (d *drawing) done() figure.Figure {
+	if d.beyond {
+		d.key("arrow: it goes on beyond the scale")
+	}
 	d.Description = strings.Join(d.said, " ")
 	d.Height += 6
 	return d.Figure
 }
 
-// tick is a number at an axis.
+// tick is a number on an axis.
 type tick struct {
 	at    float64
 	label string
 }
 
-// level draws a level line from one end of a scale to the other and so much beyond, broken where the scale is: the axis
-// gets two strokes there.
+// level draws a horizontal line from one end of a scale to the other, and beyond both ends. If the scale is broken, the
+// line has a gap there with two strokes.
 func (d *drawing) level(s figure.Scale, beyond float64, ink figure.Ink, y float64) {
 	from := s.From - beyond
 	if at, broken := s.Break(); broken {
@@ -125,21 +141,41 @@ func (d *drawing) level(s figure.Scale, beyond float64, ink figure.Ink, y float6
 	d.line(ink, 1, from, y, s.To+beyond, y)
 }
 
-// axis draws a level axis below rows that begin at top: grid lines, numbers, and the title with what lies to the left
-// and to the right.
+// heading adds the title of a vertical axis above it, with the direction that is better.
+func (d *drawing) heading(title string, b measure.Better) {
+	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[b]
+	room := figureWidth - 2*figureEdge
+	if way != "" {
+		d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
+		room -= figure.Breadth(way, smallSize, false) + figureEdge
+	}
+	d.text(figureEdge, d.Height+12, title, figure.InkText, textSize, false, figure.Start, room)
+	d.Height += 24
+}
+
+// axis draws a horizontal axis below rows that begin at top: grid lines, numbers, the title, and texts at the left and
+// at the right end.
 func (d *drawing) axis(s figure.Scale, ticks []tick, title, left, right string) {
 	d.grid(s, ticks)
+	const line = 16.0
 	if left != "" {
 		d.text(s.From, d.Height+33, left, figure.InkMuted, smallSize, false, figure.Start, figureWidth)
 		d.text(s.To, d.Height+33, right, figure.InkMuted, smallSize, false, figure.End, figureWidth)
+		aside := 2 * max(figure.Breadth(left, smallSize, false), figure.Breadth(right, smallSize, false))
+		if figure.Breadth(title, textSize, false) > s.To-s.From-aside-figureEdge {
+			d.Height += line // on a line of its own
+		}
 	}
-	room := s.To - s.From - 2*max(figure.Breadth(left, smallSize, false),
-		figure.Breadth(right, smallSize, false)) - figureEdge
-	d.text((s.From+s.To)/2, d.Height+33, title, figure.InkText, textSize, false, figure.Middle, room)
+	middle, room := (s.From+s.To)/2, figureWidth-2*figureEdge
+	if half := figure.Breadth(title, textSize, false) / 2; middle+half > figureWidth-figureEdge ||
+		middle-half < figureEdge {
+		middle = figureWidth / 2
+	}
+	d.text(middle, d.Height+33, title, figure.InkText, textSize, false, figure.Middle, room)
 	d.Height += 41
 }
 
-// grid draws the numbers of an axis, and lines for them behind everything.
+// grid draws the numbers of an axis, and their lines behind all marks.
 func (d *drawing) grid(s figure.Scale, ticks []tick) {
 	var lines []figure.Mark
 	end := math.Inf(-1)
@@ -162,7 +198,7 @@ func (d *drawing) grid(s figure.Scale, ticks []tick) {
 	d.level(s, 0, figure.InkMuted, d.Height)
 }
 
-// scaled is how values of a unit are printed at an axis: divided by factor.
+// scaled returns the factor by which values on an axis are divided, and the unit of the result.
 func scaled(largest float64, unit string) (factor float64, name string) {
 	name = map[string]string{
 		measure.UnitTransaction: "/s", measure.UnitConnection: "/s", measure.UnitSecondsPacket: "s",
@@ -185,7 +221,7 @@ func scaled(largest float64, unit string) (factor float64, name string) {
 		prefix string
 	}{{1e-12, "p"}, {1e-9, "n"}, {1e-6, "µ"}, {1e-3, "m"}, {1, ""}, {1e3, "k"}, {1e6, "M"}, {1e9, "G"}, {1e12, "T"}} {
 		if strings.HasSuffix(name, "s") && !strings.Contains(name, "/") && p.factor > 1 {
-			break // no ks
+			break // "ks" is not usual
 		}
 		if largest >= p.factor {
 			factor, prefix = p.factor, p.prefix
@@ -205,8 +241,8 @@ func scaled(largest float64, unit string) (factor float64, name string) {
 	return factor, prefix + name
 }
 
-// valueTicks labels a scale of values with numbers of one unit, or each with its own where they are too far apart for
-// that: then the unit is "".
+// valueTicks returns the labels of a scale of values: numbers of one unit. If the values are too far apart for that,
+// each label has its own unit, and name is "".
 func valueTicks(s figure.Scale, smallest, largest float64, unit string) (ticks []tick, name string) {
 	const apart = 1e4
 	if s.Log && s.Hi/s.Lo > apart {
@@ -222,7 +258,7 @@ func valueTicks(s figure.Scale, smallest, largest float64, unit string) (ticks [
 	return divided(s, factor), name
 }
 
-// divided labels a scale with values divided by a factor.
+// divided returns the labels of a scale whose values are divided by a factor.
 func divided(s figure.Scale, factor float64) []tick {
 	by := s
 	by.Lo, by.Hi = s.Lo/factor, s.Hi/factor
@@ -234,7 +270,7 @@ func divided(s figure.Scale, factor float64) []tick {
 	return list
 }
 
-// spanning makes a scale that holds all values, logarithmic where they are far apart.
+// spanning returns a scale over all values, logarithmic if they are far apart.
 func spanning(values []float64, from, to float64) figure.Scale {
 	lo, hi := slices.Min(values), slices.Max(values)
 	const far = 8

@@ -14,19 +14,7 @@ import (
 // drawn is a curve in a figure.
 type drawn struct{ report.Curve }
 
-// whiskers are the ends of the interval of a row, about its value: as far from it as those of the change are from that.
-// NaN where there is none.
-func whiskers(r *measure.Row) (lo, hi float64) {
-	switch {
-	case r.HasRatio:
-		return r.Value * r.Estimate.Lo / r.Estimate.Ratio, r.Value * r.Estimate.Hi / r.Estimate.Ratio
-	case r.HasDifference:
-		return r.Value + r.Difference.Lo - r.Difference.Points, r.Value + r.Difference.Hi - r.Difference.Points
-	}
-	return math.NaN(), math.NaN()
-}
-
-// margins are what the floor makes of the value of a baseline. NaN where it is not known.
+// margins returns the value of a baseline with the floor subtracted and added; NaN if unknown.
 func margins(r *measure.Row, m measure.Metric) (lo, hi float64) {
 	if m.Differs() {
 		return r.Value - r.Floor, r.Value + r.Floor
@@ -34,15 +22,16 @@ func margins(r *measure.Row, m measure.Metric) (lo, hi float64) {
 	return r.Value * math.Exp(-r.Floor), r.Value * math.Exp(r.Floor)
 }
 
-// inset is how far the first and the last point are from the edges of a panel.
+// inset is the distance of the first and the last point from the edges of a panel.
 const inset = 14
 
-// scale makes that of a parameter: sizes and counts that are far apart on a logarithmic one, shares never.
+// scale returns the scale of the parameter. It is logarithmic for sizes and counts that are far apart, and linear for
+// shares.
 func (c drawn) scale(from, to float64) figure.Scale {
 	lo, hi := c.Points[0].X, c.Points[len(c.Points)-1].X
 	s := figure.Scale{Lo: lo, Hi: hi, From: from + inset, To: to - inset}
 	const far, apart = 8, 36
-	// on a logarithmic axis 0 has no place of its own
+	// 0 has no place on a logarithmic axis.
 	if lo == 0 && hi/c.Points[1].X >= far {
 		s.Lo, s.Zero = c.Points[1].X, apart
 	}
@@ -52,9 +41,9 @@ func (c drawn) scale(from, to float64) figure.Scale {
 	return s
 }
 
-// chartCurve draws a panel for each metric above the values of the parameter.
+// chartCurve draws a panel for each metric over the values of the parameter.
 func (v artist) chartCurve(c drawn) figure.Figure {
-	d := newDrawing(c.Slug, c.Name(), c.Heading)
+	d := newDrawing(Curve, c.Slug, c.Name(), c.Heading)
 	const edge, height = 46.0, 150.0
 	x := c.scale(edge, figureWidth-figureEdge)
 	stacks, left := c.shown()
@@ -81,8 +70,12 @@ func (v artist) chartCurve(c drawn) figure.Figure {
 		c.say(d, s)
 	}
 	d.Height += 4
+	d.key("whiskers: 95 % interval of the value itself")
 	if g := c.Points[0].Group; len(stacks) > 1 && g.Base != nil {
-		d.key("whiskers: 95 % interval of the change " + g.Over() + " · grey band: the noise floor about the baseline")
+		d.key("grey band: the noise floor about the baseline")
+	}
+	if slices.ContainsFunc(stacks, func(s report.CurveStack) bool { return c.overloaded(s) >= 0 }) {
+		d.key("ring: " + report.Overloaded + ", more than 1 % of the packets were lost")
 	}
 	if left > 0 {
 		d.key(leftOut(left))
@@ -96,19 +89,20 @@ func (c drawn) say(d *drawing, s report.CurveStack) {
 		var list []string
 		for at, p := range c.Points {
 			if r := c.Row(s, at, m); r != nil {
-				list = append(list, report.Number(r.Value, r.Unit)+" at "+c.Label(p.X))
+				list = append(list, report.Number(r.Value, r.Unit)+" at "+c.Label(p.X)+c.Beside(s, at))
 			}
 		}
 		d.say("%s, %s: %s.", s.Name, report.Label(m), strings.Join(list, ", "))
 	}
 }
 
-// levels labels the axis at the side, where there is little room: durations that are far apart have a unit each, of all
-// else that of the largest is named.
+// levels returns the labels of a vertical axis, which has little room. Durations that are far apart have a unit each;
+// all other values share the unit of the largest. Values are far apart if one unit would take five digits.
 func levels(y figure.Scale, smallest, largest float64, unit string) (list []tick, name string) {
-	const apart = 1e3
+	const apart, long = 1e3, 1e4
+	own, _ := scaled(smallest, unit)
 	switch {
-	case !y.Log || largest/smallest < apart:
+	case !y.Log || largest/smallest < apart && (unit != measure.UnitSecond || y.Hi/own < long):
 		return valueTicks(y, smallest, largest, unit)
 	case unit == measure.UnitSecond:
 		for _, x := range y.Ticks(6) {
@@ -129,12 +123,11 @@ func (d *drawing) panel(c drawn, stacks []report.CurveStack, m measure.Metric, x
 		for at := range c.Points {
 			if r := c.Row(s, at, m); r != nil {
 				values = append(values, r.Value)
-				lo, hi := whiskers(r)
-				ends = append(ends, lo, hi)
+				ends = append(ends, r.ValueLo, r.ValueHi)
 			}
 		}
 	}
-	// Whiskers that are absurdly long do not make the rest small.
+	// Very long whiskers must not make everything else small.
 	lo, hi := slices.Min(values), slices.Max(values)
 	reach := max(hi-lo, 0.1*math.Abs(hi))
 	for _, e := range ends {
@@ -144,11 +137,7 @@ func (d *drawing) panel(c drawn, stacks []report.CurveStack, m measure.Metric, x
 	}
 	y := spanning(values, 0, 0)
 	levels, unit := levels(y, lo, hi, m.Unit)
-	d.text(figureEdge, d.Height+12, unitTitle(report.Label(m), unit)+logarithmic(y), figure.InkText, textSize, false,
-		figure.Start, figureWidth)
-	way := map[measure.Better]string{measure.LowerBetter: "↓ better", measure.HigherBetter: "↑ better"}[m.Better]
-	d.text(figureWidth-figureEdge, d.Height+12, way, figure.InkMuted, smallSize, false, figure.End, figureWidth)
-	d.Height += 22
+	d.heading(unitTitle(report.Label(m), unit)+logarithmic(y), m.Better)
 	top := d.Height
 	d.Height += height
 	y.From, y.To = d.Height, top
@@ -159,7 +148,8 @@ func (d *drawing) panel(c drawn, stacks []report.CurveStack, m measure.Metric, x
 		d.level(x, inset, figure.InkGrid, at)
 		d.text(from-5, at+4, t.label, figure.InkMuted, smallSize, false, figure.End, from-6)
 	}
-	for i, s := range stacks { // side by side, so that whiskers can be told apart; the baseline has none
+	d.overload(c, stacks, x, top)
+	for i, s := range stacks { // side by side, so that whiskers do not overlap; the baseline is not shifted
 		const apart = 2.5
 		aside := x
 		if s.Series > 0 {
@@ -172,7 +162,37 @@ func (d *drawing) panel(c drawn, stacks []report.CurveStack, m measure.Metric, x
 	return c.floor(m, x, y)
 }
 
-// floor is the noise floor about the baseline.
+// overloaded returns the first overloaded point of a stack; −1 if none is.
+func (c drawn) overloaded(s report.CurveStack) int {
+	for at := range c.Points {
+		if c.Overloaded(s, at) {
+			return at
+		}
+	}
+	return -1
+}
+
+// overload marks the points of a panel at which any stack is overloaded: once for neighbours.
+func (d *drawing) overload(c drawn, stacks []report.CurveStack, x figure.Scale, top float64) {
+	is := func(at int) bool {
+		return slices.ContainsFunc(stacks, func(s report.CurveStack) bool { return c.Overloaded(s, at) })
+	}
+	wide := figure.Breadth(report.Overloaded, smallSize, false)
+	for at := 0; at < len(c.Points); at++ {
+		if !is(at) {
+			continue
+		}
+		from := at
+		for at+1 < len(c.Points) && is(at+1) {
+			at++
+		}
+		middle := (x.At(c.Points[from].X) + x.At(c.Points[at].X)) / 2
+		middle = min(max(middle, x.From-inset+wide/2+2), x.To+inset-wide/2-2)
+		d.text(middle, top+9, report.Overloaded, figure.InkBad, smallSize, false, figure.Middle, figureWidth)
+	}
+}
+
+// floor returns the noise floor around the baseline.
 func (c drawn) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 	var marks []figure.Mark
 	var above, below []figure.Point
@@ -196,7 +216,7 @@ func (c drawn) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 			continue
 		}
 		lo, hi := margins(r, m)
-		if _, broken := x.Break(); broken && p.X == 0 { // a piece of its own
+		if _, broken := x.Break(); broken && p.X == 0 { // a segment of its own
 			add(x.From-inset/2, hi, lo)
 			add(x.From+inset/2, hi, lo)
 			end()
@@ -208,7 +228,7 @@ func (c drawn) floor(m measure.Metric, x, y figure.Scale) []figure.Mark {
 	return marks
 }
 
-// trace draws the curve of a stack: broken where it has no value, and where the axis is.
+// trace draws the curve of a stack, with gaps where it has no value and where the axis is broken.
 func (d *drawing) trace(c drawn, s report.CurveStack, m measure.Metric, x, y figure.Scale) {
 	ink, dashes := figure.Series(s.Series), figure.Dashes(s.Series)
 	var line []figure.Point
@@ -227,8 +247,12 @@ func (d *drawing) trace(c drawn, s report.CurveStack, m measure.Metric, x, y fig
 		}
 		at := figure.Point{X: x.At(p.X), Y: y.Clip(r.Value)}
 		line = append(line, at)
-		if lo, hi := whiskers(r); !math.IsNaN(lo) && !math.IsNaN(hi) {
+		if lo, hi := r.ValueLo, r.ValueHi; !math.IsNaN(lo) && !math.IsNaN(hi) {
 			d.line(ink, 1.2, at.X, y.Clip(max(lo, y.Lo)), at.X, y.Clip(hi))
+			symbols = append(symbols, d.upright(y, at.X, lo, hi, ink)...)
+		}
+		if c.Overloaded(s, i) {
+			symbols = append(symbols, ring(at))
 		}
 		symbols = append(symbols, figure.Symbol{At: at, Shape: figure.ShapeOf(s.Series), Radius: 3.4, Ink: ink})
 		if _, broken := x.Break(); broken && p.X == 0 {
@@ -239,7 +263,35 @@ func (d *drawing) trace(c drawn, s report.CurveStack, m measure.Metric, x, y fig
 	d.add(symbols...)
 }
 
-// series adds the line that says whose a curve is.
+// ring returns the ring around an overloaded point, which covers nothing.
+func ring(at figure.Point) figure.Mark {
+	const radius, corners = 6.5, 32
+	l := figure.Line{Ink: figure.InkBad, Width: 1.4}
+	for i := range corners + 1 {
+		sin, cos := math.Sincos(2 * math.Pi * float64(i%corners) / corners)
+		l.Points = append(l.Points, figure.Point{X: at.X + radius*cos, Y: at.Y + radius*sin})
+	}
+	return l
+}
+
+// upright returns arrows at the ends of a vertical scale that an interval exceeds.
+func (d *drawing) upright(y figure.Scale, x, lo, hi float64, ink figure.Ink) []figure.Mark {
+	var list []figure.Mark
+	for _, end := range []struct {
+		beyond  bool
+		at, way float64 // downward in the figure
+	}{{lo < y.Lo, y.From, 1}, {hi > y.Hi, y.To, -1}} {
+		if end.beyond {
+			d.beyond = true
+			list = append(list, figure.Area{Points: []figure.Point{
+				{X: x - 4, Y: end.at - 5*end.way}, {X: x, Y: end.at + 2*end.way}, {X: x + 4, Y: end.at - 5*end.way},
+			}, Ink: ink})
+		}
+	}
+	return list
+}
+
+// series adds the line of the legend for a curve.
 func (d *drawing) series(name string, series int, result string) {
 	ink := figure.Series(series)
 	d.Height += 18
@@ -257,7 +309,7 @@ func (d *drawing) series(name string, series int, result string) {
 	d.text(figureEdge+42, at+4, name, figure.InkText, textSize, false, figure.Start, room)
 }
 
-// shown are the stacks that a figure has room for: those who are far from the baseline anywhere.
+// shown returns the stacks that fit into a figure: those farthest from the baseline at any point.
 func (c drawn) shown() (list []report.CurveStack, left int) {
 	if len(c.Stacks) <= mostCurves {
 		return c.Stacks, 0

@@ -12,14 +12,14 @@ import (
 	"github.com/nettoll/nettoll/report/figure"
 )
 
-// box is what a row of the figure of values shows.
+// box is a row of the figure of values.
 type box struct {
 	lo, q1, median, q3, hi float64   // quantiles of the trials: 5, 25, 50, 75 and 95 %
-	generations            []float64 // the median of each
+	generations            []float64 // the median of each generation
 	n                      int
 }
 
-// sample is the values of a cell's trials in its primary metric, by generation.
+// sample holds the values of a cell's trials in its primary metric, by generation.
 type sample struct{ generations [][]float64 }
 
 func (s sample) box() (box, bool) {
@@ -40,13 +40,13 @@ func (s sample) box() (box, bool) {
 	return b, true
 }
 
-// samples sorts the values of all trials by cell and generation. Where a cell's trials are too short for its metric, a
-// quantile, its histograms have the values: one for each record.
+// samples sorts the values of all trials by cell and generation. If the trials of a cell are too short for its metric,
+// a quantile, the values are those of its histograms: one for each record.
 func samples(run measure.Run, log *measure.Log) map[string]sample {
 	type data struct {
 		metric string
 		sample
-		last int // generation
+		last int // number of the last generation
 	}
 	vocabulary := run.Vocabulary()
 	cells := make(map[string]*data, len(run.Cells))
@@ -99,11 +99,11 @@ func samples(run measure.Run, log *measure.Log) map[string]sample {
 	return list
 }
 
-// mostRows is how many stacks a figure of one group shows.
+// mostRows is the number of stacks in a figure of one group at most.
 const mostRows = 40
 
-// shown lists the cells of a group with their series, the twins after their baseline: those who differ most if there
-// are too many for a figure.
+// shown returns the cells of a group with their series; twins follow their baseline. If there are too many for a
+// figure, it returns those that differ most, and the number of the others.
 func (v artist) shown(g *report.Group, most int) (list []charted, left int) {
 	for i, c := range g.Cells {
 		list = append(list, charted{c, report.StackName(c), i})
@@ -133,7 +133,8 @@ type charted struct {
 	series int
 }
 
-// distance is how far a cell is from its baseline; the baseline itself comes first.
+// distance returns how far a cell is from its baseline. For the baseline itself, it is infinite, so that it comes
+// first.
 func distance(g *report.Group, c *measure.Cell) float64 {
 	if c == g.Base {
 		return math.Inf(1)
@@ -157,7 +158,7 @@ func leftOut(left int) string {
 	return fmt.Sprintf("%s not shown: those closest to the baseline", report.Count(left, "stack is", "stacks are"))
 }
 
-// unitTitle is the title of an axis of values.
+// unitTitle returns the title of an axis of values.
 func unitTitle(what, unit string) string {
 	if unit == "" {
 		return what
@@ -174,17 +175,20 @@ func (v artist) chartValues(g *report.Group, all map[string]sample) (figure.Figu
 	var values []float64
 	for i, c := range cells {
 		if _, failed := v.Failed[c.cell.ID]; failed {
-			continue // whatever histograms it may have
+			continue // even if there are histograms
 		}
 		if boxes[i], has[i] = all[c.cell.ID].box(); has[i] {
 			values = append(values, boxes[i].lo, boxes[i].hi)
 			values = append(values, boxes[i].generations...)
+			if r := g.Row(c.cell, m.Name); r != nil && !math.IsNaN(r.Value) {
+				values = append(values, r.Value)
+			}
 		}
 	}
 	if len(values) == 0 {
 		return figure.Figure{}, false
 	}
-	d := newDrawing(g.Slug+"-values", report.Capital(report.Label(m))+" of every stack", g.Heading())
+	d := newDrawing(Values, g.Slug+"-values", report.Capital(report.Label(m))+" of every stack", g.Heading())
 	s := spanning(values, figureEdge, figureWidth-figureEdge)
 	const height, half = 46.0, 6.0
 	for i, c := range cells {
@@ -196,9 +200,9 @@ func (v artist) chartValues(g *report.Group, all map[string]sample) (figure.Figu
 			continue
 		}
 		b, ink := boxes[i], figure.Series(c.series)
-		result := ""
+		result, value := "", b.median
 		if r := g.Row(c.cell, m.Name); r != nil && !math.IsNaN(r.Value) {
-			result = report.Number(r.Value, r.Unit)
+			result, value = report.Number(r.Value, r.Unit), r.Value
 			d.say("%s: %s; half of the trials lie between %s and %s.", c.name, result, report.Number(b.q1, m.Unit),
 				report.Number(b.q3, m.Unit))
 		}
@@ -219,7 +223,7 @@ func (v artist) chartValues(g *report.Group, all map[string]sample) (figure.Figu
 		area := figure.Rect(s.At(b.q1), y-half, max(s.At(b.q3), s.At(b.q1)+1), y+half, ink)
 		area.Rim = 1.2
 		d.add(area)
-		d.line(ink, 2.4, s.At(b.median), y-half, s.At(b.median), y+half)
+		d.line(ink, 2.4, s.At(value), y-half, s.At(value), y+half)
 		for _, x := range b.generations {
 			d.add(figure.Symbol{At: figure.Point{X: s.At(x), Y: y + half + 5}, Radius: 2, Ink: ink})
 		}
@@ -228,15 +232,15 @@ func (v artist) chartValues(g *report.Group, all map[string]sample) (figure.Figu
 	ticks, unit := valueTicks(s, slices.Min(values), slices.Max(values), m.Unit)
 	before, after := better(m)
 	d.axis(s, ticks, unitTitle(report.Label(m), unit)+logarithmic(s), before, after)
-	d.key("box: middle half of the trials, with their median · line: 5 to 95 % of them",
-		"dots: the median of each generation")
+	d.key("thick line: the value as in the tables · dots: the median of each generation",
+		"box: middle half of the trials · line: 5 to 95 % of them")
 	if left > 0 {
 		d.key(leftOut(left))
 	}
 	return d.done(), true
 }
 
-// why says in a word or two why a figure shows nothing of a cell.
+// why returns in a few words why a figure shows nothing for a cell.
 func (v artist) why(c *measure.Cell) string {
 	if f, failed := v.Failed[c.ID]; failed && f.Trials > 0 {
 		return "failed"
@@ -246,14 +250,17 @@ func (v artist) why(c *measure.Cell) string {
 	return "not known"
 }
 
+// logarithm ends the title of a logarithmic axis.
+const logarithm = " (logarithmic)"
+
 func logarithmic(s figure.Scale) string {
 	if s.Log {
-		return " (logarithmic)"
+		return logarithm
 	}
 	return ""
 }
 
-// better says at the ends of an axis which is the good one.
+// better returns the texts at the ends of an axis that show the better direction.
 func better(m measure.Metric) (left, right string) {
 	switch m.Better {
 	case measure.LowerBetter:

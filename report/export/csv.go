@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// cellColumns are the columns that say which cell a row is about: one for each kind of parts among them.
+// cellColumns are the columns that identify the cell of a row, one for each kind of parts among them.
 func cellColumns(kinds []string) []string {
 	return slices.Concat([]string{"cell"}, kinds, []string{
 		"placement", "pairs", "family", "affinity", "workload", "payload", "mode",
@@ -30,7 +30,7 @@ func cellFields(c *measure.Cell, kinds []string) []string {
 		c.Params["mode"])
 }
 
-// columns are those of [CSV]. Up to generations they are fixed (design, "Run directory"); new ones are added at the
+// columns are the columns of [CSV]. Their order is fixed, because other programs read them; new ones are added at the
 // end.
 func columns(kinds []string) []string {
 	return append(cellColumns(kinds),
@@ -39,20 +39,20 @@ func columns(kinds []string) []string {
 		"baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
 		"probe_difference_hi",
-		"mix", "lab_pairs", "enforced", "ended")
+		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over")
 }
 
-// A sheet writes rows of CSV that a program for spreadsheets shows and does not obey.
+// A sheet writes CSV that a spreadsheet program cannot take for formulas.
 type sheet struct{ *csv.Writer }
 
 func newSheet(w io.Writer) sheet { return sheet{csv.NewWriter(w)} }
 
-// Write writes a row. A text that such a program takes for a formula has a single quote before it (OWASP, "CSV
-// Injection"), and no text has control characters but ends of lines: names and messages come from files that anyone may
-// have written. Numbers are as they are.
+// Write writes a row. A text that a spreadsheet program would take for a formula gets a single quote before it (OWASP,
+// "CSV Injection"). Control characters other than ends of lines are replaced, because anyone may have written the names
+// and messages in a file. Numbers stay as they are.
 func (s sheet) Write(fields []string) error {
 	for i, f := range fields {
-		lines := strings.Split(f, "\n") // quoted, an end of a line is part of a field
+		lines := strings.Split(f, "\n") // quoted fields may contain ends of lines
 		for k, line := range lines {
 			lines[k] = report.Printable(line)
 		}
@@ -67,8 +67,8 @@ func (s sheet) Write(fields []string) error {
 	return s.Writer.Write(fields)
 }
 
-// CSV writes a row for each cell and metric, RFC 4180 with a header. Numbers are bare and in base units; what is not
-// known is empty.
+// CSV writes a row for each cell and metric, as RFC 4180 with a header. Numbers are bare and in base units; unknown
+// ones are empty.
 //
 //	ratio, ratio_lo, ratio_hi     cell / baseline and its 95 % interval; empty for shares and counts
 //	difference, …_lo, …_hi        cell − baseline of a share or count, in its unit
@@ -77,20 +77,23 @@ func (s sheet) Write(fields []string) error {
 //	                              (0.006 = 0.6 %), or in the unit of a difference
 //	primary                       whether the metric is the one that governed stopping: true or false
 //	parameters, implementation    KEY=VALUE, separated by spaces
-//	limit, limit_share            what kept the figure from being higher, and the share of trials that say so
-//	probe, unprobed               what was switched on during the cell's trials, and the same cell without; empty where
-//	                              nothing was
-//	probe_ratio, …                what that costs, in the row of the primary metric: the cell / unprobed, or the cell −
-//	                              unprobed, with its 95 % interval
+//	limit, limit_share            the part that kept the figure from being higher, and the share of trials that name it
+//	probe, unprobed               the probe that was on during the cell's trials, and the same cell without it; empty if
+//	                              there was none
+//	probe_ratio, …                the cost of the probe, in the row of the primary metric: the cell / unprobed, or the
+//	                              cell − unprobed, with its 95 % interval
 //	mix, lab_pairs                in a mix: its members with their shares, separated by spaces, and the pairs of all of
 //	                              them together; else empty
-//	enforced                      where the filter stands, and what it does not see: "in the host's forward path; …";
-//	                              empty without one
+//	enforced                      the place where the filter stands, and its limits: "in the host's forward path; …";
+//	                              empty if there is no filter
+//	value_lo, value_hi            the 95 % interval of the value itself
+//	over                          in rows of a cell against another one that is not its baseline: that other cell. For a
+//	                              member of a mix, it is the same member alone. Such rows have no value and no baseline
 //	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
 //	                              its records do not say so (version 1)
 //
-// What building a lab and changing it cost has rows behind those, with the lab as the cell and no workload: the median
-// over generations, without what labs cost that had to be built once more.
+// The cost of building a lab and of changing it follows in rows of its own, with the lab as the cell and no workload:
+// the median over generations, without labs that had to be built once more.
 func CSV(w io.Writer, d *report.Data) error {
 	run, a := d.Run, d.Analysis
 	out, kinds := newSheet(w), run.Kinds()
@@ -102,8 +105,16 @@ func CSV(w io.Writer, d *report.Data) error {
 		costs[p.Cell.ID] = p
 	}
 	for _, r := range a.Rows {
-		if err := out.Write(slices.Concat(rowFields(r.Cell, newRowLine(r), kinds), probeFields(r, costs), mixFields(r.Cell),
-			[]string{ended(run, a)})); err != nil {
+		l := newRowLine(r)
+		if err := out.Write(slices.Concat(rowFields(r.Cell, l, kinds), probeFields(r, costs), mixFields(r.Cell),
+			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi), []string{""})); err != nil {
+			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	for _, direct := range slices.Concat(d.Direct(), a.Beside) {
+		l := newDirectLine(direct)
+		if err := out.Write(slices.Concat(rowFields(direct.Cell, l, kinds), probeFields(direct.Row, nil),
+			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil), []string{l.Over})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -127,10 +138,10 @@ func rowFields(c *measure.Cell, l rowLine, kinds []string) []string {
 	return slices.Concat(cellFields(c, kinds), []string{l.Metric, l.Unit}, optional(l.Value), l.ratios(),
 		[]string{string(l.Verdict), strconv.Itoa(l.Blocks), strconv.Itoa(l.Generations)}, l.differences(),
 		optional(l.AdjustedLo, l.AdjustedHi, l.Floor, l.Spread),
-		[]string{strconv.FormatBool(l.Primary), c.Baseline, pairs(c.Params), pairs(c.Implementation), l.Limit, share})
+		[]string{strconv.FormatBool(l.Primary), l.Baseline, pairs(c.Params), pairs(c.Implementation), l.Limit, share})
 }
 
-// labFields are a row of what a lab cost.
+// labFields returns the row of a cost of a lab.
 func labFields(f measure.LabFigure, ended string, kinds []string) []string {
 	values := map[string]string{
 		"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations),
@@ -143,7 +154,7 @@ func labFields(f measure.LabFigure, ended string, kinds []string) []string {
 	return fields
 }
 
-// ended is why a run ended, in a word.
+// ended returns the reason why a run ended, in a word.
 func ended(run measure.Run, a measure.Analysis) string {
 	switch s := a.Standing; {
 	case s.Old(run.V):
@@ -155,7 +166,7 @@ func ended(run measure.Run, a measure.Analysis) string {
 	}
 }
 
-// mixFields are the columns of a row behind those of probes.
+// mixFields returns the columns of a row after those of probes.
 func mixFields(c *measure.Cell) []string {
 	if c.Mix == nil {
 		return []string{"", "", c.Enforced}
@@ -163,7 +174,7 @@ func mixFields(c *measure.Cell) []string {
 	return []string{strings.Join(c.Mix, " "), strconv.Itoa(c.LabPairs), c.Enforced}
 }
 
-// probeFields are the columns of a row before those.
+// probeFields returns the columns of a row about its probe.
 func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
 	var e effect
 	if p, ok := costs[r.Cell.ID]; ok && p.Metric == r.Metric {
@@ -172,7 +183,7 @@ func probeFields(r measure.Row, costs map[string]measure.ProbeCost) []string {
 	return slices.Concat([]string{r.Cell.Probe, r.Cell.Unprobed}, e.ratios(), e.differences())
 }
 
-// optional prints numbers as [bare] does, "" where one is nil.
+// optional returns numbers as [bare] does, and "" for nil.
 func optional(numbers ...*float64) []string {
 	fields := make([]string, len(numbers))
 	for i, x := range numbers {
@@ -183,7 +194,7 @@ func optional(numbers ...*float64) []string {
 	return fields
 }
 
-// bare prints a number without a unit such that it reads back the same; "" where it is not finite.
+// bare returns a number without a unit that reads back as the same number; "" if it is not finite.
 func bare(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return ""
@@ -199,10 +210,11 @@ func pairs(m map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// Trials writes a row for each trial, RFC 4180 with a header: the columns of its cell, generation, block, start and
-// length of its window in seconds, gen and block as in the records, from 0, a column for each metric that any trial
-// has, why it failed, its warnings separated by "; ", and what limited it. Of a cell that run.json does not name only
-// the id is known.
+// Trials writes a row for each trial, as RFC 4180 with a header. It has the columns of its cell; generation and block
+// as in the records, from 0; start and length of its window in seconds; and a column for each metric that any trial
+// has. Last come the reason for which it failed, its warnings separated by "; ", its limit, whether other programs took
+// the CPU from it (empty if that is not known), and whether its block was set aside for that. A cell that run.json does
+// not name has only its id.
 func Trials(w io.Writer, d *report.Data) error {
 	run, log := d.Run, d.Log
 	cells, kinds := make(map[string][]string, len(run.Cells)), run.Kinds()
@@ -212,7 +224,7 @@ func Trials(w io.Writer, d *report.Data) error {
 	metrics := seen(run.Vocabulary(), log)
 	out := newSheet(w)
 	header := append(append(append(cellColumns(kinds), "gen", "block", "start", "dur"), metrics...), "failed", "warn",
-		"limit")
+		"limit", "spoiled", "aside")
 	if err := out.Write(header); err != nil {
 		return fmt.Errorf("write csv of trials: %w", err)
 	}
@@ -233,7 +245,13 @@ func Trials(w io.Writer, d *report.Data) error {
 			}
 			fields = append(fields, bare(x))
 		}
-		if err := out.Write(append(fields, t.Failed, strings.Join(t.Warnings, "; "), t.Limit)); err != nil {
+		fields = append(fields, t.Failed, strings.Join(t.Warnings, "; "), t.Limit)
+		spoiled, judged, aside := d.Analysis.SpoiledTrial(t)
+		said := ""
+		if judged {
+			said = strconv.FormatBool(spoiled)
+		}
+		if err := out.Write(append(fields, said, strconv.FormatBool(aside))); err != nil {
 			return fmt.Errorf("write csv of trials: %w", err)
 		}
 	}
@@ -244,7 +262,7 @@ func Trials(w io.Writer, d *report.Data) error {
 	return nil
 }
 
-// seen lists the metrics of the trials in the order of reports, unknown ones at the end.
+// seen returns the metrics of the trials in the order of reports, with unknown ones at the end.
 func seen(known measure.Vocabulary, log *measure.Log) []string {
 	names := map[string]bool{}
 	for i := range log.Trials {

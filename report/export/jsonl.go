@@ -24,7 +24,7 @@ type runLine struct {
 	Trials      int               `json:"trials"`
 	Measured    float64           `json:"measured"`        // s
 	Ended       string            `json:"ended,omitempty"` // as in [CSV]
-	// sentences: that it did not end, that its records were changed
+	// sentences that every view begins with: the run did not end, or its records were changed
 	Standing []string `json:"standing,omitempty"`
 }
 
@@ -36,7 +36,7 @@ type rowLine struct {
 	Probe          string            `json:"probe,omitempty"`
 	Unprobed       string            `json:"unprobed,omitempty"`
 	Group          string            `json:"group"`
-	parts          []measure.Part    // a key for each kind
+	parts          []measure.Part    // each has a key, its kind
 	Placement      string            `json:"placement"`
 	Pairs          int               `json:"pairs"`
 	Family         string            `json:"family"`
@@ -45,12 +45,16 @@ type rowLine struct {
 	Params         map[string]string `json:"params,omitempty"`
 	Mix            []string          `json:"mix,omitempty"`
 	LabPairs       int               `json:"lab_pairs,omitempty"`
+	Alone          string            `json:"alone,omitempty"` // for a member of a mix alone: its cell in the mix
 	Implementation map[string]string `json:"implementation,omitempty"`
 	Enforced       string            `json:"enforced,omitempty"`
 	Metric         string            `json:"metric"`
 	Unit           string            `json:"unit"`
 	Primary        bool              `json:"primary"`
 	Value          *float64          `json:"value,omitempty"`
+	ValueLo        *float64          `json:"value_lo,omitempty"`
+	ValueHi        *float64          `json:"value_hi,omitempty"`
+	Over           string            `json:"over,omitempty"` // another cell than the baseline, to compare with
 	effect
 	AdjustedLo  *float64        `json:"adjusted_lo,omitempty"`
 	AdjustedHi  *float64        `json:"adjusted_hi,omitempty"`
@@ -63,7 +67,7 @@ type rowLine struct {
 	Generations int             `json:"generations"`
 }
 
-// effect is what a cell is against another, as JSON and CSV have it: nil is not known.
+// effect is the effect of one cell against another in JSON and CSV; nil is unknown.
 type effect struct {
 	Ratio        *float64 `json:"ratio,omitempty"`
 	RatioLo      *float64 `json:"ratio_lo,omitempty"`
@@ -84,12 +88,12 @@ func newEffect(e measure.Effect) effect {
 	return effect{}
 }
 
-// ratios and differences are the columns of CSV.
+// ratios and differences return the columns of CSV.
 func (e effect) ratios() []string { return optional(e.Ratio, e.RatioLo, e.RatioHi) }
 
 func (e effect) differences() []string { return optional(e.Difference, e.DifferenceLo, e.DifferenceHi) }
 
-// plainRow is a row without methods.
+// plainRow is a row without its methods, so that encoding it does not call them.
 type plainRow rowLine
 
 // MarshalJSON writes the line with a key for each kind of parts.
@@ -110,7 +114,7 @@ type labLine struct {
 	Least       float64 `json:"least"`
 	Most        float64 `json:"most"`
 	Generations int     `json:"generations"`
-	// what it cost where the lab was built once more, because a program had died
+	// the lab was built once more, because a program had died
 	Rebuilt bool `json:"rebuilt,omitempty"`
 }
 
@@ -120,7 +124,7 @@ func newLabLine(f measure.LabFigure, rebuilt bool) labLine {
 
 type probeLine struct {
 	Type        string `json:"type"` // "probe"
-	Cell        string `json:"cell"` // with it
+	Cell        string `json:"cell"` // the cell with the probe
 	Probe       string `json:"probe"`
 	Unprobed    string `json:"unprobed"`
 	Metric      string `json:"metric"`
@@ -130,6 +134,36 @@ type probeLine struct {
 	Generations int    `json:"generations"`
 }
 
+type spoiledLine struct {
+	Type   string `json:"type"` // "spoiled"
+	Group  string `json:"group"`
+	Blocks int    `json:"blocks"`
+	Hit    int    `json:"hit"`
+	Aside  int    `json:"aside"`
+	// why none was set aside
+	Busy   bool                `json:"busy,omitempty"`
+	Uneven bool                `json:"uneven,omitempty"`
+	Trials map[string]ofTrials `json:"trials"` // by cell
+}
+
+type ofTrials struct {
+	Spoiled int     `json:"spoiled"`
+	Of      int     `json:"of"`
+	P       float64 `json:"p"`
+	Uneven  bool    `json:"uneven,omitempty"`
+}
+
+func newSpoiledLine(s measure.Spoiled) spoiledLine {
+	line := spoiledLine{
+		Type: "spoiled", Group: s.Group, Blocks: s.Blocks, Hit: s.Hit, Aside: s.Aside, Busy: s.Busy, Uneven: s.Uneven(),
+		Trials: map[string]ofTrials{},
+	}
+	for _, c := range s.Cells {
+		line.Trials[c.Cell] = ofTrials{Spoiled: c.Spoiled, Of: c.Trials, P: c.P, Uneven: c.Uneven}
+	}
+	return line
+}
+
 type failedLine struct {
 	Type   string `json:"type"` // "failed"
 	Cell   string `json:"cell"`
@@ -137,11 +171,13 @@ type failedLine struct {
 	Trials int    `json:"trials"`
 }
 
-// JSONL writes one JSON object a line, told apart by the field type: first the "run" (name, design, versions, facts of
-// the machine, and how much was measured), then a "row" for each cell and metric with the fields of [CSV], a "probe"
-// for each probed cell, what that cost, a "lab" for what building each lab cost in each metric, and last whatever there
-// is of "failed" cells, "warning", "proof" and "fact", the last three as in the records. A number that is not known is
-// left out.
+// JSONL writes one JSON object a line. The field type distinguishes them, in this order: the "run" (name, design,
+// versions, facts about the machine, and how much was measured); a "row" for each cell and metric, with the fields of
+// [CSV]; a "direct" for each stack against another one; a "probe" for each probed cell, with the cost of the probe; a
+// "beside" for each member of a mix and metric, with the effect of the other members; a "memory" for each group, with
+// how long its noise is remembered; a "lab" for the cost of each lab in each metric; a "spoiled" for each group whose
+// trials were judged (its spoiled blocks, those set aside, and the spoiled trials of each cell); and last the "failed"
+// cells, and each "warning", "proof" and "fact" as in the records. Unknown numbers are left out.
 func JSONL(w io.Writer, d *report.Data) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
@@ -169,14 +205,28 @@ func lines(d *report.Data) []any {
 	for _, r := range a.Rows {
 		list = append(list, newRowLine(r))
 	}
+	for _, direct := range d.Direct() {
+		list = append(list, newDirectLine(direct))
+	}
 	for _, p := range a.Probes {
 		list = append(list, newProbeLine(p))
+	}
+	for _, b := range a.Beside {
+		line := newDirectLine(b)
+		line.Type = "beside"
+		list = append(list, line)
+	}
+	for _, m := range a.Memories() {
+		list = append(list, newMemoryLine(m))
 	}
 	for _, f := range a.Labs {
 		list = append(list, newLabLine(f, false))
 	}
 	for _, f := range a.Rebuilt {
 		list = append(list, newLabLine(f, true))
+	}
+	for _, s := range a.Spoiled {
+		list = append(list, newSpoiledLine(s))
 	}
 	for _, f := range a.Failed {
 		list = append(list, failedLine{"failed", f.Cell, f.Reason, f.Trials})
@@ -201,9 +251,11 @@ func newRowLine(r measure.Row) rowLine {
 	line := rowLine{
 		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group,
 		parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
-		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Implementation: c.Implementation,
-		Enforced: c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
-		Value: known(r.Value), effect: newEffect(r.Effect), AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi),
+		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Alone: c.Alone,
+		Implementation: c.Implementation,
+		Enforced:       c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
+		Value: known(r.Value), ValueLo: known(r.ValueLo), ValueHi: known(r.ValueHi), effect: newEffect(r.Effect),
+		AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi),
 		Floor: known(math.Expm1(r.Floor)),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
@@ -216,6 +268,13 @@ func newRowLine(r measure.Row) rowLine {
 	case r.HasDifference:
 		line.Spread = known(r.Difference.Spread)
 	}
+	return line
+}
+
+// newDirectLine returns the line of a stack against another one. It has no baseline.
+func newDirectLine(d measure.Direct) rowLine {
+	line := newRowLine(d.Row)
+	line.Type, line.Baseline, line.Over = "direct", "", d.Over.ID
 	return line
 }
 

@@ -4,28 +4,30 @@ import (
 	"strings"
 )
 
-// Figure is a drawing with what it says in words. Lengths are in CSS pixels, y downward from the upper left corner.
+// Figure is a drawing with its description. Lengths are in CSS pixels; y points downward from the upper left corner.
 type Figure struct {
-	Name          string // of a file, without its ending: lower-case ASCII letters, digits and hyphens
-	Title         string // what is shown
-	Description   string // what can be seen, for those who cannot see it
+	Name          string // name of its file, without the ending: lower-case ASCII letters, digits and hyphens
+	Kind          string // the kind of figures that it belongs to
+	Title         string // the heading
+	Description   string // the contents in words, for readers who cannot see the figure
 	Width, Height float64
 	Marks         []Mark // in the order in which they are drawn
 }
 
 // Mark is a Line, Area, Symbol or Text.
 type Mark interface {
-	svg(w *strings.Builder)
+	svg(p *pen)
 	png(p *painter)
+	pdf(s *sheet)
 }
 
 // Point is a place in a figure.
 type Point struct{ X, Y float64 }
 
-// Ink is what a mark is drawn with.
+// Ink is the name of a colour.
 type Ink string
 
-// Inks. Those of series are [Series].
+// Inks. For those of series, see [Series].
 const (
 	InkText  Ink = "t"
 	InkMuted Ink = "m" // axes and their numbers
@@ -37,14 +39,14 @@ const (
 	InkDoubt Ink = "doubt"
 )
 
-// Kinds of series: from this many on inks repeat, with other dashes and symbols.
+// inks is the number of inks of series. From this many series on, inks repeat, with other dashes and symbols.
 const inks = 8
 
-// Series returns the ink of a series; 0 is the baseline's.
+// Series returns the ink of series i; 0 is the baseline.
 func Series(i int) Ink { return Ink("s" + string(rune('0'+i%inks))) }
 
-// Dashes of a series: drawn and skipped lengths; nil is a solid line. No two of the first 32 series have ink and dashes
-// in common.
+// Dashes returns the dashes of series i: drawn and skipped lengths in turn; nil is a solid line. No two of the first 32
+// series share both ink and dashes.
 func Dashes(i int) []float64 {
 	return [][]float64{nil, {7, 3}, {2, 3}, {9, 3, 2, 3}}[(i+i/inks)%4]
 }
@@ -72,7 +74,7 @@ type Line struct {
 	Dashes []float64 // drawn, skipped, drawn …; nil is solid
 }
 
-// Area is a filled polygon, and one with a rim of a width if Rim is not 0: then the inside is fainter.
+// Area is a filled polygon. If Rim is not 0, it has an outline of that width and a fainter inside.
 type Area struct {
 	Points []Point
 	Ink    Ink
@@ -94,7 +96,7 @@ type Symbol struct {
 // rim is the width of the outline of a hollow symbol and of the strokes of a cross.
 const rim = 1.6
 
-// Anchor is the end of a text that stands at its place.
+// Anchor is the part of a text that is at its place.
 type Anchor string
 
 // Anchors.
@@ -106,22 +108,22 @@ const (
 
 // Text is a line of text.
 type Text struct {
-	At     Point // on the base line
+	At     Point // on the baseline of the text
 	Text   string
 	Ink    Ink
 	Size   float64
 	Bold   bool
 	Anchor Anchor // "" is Start
-	Up     bool   // turned to read upward
-	Whole  string // the text before it was shortened, shown to who points at it; "" if it was not
+	Up     bool   // reads upward
+	Whole  string // the text before it was shortened, shown when pointed at; "" if it was not shortened
 }
 
-// Rect is an area between two corners.
+// Rect returns the area of a rectangle with two given corners.
 func Rect(x0, y0, x1, y1 float64, ink Ink) Area {
 	return Area{Points: []Point{{x0, y0}, {x1, y0}, {x1, y1}, {x0, y1}}, Ink: ink}
 }
 
-// Breadth is about as wide as a text of a size gets, whichever sans serif draws it.
+// Breadth returns the approximate width of a text at a size, for any sans-serif font.
 func Breadth(text string, size float64, bold bool) float64 {
 	n := 0.0
 	for _, r := range text {
@@ -142,7 +144,7 @@ func Breadth(text string, size float64, bold bool) float64 {
 	return n * size
 }
 
-// Shorten returns a text that is at most so broad, with an ellipsis in the middle where something is missing: names of
+// Shorten returns a text of at most the given breadth. A longer one gets an ellipsis in the middle, because names of
 // stacks differ at either end.
 func Shorten(text string, size float64, bold bool, breadth float64) string {
 	if Breadth(text, size, bold) <= breadth {

@@ -11,13 +11,18 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -47,7 +52,7 @@ func sample() Figure {
 
 func TestWriteSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample().WriteSVG(&b); err != nil {
+	if err := sample().WriteSVG(&b, 1); err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join("testdata", "sample.svg")
@@ -72,12 +77,132 @@ func TestWriteSVG(t *testing.T) {
 	}
 }
 
+// Many programs that draw SVG know no CSS: without a colour of its own, a mark would be black there, or invisible.
+func TestSVGNeedsNoStyle(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteSVG(&b, 1); err != nil {
+		t.Fatal(err)
+	}
+	literal := regexp.MustCompile(`^(#[0-9a-f]{6}|none)$`)
+	marks := 0
+	for d := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		has := map[string]string{}
+		for _, a := range e.Attr {
+			has[a.Name.Local] = a.Value
+		}
+		switch name := e.Name.Local; {
+		case name == "style" || has["class"] != "" || has["style"] != "":
+			t.Errorf("%s has a style: %v", name, has)
+		case name == "path" || name == "circle" || name == "text":
+			marks++
+			if !literal.MatchString(has["fill"]) || has["fill"] == "none" && !literal.MatchString(has["stroke"]) {
+				t.Errorf("%s without a colour: %v", name, has)
+			}
+		}
+	}
+	if marks < len(sample().Marks) {
+		t.Errorf("%d marks, want at least %d", marks, len(sample().Marks))
+	}
+	if page := sample().SVG("f"); !strings.Contains(page, `class="k-`) || strings.Contains(page, "#0072b2") {
+		t.Error("in a page the style sheet does not decide the colours")
+	}
+}
+
+// Another program can draw the SVG.
+func TestSVGElsewhere(t *testing.T) {
+	rsvg := testnet.Program(t, "rsvg-convert", "librsvg2-bin")
+	file := filepath.Join(t.TempDir(), "sample.svg")
+	write(t, file, func(w io.Writer) error { return sample().WriteSVG(w, 2) })
+	out, err := exec.Command(rsvg, file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, out)
+}
+
+// Another program can read the PDF, and finds its texts.
+func TestPDFElsewhere(t *testing.T) {
+	reader, drawer := testnet.Program(t, "pdftotext", "poppler-utils"), testnet.Program(t, "pdftoppm", "poppler-utils")
+	file := filepath.Join(t.TempDir(), "sample.pdf")
+	write(t, file, func(w io.Writer) error { return sample().WritePDF(w, 1, time.Unix(1e9, 0)) })
+	text, err := exec.Command(reader, file, "-").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"<5 µs & more>", "middle"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in the texts %q", want, text)
+		}
+	}
+	const dots = "192" // per inch: two for each CSS pixel
+	out, err := exec.Command(drawer, "-r", dots, "-png", file).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	look(t, out)
+}
+
+func write(t *testing.T, file string, to func(io.Writer) error) {
+	t.Helper()
+	f, err := os.Create(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(to(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A figure has the size that was asked for and the same bytes each time; impossible sizes are refused.
+func TestWritePDF(t *testing.T) {
+	var b, again bytes.Buffer
+	for _, w := range []io.Writer{&b, &again} {
+		if err := sample().WritePDF(w, 2, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.HasPrefix(b.Bytes(), []byte("%PDF-1.")) || !bytes.Equal(b.Bytes(), again.Bytes()) {
+		t.Errorf("no PDF, or not the same twice: %.20q", b.String())
+	}
+	if want := "/MediaBox [0 0 300.00 180.00]"; !strings.Contains(b.String(), want) {
+		t.Errorf("no %s", want)
+	}
+	odd := sample()
+	odd.Title = "\U0001F600\xff\n"
+	odd.Marks = append(odd.Marks, Text{Text: "\U0001F600\xffabc\xe2\x82", Size: 10, Ink: "no such"}, Text{Text: "x", Size: -1},
+		Line{Ink: InkText}, Area{Ink: InkText})
+	if err := odd.WritePDF(io.Discard, 1, time.Time{}); err != nil {
+		t.Error(err)
+	}
+	for _, f := range []Figure{{}, {Width: 10}, {Width: 1e6, Height: 10}, {Width: math.NaN(), Height: 10}} {
+		if err := f.WritePDF(io.Discard, 2, time.Time{}); err == nil {
+			t.Errorf("%v × %v: no error", f.Width, f.Height)
+		}
+	}
+}
+
 func TestWritePNG(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample().WritePNG(&b, 2); err != nil {
 		t.Fatal(err)
 	}
-	im, err := png.Decode(&b)
+	look(t, b.Bytes())
+}
+
+// look checks the picture of the sample, at two pixels for each CSS pixel.
+func look(t *testing.T, picture []byte) {
+	t.Helper()
+	im, err := png.Decode(bytes.NewReader(picture))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,15 +248,6 @@ func hex(c color.NRGBA) string {
 	return "#" + strconv.FormatUint(uint64(c.R)<<16|uint64(c.G)<<8|uint64(c.B)|1<<24, 16)[1:]
 }
 
-func light(ink Ink) string {
-	for _, c := range palette() {
-		if c.ink == ink {
-			return c.light
-		}
-	}
-	return "no such ink"
-}
-
 func dark(im image.Image, box image.Rectangle) int {
 	n := 0
 	for y := box.Min.Y; y < box.Max.Y; y++ {
@@ -152,7 +268,7 @@ func TestWritePNGRefuses(t *testing.T) {
 	}
 }
 
-// Every ink stands out from its paper, light and dark: texts by 4.5:1, marks by 3:1 (WCAG 2.2, 1.4.3 and 1.4.11).
+// Every ink has enough contrast with its paper, light and dark: texts 4.5:1, marks 3:1 (WCAG 2.2, 1.4.3 and 1.4.11).
 func TestContrast(t *testing.T) {
 	paper := palette()[4]
 	if paper.ink != InkPaper {
@@ -174,7 +290,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// contrast is that of WCAG 2.2, relative luminance.
+// contrast returns the contrast of two colours by WCAG 2.2 (relative luminance).
 func contrast(t *testing.T, a, b string) float64 {
 	luminance := func(s string) float64 {
 		x, err := strconv.ParseUint(s[1:], 16, 24)
@@ -197,7 +313,7 @@ func contrast(t *testing.T, a, b string) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Of 32 series no two look alike.
+// All of 32 series look different.
 func TestSeriesDiffer(t *testing.T) {
 	seen := map[string]int{}
 	for i := range 32 {

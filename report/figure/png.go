@@ -18,7 +18,8 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// WritePNG writes a figure as an image with the light colours, so many pixels a CSS pixel: 2 for screens of today.
+// WritePNG writes a figure as an image with the light colours, with scale pixels for each CSS pixel: 2 for most
+// screens. The error names the valid sizes: 1 to 16,384 pixels.
 func (f Figure) WritePNG(w io.Writer, scale float64) error {
 	p, err := newPainter(f, scale)
 	if err != nil {
@@ -42,7 +43,7 @@ type painter struct {
 	faces   map[face]font.Face
 	fill    vector.Rasterizer
 
-	polygons [][]Point // to be filled next
+	polygons [][]Point // filled by the next paint
 }
 
 type face struct {
@@ -50,7 +51,7 @@ type face struct {
 	bold bool
 }
 
-// largest is how large an image may be in each direction, in pixels.
+// largest is the largest width and height of an image, in pixels.
 const largest = 1 << 14
 
 func newPainter(f Figure, scale float64) (*painter, error) {
@@ -80,11 +81,11 @@ func newPainter(f Figure, scale float64) (*painter, error) {
 	return p, nil
 }
 
-// polygon adds a polygon to what is filled next.
+// polygon adds a polygon for the next paint.
 func (p *painter) polygon(points []Point) { p.polygons = append(p.polygons, points) }
 
-// paint fills the polygons added since the last time, in a raster no larger than they are. All are made to turn the
-// same way round: what overlaps is filled once, not twice or not at all.
+// paint fills the polygons added since the last call, in a raster no larger than they are. All of them must turn the
+// same way round, so that overlaps are filled once.
 func (p *painter) paint(ink Ink, opacity float64) {
 	x0, y0, x1, y1 := math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for _, points := range p.polygons {
@@ -127,7 +128,7 @@ func (p *painter) paint(ink Ink, opacity float64) {
 	p.fill.Draw(p.image, box, image.NewUniform(c), image.Point{})
 }
 
-// disc is a circle as a polygon.
+// disc returns a circle as a polygon.
 func disc(at Point, radius float64) []Point {
 	const corners = 24
 	list := make([]Point, corners)
@@ -138,7 +139,7 @@ func disc(at Point, radius float64) []Point {
 	return list
 }
 
-// stroke adds a line with round corners that ends where it ends: the ends of intervals mean something.
+// stroke adds a line with round corners and straight ends: the ends of intervals have a meaning.
 func (p *painter) stroke(points []Point, width float64) {
 	r := width / 2
 	for i, b := range points {
@@ -165,7 +166,7 @@ func (l Line) png(p *painter) {
 	p.paint(l.Ink, 1)
 }
 
-// dashed cuts a line into its dashes.
+// dashed splits a line into its dashes.
 func dashed(points []Point, dashes []float64) [][]Point {
 	if len(dashes) == 0 || len(points) < 2 {
 		return [][]Point{points}
@@ -191,7 +192,7 @@ func dashed(points []Point, dashes []float64) [][]Point {
 				list = append(list, piece)
 			}
 			which = (which + 1) % len(dashes)
-			rest = max(dashes[which], 0.1) // a dash of no length would never end
+			rest = max(dashes[which], 0.1) // dashes of length 0 would never end
 			piece = []Point{at}
 		}
 	}
@@ -235,7 +236,7 @@ func (s Symbol) png(p *painter) {
 
 func (t Text) png(p *painter) {
 	f, err := p.face(t.Size, t.Bold)
-	if err != nil { // of a size that is no size: nothing to see
+	if err != nil { // invalid size: nothing is visible
 		return
 	}
 	width := font.MeasureString(f, t.Text)
@@ -253,7 +254,7 @@ func (t Text) png(p *painter) {
 		(&font.Drawer{Dst: p.image, Src: ink, Face: f, Dot: at}).DrawString(t.Text)
 		return
 	}
-	// Drawn level beside the image, then turned.
+	// The text is drawn horizontally outside of the image, then turned.
 	height := f.Metrics().Height.Ceil()
 	level := image.NewAlpha(image.Rect(0, 0, width.Ceil()+1, 2*height))
 	(&font.Drawer{Dst: level, Src: image.Opaque, Face: f, Dot: fixed.P(0, height)}).DrawString(t.Text)
@@ -273,7 +274,7 @@ func (p *painter) face(size float64, bold bool) (font.Face, error) {
 	if f, ok := p.faces[key]; ok {
 		return f, nil
 	}
-	const dpi = 72 // points are pixels
+	const dpi = 72 // one point is one pixel
 	f, err := opentype.NewFace(p.fonts[bold], &opentype.FaceOptions{
 		Size: size * p.scale, DPI: dpi, Hinting: font.HintingNone,
 	})

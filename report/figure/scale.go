@@ -2,17 +2,17 @@ package figure
 
 import "math"
 
-// Scale maps values to places along an axis.
+// Scale maps values to positions along an axis.
 type Scale struct {
 	Lo, Hi   float64 // values at its ends, Lo < Hi; above 0 if Log
-	From, To float64 // places of Lo and Hi
+	From, To float64 // positions of Lo and Hi
 	Log      bool
-	// Zero is, of a logarithmic scale, how far Lo is from From where 0 stands, as it has no place among the rest: the axis
-	// is broken between them. 0 where 0 is not shown.
+	// Zero, on a logarithmic scale, is the distance between From, where 0 stands, and Lo: 0 has no place on such a scale,
+	// so the axis is broken between them. It is 0 if 0 is not shown.
 	Zero float64
 }
 
-// At is the place of a value; values beyond the ends are beyond the places.
+// At returns the position of a value. Values beyond the ends have positions beyond From and To.
 func (s Scale) At(x float64) float64 {
 	lo, hi, from := s.Lo, s.Hi, s.From
 	if s.Log {
@@ -24,10 +24,10 @@ func (s Scale) At(x float64) float64 {
 	return from + (x-lo)/(hi-lo)*(s.To-from)
 }
 
-// Break is the place where the axis is broken; ok is false where it is whole.
+// Break returns the position of the break in the axis; ok is false if it has none.
 func (s Scale) Break() (at float64, ok bool) { return s.From + s.Zero/2, s.Log && s.Zero > 0 }
 
-// Clip is the place of a value, at an end of the axis if the value is beyond it.
+// Clip returns the position of a value, limited to the ends of the axis.
 func (s Scale) Clip(x float64) float64 {
 	if _, broken := s.Break(); broken && x <= 0 {
 		return s.From
@@ -35,7 +35,7 @@ func (s Scale) Clip(x float64) float64 {
 	return s.At(min(max(x, s.Lo), s.Hi))
 }
 
-// Ticks are round values on the scale, about n of them, in ascending order.
+// Ticks returns about n round values on the scale, in ascending order.
 func (s Scale) Ticks(n int) []float64 {
 	if s.Log {
 		return s.logTicks(n)
@@ -43,7 +43,7 @@ func (s Scale) Ticks(n int) []float64 {
 	return Steps(s.Lo, s.Hi, Step((s.Hi-s.Lo)/float64(max(n, 1))))
 }
 
-// Step is the smallest of 1, 2, 5 times a power of ten that is at least x.
+// Step returns the smallest of 1, 2, 5 times a power of ten that is at least x.
 func Step(x float64) float64 {
 	if !(x > 0) || math.IsInf(x, 0) {
 		return 1
@@ -57,10 +57,10 @@ func Step(x float64) float64 {
 	return 10 * p
 }
 
-// Steps are the multiples of step from lo to hi.
+// Steps returns the multiples of step from lo to hi.
 func Steps(lo, hi, step float64) []float64 {
 	var list []float64
-	const most = 100 // whatever the arguments
+	const most = 100 // bounds the list for any arguments
 	first := math.Ceil(lo/step - 1e-9)
 	for i := range most {
 		x := (first + float64(i)) * step
@@ -72,7 +72,7 @@ func Steps(lo, hi, step float64) []float64 {
 	return list
 }
 
-// logTicks are powers of ten, with 2 and 5 times them where there is room; round steps where even these are too few.
+// logTicks returns powers of ten, with 2 and 5 times them if there is room, or round steps if even these are too few.
 func (s Scale) logTicks(n int) []float64 {
 	if s.Hi/s.Lo < 4 {
 		return Steps(s.Lo, s.Hi, Step((s.Hi-s.Lo)/float64(max(n, 1))))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Style is the style sheet of the inks: as CSS variables (--ink-text …), whose values [Light] and [Dark] are.
-// Everything a mark needs beyond its geometry stands here once instead of in every mark.
+// Style returns the style sheet of the inks. They are CSS variables (--ink-text …); [Light] and [Dark] return their
+// values. The style sheet has everything about a mark except its geometry.
 func Style() string {
 	var b strings.Builder
 	for _, i := range palette() {
@@ -20,10 +20,10 @@ func Style() string {
 	return b.String()
 }
 
-// Light returns the inks on white paper as declarations of CSS variables.
+// Light returns declarations of CSS variables: the inks on white paper.
 func Light() string { return variables(func(c colour) string { return c.light }) }
 
-// Dark returns the inks on dark paper.
+// Dark returns declarations of CSS variables: the inks on dark paper.
 func Dark() string { return variables(func(c colour) string { return c.dark }) }
 
 func variables(of func(colour) string) string {
@@ -39,9 +39,9 @@ type colour struct {
 	light, dark string
 }
 
-// palette is that of M. Okabe and K. Ito (Color Universal Design, 2008), darkened on white and lightened on black until
-// each stands out from its paper by 3:1 or more (WCAG 2.2, 1.4.11), the inks of texts by 4.5:1. Their yellow has become
-// an olive: there is no readable yellow on white.
+// palette returns the colours by M. Okabe and K. Ito (Color Universal Design, 2008). They are darkened on white and
+// lightened on black, until marks have a contrast of at least 3:1 (WCAG 2.2, 1.4.11) and texts of 4.5:1. Their yellow
+// is an olive here, because no yellow is readable on white.
 func palette() []colour {
 	return []colour{
 		{InkText, "#1b1f24", "#e6e8eb"},
@@ -63,26 +63,73 @@ func palette() []colour {
 	}
 }
 
-// SVG returns a figure as an element to stand in a page that holds [Style] and the variables it needs. The id is that
-// of the element in the page: the title and the description are told apart by it.
-func (f Figure) SVG(id string) string {
-	var b strings.Builder
-	f.open(&b, id, "")
-	f.body(&b)
-	return b.String()
+// light returns the colour of an ink on white paper.
+func light(ink Ink) string {
+	for _, c := range palette() {
+		if c.ink == ink {
+			return c.light
+		}
+	}
+	return "#000000" // as programs that draw SVG treat an unknown colour
 }
 
-// WriteSVG writes a figure as a file of its own, with the light colours.
-func (f Figure) WriteSVG(w io.Writer) error {
-	var b strings.Builder
-	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	f.open(&b, "figure", fmt.Sprintf(` xmlns="http://www.w3.org/2000/svg" width="%s" height="%s"`, coordinate(f.Width),
-		coordinate(f.Height)))
-	fmt.Fprintf(&b, "<style>:root{%s}svg{font-family:Helvetica,Arial,sans-serif}%s</style>", Light(), Style())
-	rect(0, 0, f.Width, f.Height, InkPaper).svg(&b)
-	f.body(&b)
-	b.WriteByte('\n')
-	if _, err := io.WriteString(w, b.String()); err != nil {
+// pen writes marks as SVG.
+type pen struct {
+	strings.Builder
+	// literal gives each mark its colours as attributes. Many programs that draw SVG know neither CSS variables nor
+	// currentColor, and would draw everything black.
+	literal bool
+}
+
+// Classes of marks in the style sheet, without "k-".
+const (
+	lined    = "l"
+	filled   = "a"
+	rimmed   = "r"
+	hollow   = "h"
+	lettered = "x"
+)
+
+// look writes the attributes of a mark with an ink.
+func (p *pen) look(class string, ink Ink) {
+	if !p.literal {
+		fmt.Fprintf(p, ` class="k-%s k-%s"`, class, ink)
+		return
+	}
+	c := light(ink)
+	switch class {
+	case lined:
+		fmt.Fprintf(p, ` fill="none" stroke="%s" stroke-linejoin="round"`, c)
+	case rimmed:
+		fmt.Fprintf(p, ` fill="%s" fill-opacity="%v" stroke="%s"`, c, faint, c)
+	case hollow:
+		fmt.Fprintf(p, ` fill="%s" stroke="%s" stroke-width="%v"`, light(InkPaper), c, rim)
+	default:
+		fmt.Fprintf(p, ` fill="%s"`, c)
+	}
+}
+
+// SVG returns a figure as an element for a page that has [Style] and the variables it needs. id is the element's id in
+// the page; the ids of title and description begin with it.
+func (f Figure) SVG(id string) string {
+	var p pen
+	f.open(&p, id, "")
+	f.body(&p)
+	return p.String()
+}
+
+// WriteSVG writes a figure as a file of its own, enlarged by scale. Each mark has its light colour, so that programs
+// with little CSS draw it, too.
+func (f Figure) WriteSVG(w io.Writer, scale float64) error {
+	p := pen{literal: true}
+	p.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
+	f.open(&p, "figure", fmt.Sprintf(
+		` xmlns="http://www.w3.org/2000/svg" width="%s" height="%s" font-family="Helvetica, Arial, sans-serif"`,
+		coordinate(f.Width*scale), coordinate(f.Height*scale)))
+	rect(0, 0, f.Width, f.Height, InkPaper).svg(&p)
+	f.body(&p)
+	p.WriteByte('\n')
+	if _, err := io.WriteString(w, p.String()); err != nil {
 		return fmt.Errorf("write svg: %w", err)
 	}
 	return nil
@@ -90,30 +137,34 @@ func (f Figure) WriteSVG(w io.Writer) error {
 
 func rect(x0, y0, x1, y1 float64, ink Ink) Mark { return Rect(x0, y0, x1, y1, ink) }
 
-func (f Figure) open(b *strings.Builder, id, attributes string) {
-	fmt.Fprintf(b, `<svg%s viewBox="0 0 %s %s" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
+func (f Figure) open(p *pen, id, attributes string) {
+	fmt.Fprintf(p, `<svg%s viewBox="0 0 %s %s" role="img" aria-labelledby="%s-t %s-d"><title id="%s-t">%s</title><desc id="%s-d">%s</desc>`,
 		attributes, coordinate(f.Width), coordinate(f.Height), id, id, id, escape(f.Title), id, escape(f.Description))
 }
 
-func (f Figure) body(b *strings.Builder) {
+func (f Figure) body(p *pen) {
 	for _, m := range f.Marks {
-		m.svg(b)
+		m.svg(p)
 	}
-	b.WriteString("</svg>")
+	p.WriteString("</svg>")
 }
 
-// escape makes a text one of XML and HTML. Characters that XML does not allow are replaced (XML 1.0, section 2.2).
-func escape(s string) string {
-	s = strings.Map(func(r rune) rune {
+// clean replaces characters that XML does not allow (XML 1.0, section 2.2).
+func clean(s string) string {
+	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\t' && r != '\n' || r == 0xFFFE || r == 0xFFFF {
 			return '\uFFFD'
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD"))
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;").Replace(s)
 }
 
-// coordinate prints a length with a tenth of a pixel.
+// escape replaces the characters of a text that XML and HTML take for markup.
+func escape(s string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&#39;").Replace(clean(s))
+}
+
+// coordinate returns a length with one decimal, in CSS pixels.
 func coordinate(x float64) string {
 	s := strconv.FormatFloat(x, 'f', 1, 64)
 	s = strings.TrimSuffix(s, ".0")
@@ -123,77 +174,84 @@ func coordinate(x float64) string {
 	return s
 }
 
-func path(b *strings.Builder, points []Point, end string) {
-	b.WriteString(` d="`)
-	for i, p := range points {
-		b.WriteString([]string{"M", "L"}[min(i, 1)])
-		b.WriteString(coordinate(p.X))
-		b.WriteByte(' ')
-		b.WriteString(coordinate(p.Y))
+func (p *pen) path(points []Point, end string) {
+	p.WriteString(` d="`)
+	for i, at := range points {
+		p.WriteString([]string{"M", "L"}[min(i, 1)])
+		p.WriteString(coordinate(at.X))
+		p.WriteByte(' ')
+		p.WriteString(coordinate(at.Y))
 	}
-	b.WriteString(end + `"/>`)
+	p.WriteString(end + `"/>`)
 }
 
-func (l Line) svg(b *strings.Builder) {
-	fmt.Fprintf(b, `<path class="k-l k-%s" stroke-width="%s"`, l.Ink, coordinate(l.Width))
+func (l Line) svg(p *pen) {
+	p.WriteString("<path")
+	p.look(lined, l.Ink)
+	fmt.Fprintf(p, ` stroke-width="%s"`, coordinate(l.Width))
 	if l.Dashes != nil {
 		var d []string
 		for _, x := range l.Dashes {
 			d = append(d, coordinate(x))
 		}
-		fmt.Fprintf(b, ` stroke-dasharray="%s"`, strings.Join(d, " "))
+		fmt.Fprintf(p, ` stroke-dasharray="%s"`, strings.Join(d, " "))
 	}
-	path(b, l.Points, "")
+	p.path(l.Points, "")
 }
 
-func (a Area) svg(b *strings.Builder) {
+func (a Area) svg(p *pen) {
+	p.WriteString("<path")
 	if a.Rim > 0 {
-		fmt.Fprintf(b, `<path class="k-r k-%s" stroke-width="%s"`, a.Ink, coordinate(a.Rim))
+		p.look(rimmed, a.Ink)
+		fmt.Fprintf(p, ` stroke-width="%s"`, coordinate(a.Rim))
 	} else {
-		fmt.Fprintf(b, `<path class="k-a k-%s"`, a.Ink)
+		p.look(filled, a.Ink)
 	}
-	path(b, a.Points, "Z")
+	p.path(a.Points, "Z")
 }
 
-func (s Symbol) svg(b *strings.Builder) {
-	class := "k-a"
+func (s Symbol) svg(p *pen) {
+	class := filled
 	if s.Hollow {
-		class = "k-h"
+		class = hollow
 	}
 	switch s.Shape {
 	case Circle:
-		fmt.Fprintf(b, `<circle class="%s k-%s" cx="%s" cy="%s" r="%s"/>`, class, s.Ink, coordinate(s.At.X),
-			coordinate(s.At.Y), coordinate(s.Radius))
+		p.WriteString("<circle")
+		p.look(class, s.Ink)
+		fmt.Fprintf(p, ` cx="%s" cy="%s" r="%s"/>`, coordinate(s.At.X), coordinate(s.At.Y), coordinate(s.Radius))
 	case Cross:
 		for _, l := range s.strokes() {
-			l.svg(b)
+			l.svg(p)
 		}
 	default:
-		fmt.Fprintf(b, `<path class="%s k-%s"`, class, s.Ink)
-		path(b, s.outline(), "Z")
+		p.WriteString("<path")
+		p.look(class, s.Ink)
+		p.path(s.outline(), "Z")
 	}
 }
 
-func (t Text) svg(b *strings.Builder) {
-	fmt.Fprintf(b, `<text class="k-x k-%s" x="%s" y="%s" font-size="%s"`, t.Ink, coordinate(t.At.X), coordinate(t.At.Y),
-		coordinate(t.Size))
+func (t Text) svg(p *pen) {
+	p.WriteString("<text")
+	p.look(lettered, t.Ink)
+	fmt.Fprintf(p, ` x="%s" y="%s" font-size="%s"`, coordinate(t.At.X), coordinate(t.At.Y), coordinate(t.Size))
 	if t.Bold {
-		b.WriteString(` font-weight="600"`)
+		p.WriteString(` font-weight="600"`)
 	}
 	if t.Anchor != "" && t.Anchor != Start {
-		fmt.Fprintf(b, ` text-anchor="%s"`, t.Anchor)
+		fmt.Fprintf(p, ` text-anchor="%s"`, t.Anchor)
 	}
 	if t.Up {
-		fmt.Fprintf(b, ` transform="rotate(-90 %s %s)"`, coordinate(t.At.X), coordinate(t.At.Y))
+		fmt.Fprintf(p, ` transform="rotate(-90 %s %s)"`, coordinate(t.At.X), coordinate(t.At.Y))
 	}
-	b.WriteByte('>')
+	p.WriteByte('>')
 	if t.Whole != "" {
-		b.WriteString("<title>" + escape(t.Whole) + "</title>")
+		p.WriteString("<title>" + escape(t.Whole) + "</title>")
 	}
-	b.WriteString(escape(t.Text) + "</text>")
+	p.WriteString(escape(t.Text) + "</text>")
 }
 
-// outline is the polygon of a symbol, of about the same area for each shape.
+// outline returns the polygon of a symbol. All shapes have about the same area.
 func (s Symbol) outline() []Point {
 	x, y, r := s.At.X, s.At.Y, s.Radius
 	switch s.Shape {

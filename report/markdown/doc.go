@@ -1,5 +1,5 @@
 // Package markdown writes a run, or the comparison of two, as GitHub Flavored Markdown (github.github.com/gfm): for a
-// README, an issue or a comment on a change.
+// README, an issue or a comment on a pull request.
 //
-// What is said comes from package report; this one knows what Markdown takes for markup.
+// The words come from package report; this one knows the markup of Markdown.
 package markdown

@@ -9,23 +9,23 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Write writes a run as GitHub Flavored Markdown (github.github.com/gfm), for a README or an issue: what the page
-// says, without its figures.
+// Write writes a run as GitHub Flavored Markdown (github.github.com/gfm), for a README or an issue: the contents of the
+// page, without its figures.
 func Write(w io.Writer, d *report.Data, o report.Options) error {
 	m := &markdown{}
-	m.document(report.Read(d.Run, d.Analysis).Document(o.Sections))
+	m.document(d.Read().Document(o.Sections))
 	if _, err := io.WriteString(w, m.String()); err != nil {
 		return fmt.Errorf("write markdown: %w", err)
 	}
 	return nil
 }
 
-// topLevel is that of the headings in a comment.
+// topLevel is the level of the headings in a comment.
 const topLevel = 3
 
-// WriteCompared writes what has changed from one run to the other, for a comment on a change.
-func WriteCompared(w io.Writer, c *report.Compared, all bool) error {
-	v, m := c.Comparison(all), &markdown{}
+// WriteCompared writes the changes from one run to others, for a comment on a pull request.
+func WriteCompared(w io.Writer, l report.Comparisons, all bool) error {
+	v, m := l.Comparison(all), &markdown{}
 	for _, s := range v.Standing {
 		m.blocks([]report.Block{{Text: s, Tone: report.Bad}})
 	}
@@ -35,6 +35,9 @@ func WriteCompared(w io.Writer, c *report.Compared, all bool) error {
 	}
 	if len(v.Answer) > 1 {
 		m.WriteByte('\n')
+	}
+	for _, text := range v.Subject {
+		m.paragraph(said(text))
 	}
 	for _, g := range v.Groups {
 		p := report.Part{Title: g.Heading}
@@ -58,7 +61,7 @@ func WriteCompared(w io.Writer, c *report.Compared, all bool) error {
 
 type markdown struct{ strings.Builder }
 
-// said makes a text of Markdown: what would be markup is escaped (GFM, 2.4 backslash escapes), characters of HTML too.
+// said returns a text with everything escaped that would be markup in Markdown (GFM, 2.4 backslash escapes) or HTML.
 func said(s string) string {
 	s = report.Printable(s)
 	var b strings.Builder
@@ -77,9 +80,9 @@ func said(s string) string {
 			continue
 		case '#', '+', '-', '=':
 			if next := s[min(i+1, len(s)):]; i == 0 && (r == '#' || next == "" || next[0] == ' ' || next[0] == s[0]) {
-				b.WriteByte('\\') // a heading, a list or a rule
+				b.WriteByte('\\') // would be a heading, a list or a rule
 			}
-		case '@', ':': // neither mentions nor links
+		case '@', ':': // would be a mention or a link
 			if next := s[i+len(string(r)):]; r == '@' || strings.HasPrefix(next, "//") {
 				b.WriteRune(r)
 				b.WriteString("&#8203;")
@@ -91,12 +94,12 @@ func said(s string) string {
 	return b.String()
 }
 
-// inline is a text inside of HTML.
+// inline returns a text for use within HTML.
 func inline(s string) string {
 	return strings.ReplaceAll(html.EscapeString(report.Printable(s)), " %", "\u00a0%")
 }
 
-// heavy makes a text bold.
+// heavy returns a text in bold.
 func heavy(s string) string { return "**" + said(s) + "**" }
 
 func (m *markdown) paragraph(s string) { m.WriteString(s + "\n\n") }
@@ -122,7 +125,7 @@ func (m *markdown) part(s report.Part, level int) {
 		return
 	}
 	if s.Folded {
-		// markup as far as the empty line
+		// This is HTML up to the empty line.
 		m.paragraph("<details><summary>" + inline(strings.TrimSuffix(s.Title+" – "+s.Note, " – ")) + "</summary>")
 	} else {
 		m.paragraph(strings.Repeat("#", level) + " " + said(s.Title))
@@ -149,7 +152,7 @@ func (m *markdown) part(s report.Part, level int) {
 	}
 }
 
-// code writes a fenced block whose fence is longer than any in the text.
+// code writes a fenced block. Its fence is longer than any in the text.
 func (m *markdown) code(text string) {
 	fence := "```"
 	for strings.Contains(text, fence) {

@@ -17,16 +17,16 @@ import (
 //go:embed page.css
 var styleSheet string
 
-// few is how many sentences of the answer are set large.
+// few is the number of sentences of the answer up to which they are set large.
 const few = 6
 
 // policy is the content security policy of the page: nothing is loaded and nothing is executed.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 // Write writes a run as one page that needs nothing else: no script, no font, no image, no network. It follows the
-// reader's choice of light or dark, fits a phone and can be printed. Every figure says in words what it shows.
+// reader's choice of light or dark, fits a phone and can be printed. Every figure has a description in words.
 func Write(w io.Writer, d *report.Data, o report.Options) error {
-	v := report.Read(d.Run, d.Analysis)
+	v := d.Read()
 	p := &pageHTML{charts: chart.Draw(v, d.Log)}
 	p.document(v.Document(o.Sections))
 	if _, err := io.WriteString(w, p.String()); err != nil {
@@ -35,11 +35,11 @@ func Write(w io.Writer, d *report.Data, o report.Options) error {
 	return nil
 }
 
-// pageHTML gathers a page. Everything that is not markup of this file goes through text or attr.
+// pageHTML collects a page. Everything except the markup of this file goes through text or attr.
 type pageHTML struct {
 	strings.Builder
 	charts  chart.Charts
-	figures int // how many there are so far
+	figures int // number of figures so far
 }
 
 func (p *pageHTML) raw(parts ...string) {
@@ -48,12 +48,12 @@ func (p *pageHTML) raw(parts ...string) {
 	}
 }
 
-// escaped is a text as markup. A number and its % stay on one line.
+// escaped returns a text as markup. A number and its % stay on one line.
 func escaped(s string) string {
 	return strings.ReplaceAll(html.EscapeString(report.Printable(s)), " %", "\u00a0%")
 }
 
-// element writes an element that holds a text; attributes are markup.
+// element writes an element with a text; attributes are markup.
 func (p *pageHTML) element(name, attributes, text string) {
 	p.raw("<", name, attributes, ">", escaped(text), "</", name, ">")
 }
@@ -86,7 +86,8 @@ func (p *pageHTML) document(d report.Document) {
 	p.raw("</main></body></html>\n")
 }
 
-// part writes a part with its title as a heading of a level, folded if it is to be.
+// part writes a part with its title as a heading of the given level, folded if the part is. If there are several
+// groups, the printed page has only their tables: the overview shows their changes.
 func (p *pageHTML) part(s report.Part, level int) {
 	if s.OnlyFigures() && len(p.charts.Of(s.Figures)) == 0 {
 		return
@@ -97,9 +98,6 @@ func (p *pageHTML) part(s report.Part, level int) {
 	}
 	h := fmt.Sprintf("h%d", level)
 	if s.Folded {
-		if s.Open {
-			id += ` open="open"`
-		}
 		p.raw("<details", id, "><summary>")
 		p.element(h, "", s.Title)
 		if s.Note != "" {
@@ -112,12 +110,19 @@ func (p *pageHTML) part(s report.Part, level int) {
 	}
 	p.blocks(s.Blocks)
 	if list := p.charts.Of(s.Figures); len(list) > 0 {
-		p.raw(`<div class="figures">`)
+		classes := "figures"
+		if strings.HasPrefix(s.ID, "group-") && len(p.charts.Of(report.Overview)) > 0 {
+			classes += " screen"
+		}
+		p.raw(`<div class="`, classes, `">`)
 		for _, f := range list {
 			p.figures++
 			p.raw("<figure>", f.SVG(fmt.Sprintf("f%d", p.figures)), "</figure>")
 		}
 		p.raw("</div>")
+		if s.Figures == report.Overview {
+			p.element("p", ` class="quiet paper"`, "On paper the groups below have their tables, and no figures of their own.")
+		}
 	}
 	p.blocks(s.Tables)
 	if len(s.Lists) > 0 {
@@ -161,6 +166,11 @@ func class(t report.Tone) string {
 
 func (p *pageHTML) blocks(list []report.Block) {
 	for _, b := range list {
+		if b.Plot != nil {
+			p.figures++
+			p.raw(`<div class="figures"><figure>`, chart.Redraw(b.Plot).SVG(fmt.Sprintf("f%d", p.figures)), "</figure></div>")
+			continue
+		}
 		if b.Table != nil {
 			p.table(b.Table)
 			continue
@@ -169,8 +179,8 @@ func (p *pageHTML) blocks(list []report.Block) {
 	}
 }
 
-// table writes a table. On a narrow screen the style sheet makes a card of each row, in which every field has its
-// column's title before it.
+// table writes a table. On a narrow screen, the style sheet makes a card of each row, with the column's title before
+// each field.
 func (p *pageHTML) table(t *report.Table) {
 	p.raw(`<div class="table"><table>`)
 	if t.Caption != "" {
@@ -207,7 +217,7 @@ func (p *pageHTML) table(t *report.Table) {
 	p.raw("</tbody></table></div>")
 }
 
-// breakable is the name of a stack or cell as markup that may be broken between its parts.
+// breakable returns the name of a stack or cell as markup that may break between its parts.
 func breakable(s string) string {
 	return strings.NewReplacer("+", "+<wbr/>", ",", ",<wbr/>", "/", "/<wbr/>").Replace(escaped(s))
 }

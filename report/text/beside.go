@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// important lists the metrics that a table shows beside the primary one, where [beside] has no objection.
+// important lists the metrics that a table shows beside the primary one, unless [beside] excludes them.
 func important() []string {
 	return []string{
 		"goodput", "packet_rate", "transaction_rate", "connection_rate", "loss", "errors", "latency_mean", "latency_p50",
@@ -19,8 +19,8 @@ func important() []string {
 	}
 }
 
-// beside says whether an important metric tells something beside the others of its group: a mean where the primary
-// metric is no latency, and CPU time in the kernel and outside of it where both are known.
+// beside reports whether an important metric adds something to the others of its group. A mean does if the primary
+// metric is not a latency; CPU time inside and outside of the kernel does if both are known.
 func beside(g *report.Group, metric string) bool {
 	switch metric {
 	case g.Primary.Name:
@@ -33,22 +33,22 @@ func beside(g *report.Group, metric string) bool {
 	return true
 }
 
-// has says whether a cell of the group has a metric.
+// has reports whether a cell of the group has a metric.
 func has(g *report.Group, metric string) bool {
 	return slices.ContainsFunc(g.Cells, func(c *measure.Cell) bool { return g.Row(c, metric) != nil })
 }
 
-// unsaid says whether a column of zeros says nothing: errors, and what was lost of datagrams that are answered. Of
-// those that are not, it is one of the figures.
+// unsaid reports whether a column of zeros has no information: errors, and losses of datagrams that are answered. The
+// loss of datagrams that are not answered is one of the results.
 func unsaid(g *report.Group, metric string) bool {
 	return metric == "errors" || metric == "loss" && !has(g, "jitter")
 }
 
-// longName is how long a name may be for columns to stand beside it: a longer one gets a line of its own where they
+// longName is the length of a name up to which columns stand beside it. A longer one gets its own line if the columns
 // need the room.
 const longName = 20
 
-// secondary writes the important metrics beside the primary one, in as many tables as the width asks for.
+// secondary writes the important metrics beside the primary one, in as many tables as the width requires.
 func (p *page) secondary(g *report.Group) {
 	var columns [][]field
 	brackets := false
@@ -84,12 +84,12 @@ func (p *page) secondary(g *report.Group) {
 		p.table(rows)
 	}
 	if brackets {
-		p.prose(space, space+space, "(in brackets: no difference above its floor, or not precise enough)", dim)
+		p.prose(space, space+space, "(in brackets: no difference, or not decided)", dim)
 	}
 }
 
-// columnOf makes the column of a metric: values with their changes; nil where there is nothing to say. It says whether
-// a change is in brackets.
+// columnOf returns the column of a metric, values with their changes, and reports whether a change is in brackets. It
+// returns nil if the column has no information.
 func columnOf(g *report.Group, metric string) (column []field, brackets bool) {
 	type part struct{ value, change string }
 	parts := make([]part, len(g.Cells))
@@ -104,11 +104,11 @@ func columnOf(g *report.Group, metric string) (column []field, brackets bool) {
 			continue
 		}
 		about = r.About
-		some = some || r.Value != 0 || !unsaid(g, metric) // the good case goes without saying
+		some = some || r.Value != 0 || !unsaid(g, metric) // zeros alone are not shown
 		parts[i].value = report.Number(r.Value, r.Unit)
 		point, _ := report.Change(r)
 		switch {
-		case report.Differs(r.Verdict):
+		case measure.Differs(r.Verdict):
 			styles[i] = styleOf(report.Verdict(r.Verdict, r.About, false).Tone)
 		case point != "":
 			point, brackets, styles[i] = "("+point+")", true, dim

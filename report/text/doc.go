@@ -1,5 +1,5 @@
 // Package text sets a run, or the comparison of two, for a terminal: sentences, tables that fit its width, and colours
-// if they are asked for.
+// on request.
 //
-// What is said comes from package report; this one knows lines, columns and escape sequences.
+// The words come from package report; this one knows lines, columns and escape sequences.
 package text

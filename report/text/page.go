@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// style is how a piece of text looks on a terminal, where colours are asked for.
+// style is the look of a piece of text on a terminal with colours.
 type style string
 
 // Styles: SGR parameters (ECMA-48, 8.3.117).
@@ -25,13 +25,13 @@ const (
 type field struct {
 	text  string
 	style style
-	right bool // aligned
+	right bool // right-aligned
 }
 
-// wide counts the columns a text takes. All that is printed here is one column wide but for names, which are ASCII.
+// wide returns the number of columns of a text. All characters printed here are one column wide.
 func wide(s string) int { return utf8.RuneCountInString(s) }
 
-// page gathers lines and knows how wide they may be.
+// page collects lines of at most a width.
 type page struct {
 	strings.Builder
 	color bool
@@ -61,11 +61,11 @@ func (p *page) line(s string, st style) {
 
 func (p *page) blank() { p.WriteByte('\n') }
 
-// readable is how wide prose is at most, however wide the terminal.
+// readable is the largest width of prose, on any terminal.
 const readable = 110
 
 // prose writes a paragraph, broken between words: first begins its first line, rest the others. A word that is too long
-// for any line is not broken: it could not be searched for or copied.
+// for a line is not broken, so that it can be searched for and copied.
 func (p *page) prose(first, rest, text string, st style) {
 	lines := wrap(text, min(p.width, readable)-max(wide(first), wide(rest)))
 	for i, l := range lines {
@@ -94,8 +94,8 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// table writes rows whose first field is a label. Where they are too wide for the page, long labels stand on lines of
-// their own; where that is not enough either, the fields of a row follow each other as prose.
+// table writes rows whose first field is a label. If they are too wide for the page, long labels get lines of their
+// own; if that is not enough, each row becomes a paragraph.
 func (p *page) table(rows [][]field) {
 	if width(rows, wide) > p.width {
 		rest := width(rows, func(string) int { return 0 })
@@ -149,10 +149,10 @@ const (
 	indent  = 2 // columns before a table
 	between = 2 // columns between its fields
 
-	space = "  " // before what belongs to a table
+	space = "  " // before the lines that belong to a table
 )
 
-// width is that of a table with labels as wide as label says.
+// width returns the width of a table whose labels are as wide as label returns.
 func width(rows [][]field, label func(string) int) int {
 	n := 0
 	for i, w := range widths(rows) {
@@ -167,7 +167,7 @@ func width(rows [][]field, label func(string) int) int {
 	return n - between + indent
 }
 
-// widths are those of the columns. A row of one field spans all of them.
+// widths returns the widths of the columns. A row of one field spans all of them.
 func widths(rows [][]field) []int {
 	var list []int
 	for _, r := range rows {

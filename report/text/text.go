@@ -7,19 +7,25 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// Write writes a run for people: first what the stacks cost, in a sentence each; then a table for each group of cells
-// with the noise floor; and how much was measured, what failed, what is doubtful and what was proved. It ends in a
-// newline and no line ends in a space.
+// Write writes a run for people: first the cost of each stack, in a sentence; then a table for each group of cells,
+// with the noise floor; then how much was measured, failures, doubts and proofs. The text ends in a newline, and no
+// line ends in a space.
 func Write(w io.Writer, d *report.Data, o report.Options) error {
-	v, p := report.Read(d.Run, d.Analysis), newPage(o)
+	v, p := d.Read(), newPage(o)
 	p.standing(d.Standing())
 	for _, s := range v.Answer() {
 		p.prose("", "  ", s, bold)
+	}
+	for _, s := range v.Undecided() {
+		p.prose("! ", "  ", s, doubt)
 	}
 	for _, s := range o.Sections {
 		if !s.Detail || o.All {
 			p.section(s)
 		}
+	}
+	if s, ok := v.Beside(); ok {
+		p.section(s)
 	}
 	for _, c := range v.Curves() {
 		p.section(report.Section{Title: c.Name() + ": " + c.Heading, Blocks: c.Tables()})
@@ -44,18 +50,23 @@ func Write(w io.Writer, d *report.Data, o report.Options) error {
 	p.failures(v.Failures())
 	p.doubts(v.Doubts(), o.All)
 	p.proofs(v.Claims(), o.All)
+	p.blank()
+	p.prose("", "", v.End(), bold)
 	if _, err := io.WriteString(w, p.String()); err != nil {
 		return fmt.Errorf("write report: %w", err)
 	}
 	return nil
 }
 
-// WriteCompared writes what has changed from one run to the other: the sentences, then the tables.
-func WriteCompared(w io.Writer, c *report.Compared, o report.Options) error {
-	v, p := c.Comparison(o.All), newPage(o)
+// WriteCompared writes the changes from one run to others: the sentences, then the tables.
+func WriteCompared(w io.Writer, l report.Comparisons, o report.Options) error {
+	v, p := l.Comparison(o.All), newPage(o)
 	p.standing(v.Standing)
 	for _, s := range v.Answer {
 		p.prose("", "  ", s, bold)
+	}
+	for _, s := range v.Subject {
+		p.prose("", "  ", s, plain)
 	}
 	for _, g := range v.Groups {
 		p.group(g.Title, g.Grids)
@@ -82,7 +93,7 @@ func (p *page) standing(list []string) {
 	}
 }
 
-// group writes the tables of a group below its title, the short forms where the long ones are too wide.
+// group writes the tables of a group below its title, in their short forms if the long ones are too wide.
 func (p *page) group(title string, grids []report.Grid) {
 	p.blank()
 	if wide(title) > p.width {
@@ -102,7 +113,12 @@ func (p *page) group(title string, grids []report.Grid) {
 			if head := rows[0][0].text; head != "" {
 				p.prose(space, space, head, dim)
 			}
-			rows = fields(g.Short)
+			if g.Middle != nil {
+				rows = fields(g.Middle)
+			}
+			if g.Middle == nil || width(rows, wide) > p.width {
+				rows = fields(g.Short)
+			}
 		}
 		p.table(rows)
 		for _, n := range g.Notes {
@@ -116,6 +132,9 @@ func (p *page) section(s report.Section) {
 	p.blank()
 	p.prose("", "  ", report.Printable(s.Title), bold)
 	for _, b := range s.Blocks {
+		if b.Plot != nil {
+			continue
+		}
 		if b.Table == nil {
 			p.prose("", "", report.Printable(b.Text), styleOf(b.Tone))
 			continue
@@ -136,7 +155,7 @@ func (p *page) failures(texts []string) {
 	}
 }
 
-// mostWarnings is how many warnings are shown unless all are asked for.
+// mostWarnings is the number of warnings shown unless all are asked for.
 const mostWarnings = 12
 
 func (p *page) doubts(texts []string, all bool) {
@@ -153,7 +172,7 @@ func (p *page) doubts(texts []string, all bool) {
 	}
 }
 
-// proofs writes what was proved: a line for each claim, and one for each time it did not hold.
+// proofs writes the proofs: a line for each claim, and one for each time it did not hold.
 func (p *page) proofs(claims []report.Claim, all bool) {
 	p.blank()
 	if len(claims) == 0 {
@@ -176,7 +195,7 @@ func (p *page) proofs(claims []report.Claim, all bool) {
 	}
 }
 
-// fields are the rows of a table, the heading first.
+// fields returns the rows of a table, the heading first.
 func fields(t *report.Table) [][]field {
 	rows := [][]field{make([]field, len(t.Columns))}
 	for i, c := range t.Columns {
@@ -192,7 +211,7 @@ func fields(t *report.Table) [][]field {
 	return rows
 }
 
-// styleOf is how a tone looks.
+// styleOf returns the style of a tone.
 func styleOf(t report.Tone) style {
 	switch t {
 	case report.Good:

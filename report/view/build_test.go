@@ -21,7 +21,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// made is a run made up from a seed.
+// made is a run with random values from a seed.
 type made struct {
 	run measure.Run
 	log measure.Log
@@ -29,7 +29,7 @@ type made struct {
 	rnd *rand.Rand
 }
 
-// load is a workload of a made-up run.
+// load is a workload of a made run.
 type load struct {
 	name, id, placement string
 	params              map[string]string
@@ -65,7 +65,7 @@ func udprate(payload string) load {
 	}
 }
 
-// start makes a run of stacks under loads, the first stack the baseline, which has a twin.
+// start makes a run of stacks under loads. The first stack is the baseline, which has a twin.
 func start(t testing.TB, loads []load, stacks ...string) *made {
 	m := &made{t: t, rnd: rand.New(rand.NewPCG(2, 3)), log: measure.Log{
 		End: &measure.End{Why: measure.EndTime, Detail: "the time is up"},
@@ -99,7 +99,7 @@ func start(t testing.TB, loads []load, stacks ...string) *made {
 	return m
 }
 
-// recorded is a cell as records had it before cells had parts: a key for each kind.
+// recorded is a cell in the form of records from before cells had parts: a key for each kind.
 func recorded(t testing.TB, network, filter string, c measure.Cell) measure.Cell {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -120,15 +120,15 @@ func recorded(t testing.TB, network, filter string, c measure.Cell) measure.Cell
 	return c
 }
 
-// noise of one trial, of a block and of a generation, as logarithms.
+// Noise of a trial, of a block and of a generation, as logarithms.
 const (
 	trialNoise      = 0.01
 	blockNoise      = 0.05
 	generationNoise = 0.003
 )
 
-// measure adds trials: change says by what a stack's metrics differ from the baseline's, by stack and metric: factors,
-// or for loss and retransmits summands.
+// measure adds trials. change has the changes of metrics against the baseline's, by stack and metric: factors or, for
+// loss and retransmits, summands.
 func (m *made) measure(loads []load, generations, blocks int, change map[string]map[string]float64) {
 	n := len(m.run.Cells) / len(loads)
 	clock := 0.0
@@ -207,7 +207,7 @@ func (m *made) histogram(h measure.Histograms, seconds float64) measure.Histogra
 	return h
 }
 
-// prove adds the proofs of every lab of the first so many generations.
+// prove adds the proofs of every lab in the first generations, as many as given.
 func (m *made) prove(generations int, when ...string) {
 	for g := range generations {
 		for _, w := range when {

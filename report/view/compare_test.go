@@ -19,7 +19,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// again makes a second run of the same kind, on a day on which the machine is a tenth slower.
+// again makes a second run of the same kind, on a day when the machine is a tenth slower.
 func again(m *made) *made {
 	m.rnd = rand.New(rand.NewPCG(5, 6))
 	m.run.Started = m.run.Started.Add(26 * time.Hour)
@@ -41,12 +41,12 @@ func (m *made) slowDay() {
 	}
 }
 
-// whole is what loading a run gives.
+// whole returns the run as if it had been loaded.
 func (m *made) whole() *report.Data {
 	return &report.Data{Run: m.run, Log: &m.log, Analysis: m.analysis()}
 }
 
-// loaded is a run of a bridge and a routed network under loads, whose changes are given.
+// loaded is a run of a bridge and a routed network under loads, with the given changes.
 func loaded(t testing.TB, second bool, loads []load, change map[string]map[string]float64) *made {
 	m := start(t, loads, "host", "bridge", "routed")
 	if second {
@@ -61,7 +61,7 @@ func loaded(t testing.TB, second bool, loads []load, change map[string]map[strin
 	return m
 }
 
-// worse is a bridge that has got slower since bridge().
+// worse has the changes of a bridge that became slower since bridge().
 func worse() map[string]float64 {
 	b := bridge()
 	b["latency_p50"], b["goodput"], b["cpu_per_packet"] = 1.2, 0.75, 1.16
@@ -178,7 +178,7 @@ func TestCompareText(t *testing.T) {
 			}
 			c := report.Compare(oldDir, newDir, older.whole(), newer.whole())
 			var b bytes.Buffer
-			if err := view.WriteCompared(&b, tt.format, c, tt.options); err != nil {
+			if err := view.WriteCompared(&b, tt.format, report.Comparisons{c}, tt.options); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, "compare-"+tt.name+".golden", b.String())
@@ -189,7 +189,7 @@ func TestCompareText(t *testing.T) {
 	}
 }
 
-// What comes from files can neither steer a terminal nor be taken for Markdown, nor break a line.
+// Texts from files can neither control a terminal, nor be taken for Markdown, nor break a line.
 func TestCompareHostile(t *testing.T) {
 	const evil = "\x1b[2J\x07<img src=x onerror=alert(1)>|`*_[x](javascript:1)\n\n# h\u202e\xff"
 	hostile := func(second bool) *made {
@@ -226,9 +226,9 @@ func TestCompareHostile(t *testing.T) {
 	}
 	c := report.Compare(evil, evil+"2", hostile(false).whole(), hostile(true).whole())
 	texts := map[string]string{}
-	for _, format := range []string{"text", "markdown"} {
+	for _, format := range []string{"text", "markdown", "html", "junit"} {
 		var b bytes.Buffer
-		if err := view.WriteCompared(&b, format, c, report.Options{All: true}); err != nil {
+		if err := view.WriteCompared(&b, format, report.Comparisons{c}, report.Options{All: true}); err != nil {
 			t.Fatal(err)
 		}
 		texts[format] = b.String()
@@ -246,7 +246,7 @@ func TestCompareHostile(t *testing.T) {
 			t.Errorf("%s: a control character: %q", name, text[max(0, i-60):min(len(text), i+60)])
 		}
 		for line := range strings.Lines(text) {
-			if len(line) > 5000 {
+			if name != "html" && len(line) > 5000 {
 				t.Errorf("%s: a line of %d bytes", name, len(line))
 			}
 			if name != "markdown" && strings.HasPrefix(line, "# h") {
@@ -331,7 +331,7 @@ func TestCompareCSV(t *testing.T) {
 	c := report.Compare("a", "b", m(false).whole(), m(true).whole())
 	for _, all := range []bool{false, true} {
 		var b bytes.Buffer
-		if err := view.WriteCompared(&b, "csv", c, report.Options{All: all}); err != nil {
+		if err := view.WriteCompared(&b, "csv", report.Comparisons{c}, report.Options{All: all}); err != nil {
 			t.Fatal(err)
 		}
 		var want []measure.Change
@@ -363,6 +363,12 @@ func TestCompareCSV(t *testing.T) {
 					x.Difference.Hi
 				numbers["old_difference"], numbers["new_difference"] = x.Old.Difference.Points, x.New.Difference.Points
 			}
+			numbers["value_ratio"], numbers["value_ratio_lo"], numbers["value_difference_hi"] = nan, nan, nan
+			if x.Own.HasRatio {
+				numbers["value_ratio"], numbers["value_ratio_lo"] = x.Own.Estimate.Ratio, x.Own.Estimate.Lo
+			} else {
+				numbers["value_difference_hi"] = x.Own.Difference.Hi
+			}
 			if x.Metric == "loss" || x.Metric == "retransmits" {
 				numbers["floor"] = x.Floor
 			}
@@ -374,6 +380,7 @@ func TestCompareCSV(t *testing.T) {
 			for column, want := range map[string]string{
 				"cell": x.Cell.ID, "metric": x.Metric, "unit": x.Unit, "verdict": string(x.Verdict),
 				"primary": strconv.FormatBool(x.Primary), "payload": x.Cell.Params["payload"], "baseline": x.Cell.Baseline,
+				"shift": string(x.Shift), "compared": "ratios", "old_run": "a", "new_run": "b",
 			} {
 				if row[column] != want {
 					t.Errorf("%s %s: %s is %q, want %q", x.Cell.ID, x.Metric, column, row[column], want)
@@ -391,7 +398,7 @@ func TestCompareJSON(t *testing.T) {
 	older.run.Cells, newer.run.Cells = older.run.Cells[:7], append(newer.run.Cells[:2:2], newer.run.Cells[3:]...)
 	c := report.Compare("a", "b", older.whole(), newer.whole())
 	var b bytes.Buffer
-	if err := view.WriteCompared(&b, "json", c, report.Options{}); err != nil {
+	if err := view.WriteCompared(&b, "json", report.Comparisons{c}, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	type change struct {
@@ -436,8 +443,8 @@ func TestCompareJSON(t *testing.T) {
 	if d := cmp.Diff(want, got.Changes); d != "" || len(want) != 6 {
 		t.Errorf("%d changes\n%s", len(want), d)
 	}
-	if c.Worse() != 1 || c.Failed() != 0 {
-		t.Errorf("%d worse and %d failed, want 1 and 0", c.Worse(), c.Failed())
+	if c.Worse() != 3 || c.Failed() != 0 { // the bridge, and both baselines, because of the slow day
+		t.Errorf("%d worse and %d failed, want 3 and 0", c.Worse(), c.Failed())
 	}
 }
 
@@ -449,12 +456,13 @@ func TestCompareFormats(t *testing.T) {
 			t.Error(err)
 		}
 		full := short(100)
-		if err := view.WriteCompared(&full, format, c, report.Options{}); !errors.Is(err, io.ErrShortWrite) {
+		l := report.Comparisons{c}
+		if err := view.WriteCompared(&full, format, l, report.Options{}); !errors.Is(err, io.ErrShortWrite) {
 			t.Errorf("%s on a full disk: error %v", format, err)
 		}
 	}
-	if err := view.WriteCompared(io.Discard, "jsonl", c, report.Options{}); !errors.Is(err, view.ErrUnknownFormat) ||
-		err.Error() != `unknown format "jsonl" (known: text, markdown, csv, json)` {
+	if err := view.WriteCompared(io.Discard, "jsonl", report.Comparisons{c}, report.Options{}); !errors.Is(err, view.ErrUnknownFormat) ||
+		err.Error() != `unknown format "jsonl" (known: text, html, markdown, csv, json, junit)` {
 		t.Errorf("%v", err)
 	}
 }

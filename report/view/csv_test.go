@@ -12,8 +12,7 @@ import (
 	"github.com/nettoll/nettoll/report/export"
 )
 
-// No text of a record is a formula to a program for spreadsheets, or steers a terminal; numbers below zero stay
-// numbers.
+// No text of a record is a formula to a spreadsheet program, or controls a terminal; negative numbers stay numbers.
 func TestCSVOfForged(t *testing.T) {
 	for _, evil := range []string{
 		"=cmd|'/c calc'!A0", "+1+cmd", "-2+3+cmd", "@SUM(1)", "\t=1", "\r=1", "a\x1b[2J\x07b\nforged,row",
@@ -62,7 +61,7 @@ func TestCSVOfForged(t *testing.T) {
 	}
 }
 
-// forge writes a text into every string of a value but the cell's id and what it belongs to, which other records name.
+// forge writes a text into every string of a value, except the ids that other records refer to.
 func forge(v reflect.Value, text string) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); {

@@ -17,7 +17,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// shares is a run of under-load at shares of the capacity, whose latency grows with them.
+// shares makes a run of under-load at shares of the capacity, with latencies that grow with the share.
 func shares(t testing.TB, of ...string) *made {
 	micros := map[string]float64{"10%": 13, "30%": 14.5, "50%": 18, "70%": 29, "90%": 160}
 	var loads []load
@@ -44,7 +44,7 @@ func shares(t testing.TB, of ...string) *made {
 func curves(t *testing.T, m *made) (names, texts []string) {
 	t.Helper()
 	dir := t.TempDir()
-	all, err := view.Figures(dir, m.data())
+	all, err := view.Figures(dir, m.data(), view.Pictures{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,8 +62,7 @@ func curves(t *testing.T, m *made) (names, texts []string) {
 	return names, texts
 }
 
-// What was measured at several values of a parameter is drawn over them, in whatever order they were asked for, and
-// stands in a table.
+// Figures and tables show metrics over the values of a parameter, in whatever order these were asked for.
 func TestCurves(t *testing.T) {
 	m := shares(t, "50%", "10%", "90%", "30%", "70%")
 	for i := range m.log.Trials {
@@ -80,32 +79,32 @@ func TestCurves(t *testing.T) {
 		t.Fatalf("figures %q, want %q", names, want)
 	}
 	for _, want := range []string{
-		`>Latency p50 by share<`, `>under-load: payload 64, mode wait · cross host · 1 pair<`,
+		`>Latency p50, p90 and p99 by share<`, `>under-load: payload 64, mode wait · cross host · 1 pair<`,
 		`>latency p50, µs (logarithmic)<`, `>latency p99, µs (logarithmic)<`, `>↓ better<`,
 		`>10 %<`, `>90 %<`, `>share<`, `>bridge+nftables(rules=1000)+vxlan<`,
-		`whiskers: 95 % interval of the change over host · grey band`,
+		`>whiskers: 95 % interval of the value itself<`, `>latency p90, µs (logarithmic)<`,
 	} {
 		if !strings.Contains(texts[0], want) {
 			t.Errorf("no %s in the figure", want)
 		}
 	}
 	said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]
-	if !regexp.MustCompile(`^host, latency p50: [0-9.]+ µs at 10 %, .* at 30 %, .* at 50 %, .* at 70 %, 1[0-9]+ µs at 90 %\. host, latency p99: `).MatchString(said) ||
-		!regexp.MustCompile(`bridge, latency p50: [^.]+\.[^:]* at 70 %\. bridge, latency p99`).MatchString(said) {
+	if !regexp.MustCompile(`^host, latency p50: [0-9.]+ µs at 10 %, .* at 30 %, .* at 50 %, .* at 70 %, 1[0-9]+ µs at 90 %\. host, latency p90: .* host, latency p99: `).MatchString(said) ||
+		!regexp.MustCompile(`bridge, latency p50: [^.]+\.[^:]* at 70 %\. bridge, latency p90`).MatchString(said) {
 		t.Errorf("it says %s", said)
 	}
 	var b bytes.Buffer
 	if err := text.Write(&b, m.data(), report.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	text, _, _ := strings.Cut(b.String()[strings.Index(b.String(), "Latency p50 by share"):], "\nunder-load  ")
+	text, _, _ := strings.Cut(b.String()[strings.Index(b.String(), "Latency p50, p90 and p99 by share"):], "\nunder-load  ")
 	golden(t, "curves.golden", text)
 	b.Reset()
 	if err := markdown.Write(&b, m.data(), report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	checkMarkdown(t, b.String())
-	if !strings.Contains(b.String(), "## Curves\n\n### Latency p50 by share: under-load: payload 64, mode wait · cross "+
+	if !strings.Contains(b.String(), "## Curves\n\n### Latency p50, p90 and p99 by share: under-load: payload 64, mode wait · cross "+
 		"host · 1 pair\n\n**Latency p50**\n\n| stack | share 10 % | 30 % |") {
 		t.Errorf("no curves in %s", b.String())
 	}
@@ -114,13 +113,13 @@ func TestCurves(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkPage(t, b.String())
-	if n := strings.Count(b.String(), `>Latency p50 by share: under-load: payload 64`); n != 2 { // heading and figure
+	if n := strings.Count(b.String(), `>Latency p50, p90 and p99 by share: under-load: payload 64`); n != 2 { // heading and figure
 		t.Errorf("the page names the curve %d times", n)
 	}
 }
 
-// Sizes that are far apart stand on a logarithmic axis, and a parameter crossed with another has a curve for each value
-// of that.
+// Sizes that are far apart are on a logarithmic axis. A parameter crossed with another has a curve for each value of
+// the other.
 func TestCurvesOfSizes(t *testing.T) {
 	var loads []load
 	for _, mode := range []string{"single", "batched"} {
@@ -148,7 +147,7 @@ func TestCurvesOfSizes(t *testing.T) {
 	}
 }
 
-// Two values are no curve, and words are none.
+// Two values do not make a curve, and neither do words.
 func TestNoCurves(t *testing.T) {
 	if names, _ := curves(t, shares(t, "10%", "90%")); names != nil {
 		t.Errorf("figures %q of two values", names)
@@ -161,8 +160,7 @@ func TestNoCurves(t *testing.T) {
 	}
 }
 
-// A parameter of stacks has a curve within a group: a line for all that are equal in all else, and the baseline beside
-// them.
+// A parameter of stacks has a curve within a group: a line for all stacks that are otherwise equal, and the baseline.
 func TestCurvesOfStacks(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	change := map[string]map[string]float64{}
@@ -192,7 +190,7 @@ func TestCurvesOfStacks(t *testing.T) {
 	}
 }
 
-// The default of a parameter, which no name says, is a point as well; 0 stands apart from a logarithmic axis.
+// The default of a parameter, which names omit, is a point as well; 0 is apart from a logarithmic axis.
 func TestCurvesFromZero(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	change := map[string]map[string]float64{}
@@ -240,7 +238,7 @@ func TestCurvesFromZero(t *testing.T) {
 	}
 }
 
-// A baseline that is a point of a curve is no line beside it.
+// A baseline that is a point of a curve is not a line of its own.
 func TestCurveOfBaseline(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	m := start(t, loads, "nat", "nat(entries=100)", "nat(entries=10000)", "bridge")
@@ -254,7 +252,7 @@ func TestCurveOfBaseline(t *testing.T) {
 	if len(texts) != 1 {
 		t.Fatalf("%d figures, want one", len(texts))
 	}
-	if said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]; !regexp.MustCompile(`^nat, latency p50: \S+ µs at 0, \S+ µs at 100, \S+ µs at 10000\. nat, latency p99`).MatchString(said) {
+	if said := regexp.MustCompile(`<desc[^>]*>(.*?)</desc>`).FindStringSubmatch(texts[0])[1]; !regexp.MustCompile(`^nat, latency p50: \S+ µs at 0, \S+ µs at 100, \S+ µs at 10000\. nat, latency p90`).MatchString(said) {
 		t.Errorf("it says %s", said)
 	}
 }

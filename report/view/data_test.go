@@ -22,7 +22,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// The contract of the columns: what other programs read.
+// header has the columns that other programs rely on.
 const header = "cell,network,filter,tunnel,encryption,runtime,placement,pairs,family,affinity,workload,payload,mode,metric,unit,value,ratio,ratio_lo,ratio_hi,verdict,blocks,generations"
 
 // table reads CSV into a map for each row.
@@ -43,7 +43,7 @@ func table(t *testing.T, b []byte) []map[string]string {
 	return rows
 }
 
-// number is a field of a CSV: NaN where it is empty.
+// number returns a field of a CSV; NaN if it is empty.
 func number(t *testing.T, s string) float64 {
 	t.Helper()
 	if s == "" {
@@ -56,7 +56,7 @@ func number(t *testing.T, s string) float64 {
 	return x
 }
 
-// mixed is a run with everything: ratios, differences, a failed cell, a metric that this nettoll does not know.
+// mixed is a run with ratios, differences, a failed cell, and a metric that this nettoll does not know.
 func mixed(t testing.TB) *made {
 	loads := []load{udprate("28"), tcpstream("same-host")}
 	m := start(t, loads, "host", "bridge", "routed")
@@ -87,14 +87,23 @@ func TestCSV(t *testing.T) {
 		t.Errorf("columns %q, want %q and more", first, header)
 	}
 	rows := table(t, b.Bytes())
-	if len(rows) != len(a.Rows) || len(rows) < 10 {
+	direct := m.data().Direct()
+	if len(direct) != 1 || len(rows) != len(a.Rows)+1 {
+		t.Fatalf("%d rows and %d direct ones, want %d and 1", len(rows), len(direct), len(a.Rows))
+	}
+	last := rows[len(a.Rows)]
+	if last["over"] != direct[0].Over.ID || last["cell"] != direct[0].Cell.ID || last["baseline"] != "" || last["value"] != "" ||
+		number(t, last["ratio"]) != direct[0].Estimate.Ratio || last["verdict"] != string(direct[0].Verdict) {
+		t.Errorf("%v, want %+v", last, direct[0].Row)
+	}
+	if rows = rows[:len(a.Rows)]; len(rows) < 10 {
 		t.Fatalf("%d rows, want %d", len(rows), len(a.Rows))
 	}
 	ratios, differences := 0, 0
 	for i, r := range a.Rows {
 		row := rows[i]
 		want := map[string]float64{
-			"value": r.Value, "adjusted_lo": r.AdjLo, "adjusted_hi": r.AdjHi, "ratio": math.NaN(), "ratio_lo": math.NaN(),
+			"value": r.Value, "value_lo": r.ValueLo, "value_hi": r.ValueHi, "adjusted_lo": r.AdjLo, "adjusted_hi": r.AdjHi, "ratio": math.NaN(), "ratio_lo": math.NaN(),
 			"ratio_hi": math.NaN(), "difference": math.NaN(), "difference_lo": math.NaN(), "difference_hi": math.NaN(),
 			"spread": math.NaN(), "floor": math.Expm1(r.Floor),
 		}
@@ -142,7 +151,7 @@ func TestTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(b.String(), "\n")
-	want := "cell,network,filter,tunnel,encryption,runtime,placement,pairs,family,affinity,workload,payload,mode,gen,block,start,dur,goodput,packet_rate,packet_rate_sent,loss,cpu_busy,cpu_per_packet,service_demand,retransmits,wonder,failed,warn,limit"
+	want := "cell,network,filter,tunnel,encryption,runtime,placement,pairs,family,affinity,workload,payload,mode,gen,block,start,dur,goodput,packet_rate,packet_rate_sent,loss,cpu_busy,cpu_per_packet,service_demand,retransmits,wonder,failed,warn,limit,spoiled,aside"
 	if d := cmp.Diff(want, first); d != "" {
 		t.Error(d)
 	}
@@ -219,12 +228,12 @@ func TestJSONL(t *testing.T) {
 	if i != len(a.Rows) {
 		t.Errorf("%d rows, want %d", i, len(a.Rows))
 	}
-	if d := cmp.Diff([]string{"run", "row", "failed", "warning", "proof", "fact"}, slices.Compact(kinds)); d != "" {
+	if d := cmp.Diff([]string{"run", "row", "direct", "memory", "failed", "warning", "proof", "fact"}, slices.Compact(kinds)); d != "" {
 		t.Error(d)
 	}
 }
 
-// short refuses to take more than so many bytes.
+// short is a writer that fails after this number of bytes.
 type short int
 
 func (s *short) Write(p []byte) (int, error) {
@@ -255,7 +264,7 @@ func TestFormats(t *testing.T) {
 	}
 	err := view.Write(io.Discard, "xls", m.data(), report.Options{})
 	if !errors.Is(err, view.ErrUnknownFormat) ||
-		err.Error() != `unknown format "xls" (known: text, html, markdown, csv, jsonl)` {
+		err.Error() != `unknown format "xls" (known: text, html, markdown, csv, jsonl, json)` {
 		t.Errorf("error %v", err)
 	}
 }

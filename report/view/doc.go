@@ -1,3 +1,3 @@
-// Package view shows a run, or the comparison of two, in a format that a user names: it is the way from the command
-// line to the packages that draw and export.
+// Package view shows a run, or the comparison of two, in a format that a user names. It connects the command line with
+// the packages that draw and export.
 package view

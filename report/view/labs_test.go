@@ -13,8 +13,7 @@ import (
 	"github.com/nettoll/nettoll/report/text"
 )
 
-// What labs cost stands in every view, and what one cost that had to be built once more stands beside it and counts for
-// nothing.
+// Every view shows the cost of labs. That of a lab that was built once more has its own row and is not counted.
 func TestLabs(t *testing.T) {
 	m := start(t, []load{udprr("same-host", 1)}, "host", "ovs+ovs(rules=10)", "bridge")
 	m.measure([]load{udprr("same-host", 1)}, 3, 4, nil)

@@ -59,7 +59,7 @@ func TestLoadOfTornRecords(t *testing.T) {
 	lines[10] = lines[10][:30] + "\n"                                    // in the content block
 	lines[20] = "{\"type\":\"trial\",\"v\":99}\n\x00\xff\x00 not JSON\n" // in the second
 	content := strings.Join(lines, "")
-	write(t, file, content[:len(content)-25]) // as a kill leaves it
+	write(t, file, content[:len(content)-25]) // as a killed run leaves it
 	d, problems, err := report.Load(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestLoadOfTornRecords(t *testing.T) {
 		}
 	}
 	cells := len(m.run.Cells)
-	last := 0 // trials of the last block, which has no checksum any more
+	last := 0 // trials of the last block, which has no checksum
 	for _, x := range m.log.Trials {
 		if x.Block == m.log.Trials[len(m.log.Trials)-1].Block {
 			last++
@@ -167,7 +167,7 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// Whatever the files hold, there is an error or a report in every format.
+// Whatever the files contain, every format gives an error or a report.
 func TestLoadOfGarbage(t *testing.T) {
 	m := mixed(t)
 	dir := m.save()
@@ -189,7 +189,7 @@ func TestLoadOfGarbage(t *testing.T) {
 				b[i] = byte(rnd.IntN(256))
 			case 1:
 				b = append(b[:i], b[min(len(b)-1, i+rnd.IntN(40)):]...)
-			case 2: // digits stay digits: the file stays readable and says something odd
+			case 2: // digits stay digits: the file stays readable, with wrong values
 				for j := i; j < min(len(b), i+200); j++ {
 					if b[j] >= '0' && b[j] <= '9' {
 						b[j] = "0192837465-"[rnd.IntN(11)]
@@ -231,7 +231,7 @@ func TestLoadOfGarbage(t *testing.T) {
 	}
 }
 
-// A run of 100,000 trials: loaded, analyzed and written (within 3 s: design, "Run directory").
+// BenchmarkReport loads, analyzes and writes a run of 100,000 trials (limit: 3 s).
 func BenchmarkReport(b *testing.B) {
 	loads := []load{udprr("same-host", 1), udprr("cross-host", 1), tcpstream("same-host")}
 	m := start(b, loads, "host", "bridge", "routed")

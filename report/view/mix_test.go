@@ -3,18 +3,23 @@ package view_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/export"
 	"github.com/nettoll/nettoll/report/page"
 	"github.com/nettoll/nettoll/report/text"
+	"github.com/nettoll/nettoll/report/view"
 )
 
-// beside is a run of mixes, in labs of so many pairs of which the stream has one, and of the requests alone.
+// beside makes a run of mixes, in labs with these numbers of pairs, of which the stream has one, and of the requests
+// alone.
 func beside(t testing.TB, pairs []int, alone ...int) *made {
 	var loads []load
 	for _, n := range pairs {
@@ -41,7 +46,7 @@ func beside(t testing.TB, pairs []int, alone ...int) *made {
 	return m
 }
 
-// Every view says beside what a member of a mix was measured, and on how many of the pairs.
+// Every view names the other members of a mix, and the member's share of the pairs.
 func TestMix(t *testing.T) {
 	m := beside(t, []int{4}, 3)
 	var b bytes.Buffer
@@ -88,7 +93,63 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// What was measured beside something is on no curve of what was measured alone, and has one of its own.
+// Every view shows for each stack the effect of the members of a mix on each other. Members alone are not in any table
+// of stacks.
+func TestBeside(t *testing.T) {
+	m := beside(t, []int{4})
+	var alone []measure.Cell
+	for _, c := range m.run.Cells {
+		first, twin := strings.CutSuffix(c.ID, "#2")
+		c.Alone, c.Mix, c.Group, c.ID = c.ID, nil, c.Group+"|alone", first+"+alone"
+		if twin {
+			c.ID += "#2"
+		}
+		if c.Baseline != "" {
+			c.Baseline += "+alone"
+		}
+		alone = append(alone, c)
+	}
+	m.run.Cells = append(m.run.Cells, alone...)
+	for _, x := range slices.Clone(m.log.Trials) {
+		x.Metrics = maps.Clone(x.Metrics)
+		for k := range x.Metrics {
+			if strings.HasPrefix(k, "latency") {
+				x.Metrics[k] /= 2 // next to the stream, requests take twice as long
+			}
+		}
+		first, twin := strings.CutSuffix(x.Cell, "#2")
+		if x.Cell = first + "+alone"; twin {
+			x.Cell += "#2"
+		}
+		m.log.Trials = append(m.log.Trials, x)
+	}
+	for format, wants := range map[string][]string{
+		"text": {
+			`(?m)^Beside : alone$`,
+			`bridge: udp-rr beside tcp-stream\(message=131072\): latency p50 ×2\.\d+ \(95 % interval .*\)\s+of\s+alone:\s+slower\.`,
+			`loopback: tcp-stream beside udp-rr\(payload=64,mode=wait\): goodput [+−]?[0-9.]+ %`,
+		},
+		"html":     {`<h2>Beside : alone</h2>`, `data-l="alone">`},
+		"markdown": {`Beside : alone`},
+		"jsonl":    {`(?m)^\{"type":"beside","cell":"bridge/.*"metric":"latency_p50",.*"over":"bridge/.*\+alone".*"verdict":"slower"`},
+		"csv":      {`(?m)^"bridge/[^"]*:udp-rr[^"]*",.*latency_p50,.*,2[.0-9]*,[0-9.]+,[0-9.]+,slower,.*,"bridge/.*\+alone"$`},
+	} {
+		var b bytes.Buffer
+		if err := view.Write(&b, format, m.data(), report.Options{Width: 200}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !regexp.MustCompile(want).MatchString(b.String()) {
+				t.Errorf("%s does not say %s:\n%.6000s", format, want, &b)
+			}
+		}
+		if n := strings.Count(b.String(), "udp-rr  payload 64"); format == "text" && n != 1 {
+			t.Errorf("%d tables of requests, want that of the mix:\n%s", n, &b)
+		}
+	}
+}
+
+// Curves never join cells of a mix and cells alone; mixes have curves of their own.
 func TestMixCurves(t *testing.T) {
 	if names, _ := curves(t, beside(t, []int{4}, 1, 2)); len(names) > 0 {
 		t.Errorf("curves %q of two points alone and one beside a stream", names)
@@ -100,7 +161,7 @@ func TestMixCurves(t *testing.T) {
 	}
 }
 
-// The members of a mix have their windows at the same time: what was measured is counted once.
+// The members of a mix share their windows, so that the time measured counts once.
 func TestMixMeasured(t *testing.T) {
 	m := beside(t, []int{4})
 	for i := range m.log.Trials {

@@ -22,7 +22,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// claims is a section as a suite brings it.
+// claims is a section of a suite.
 func claims() []report.Section {
 	return []report.Section{{Title: "Claims of the paper", Blocks: []report.Block{
 		{Text: "Two claims were evaluated on the paper's own figures, then here."},
@@ -42,7 +42,7 @@ func claims() []report.Section {
 
 const hostile = `<script>alert("1")</script>|*_[x](http://example.org)&amp;'`
 
-// ugly is a run with names and messages that are meant to do harm.
+// ugly is a run with hostile names and messages.
 func ugly(t testing.TB) *made {
 	loads := []load{udprr("same-host", 1)}
 	bad := "bridge+" + hostile
@@ -69,7 +69,7 @@ func ugly(t testing.TB) *made {
 	return m
 }
 
-// runs are the runs that every view for people is tried on.
+// runs are the runs on which every view for people is tested.
 func runs() map[string]func(testing.TB) *made {
 	return map[string]func(testing.TB) *made{
 		"usual": func(t testing.TB) *made { return usual(t) },
@@ -182,8 +182,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// checkPage checks that a page is well-formed XML too, needs nothing from elsewhere, and says of each figure what it
-// shows.
+// checkPage checks that a page is well-formed XML, loads nothing, and describes each figure.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(page, "<!DOCTYPE html>\n")))
@@ -247,7 +246,7 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// Wherever a row has a change, it has an interval and a verdict too.
+// Each row with a change also has an interval and a verdict.
 func TestNoRatioWithoutIntervalAndVerdict(t *testing.T) {
 	for name, run := range runs() {
 		var b bytes.Buffer
@@ -281,7 +280,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// checkMarkdown checks that every table has as many fields in each row, and that nothing from the records is markup.
+// checkMarkdown checks that all rows of a table have as many fields, and that no text from the records is markup.
 func checkMarkdown(t *testing.T, text string) {
 	t.Helper()
 	columns := 0
@@ -322,11 +321,11 @@ func checkMarkdown(t *testing.T, text string) {
 func TestFigures(t *testing.T) {
 	for name, run := range runs() {
 		if name == "many" {
-			continue // 30 images take seconds to pack, and the page draws the same figures
+			continue // packing 30 images takes seconds, and the page has the same figures
 		}
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "a", "b")
-			names, err := view.Figures(dir, run(t).data())
+			names, err := view.Figures(dir, run(t).data(), view.Pictures{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +357,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// checkFile checks an SVG that stands alone.
+// checkFile checks an SVG file.
 func checkFile(t *testing.T, file, text string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(text))
@@ -372,25 +371,28 @@ func checkFile(t *testing.T, file, text string) {
 		}
 	}
 	rest := strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, "")
-	// what people read
+	// texts that people read
 	rest = regexp.MustCompile(`(?s)<(title|desc|text)[ >].*?</(title|desc|text)>`).ReplaceAllString(rest, "")
 	if strings.Contains(rest, "//") || strings.Contains(rest, "<script") || !strings.Contains(text, `role="img"`) ||
 		!strings.Contains(text, "<title ") || !strings.Contains(text, "<desc ") {
 		t.Errorf("%s refers to something else, or says nothing in words", file)
+	}
+	if strings.Contains(rest, "class=") || strings.Contains(rest, "var(") || strings.Contains(rest, "currentColor") {
+		t.Errorf("%s has colours that browsers alone know", file)
 	}
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
 		t.Errorf("%s has a mark that is nowhere", file)
 	}
 }
 
-// The figures say in words what they show.
+// Figures have descriptions in words.
 func TestDescriptions(t *testing.T) {
 	var b bytes.Buffer
 	if err := page.Write(&b, usual(t).data(), report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`<desc id="f2-d">loopback, twin: `, `bridge: +9.0 %, 95 % interval +`, `, slower. routed: `, `The floor ±`,
+		`<desc id="f3-d">loopback, twin: `, `bridge: +9.0 %, 95 % interval +`, `, slower. routed: `, `The floor ±`,
 		`; half of the trials lie between `, `half of the round trips take no longer than `, `, 99.9 % no longer than `,
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -410,7 +412,7 @@ func TestSectionAsText(t *testing.T) {
 	tidy(t, b.String(), report.Options{})
 }
 
-// Details are shown when asked for.
+// Details are shown on request.
 func TestDetailSection(t *testing.T) {
 	d := usual(t).data()
 	sections := []report.Section{{Title: "The fine print", Detail: true, Blocks: []report.Block{{Text: "Read it."}}}}
@@ -432,7 +434,7 @@ func TestDetailSection(t *testing.T) {
 	}
 }
 
-// A run of 100,000 trials whose records are about 50 MB: from the files to the page (within 2 s).
+// BenchmarkPage loads a run of 100,000 trials (about 50 MB) and writes its page (limit: 2 s).
 func BenchmarkPage(b *testing.B) {
 	dir := large(b)
 	var size int
@@ -450,8 +452,8 @@ func BenchmarkPage(b *testing.B) {
 	b.ReportMetric(float64(size), "page-bytes")
 }
 
-// large makes the directory of a run of 100,000 trials with every metric that udp-rr records, and histograms of groups
-// of 32 blocks.
+// large writes the directory of a run of 100,000 trials, with every metric that udp-rr records, and histograms over 32
+// blocks each.
 func large(tb testing.TB) string {
 	loads := []load{udprr("same-host", 1), udprr("cross-host", 1), tcpstream("same-host")}
 	m := start(tb, loads, "host", "bridge", "routed")
@@ -483,7 +485,7 @@ func large(tb testing.TB) string {
 	return dir
 }
 
-// Two small pages as a whole, so that a change of any of it is seen.
+// Two small pages are compared as a whole, so that no change goes unnoticed.
 func TestPages(t *testing.T) {
 	for _, name := range []string{"interrupted", "loss"} {
 		var b bytes.Buffer

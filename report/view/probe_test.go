@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// probed is a made-up run whose cells, but for twins, were probed as well: that makes round trips 4 % longer, and takes
-// 10 % of the rate of streams.
+// probed makes a run whose cells, except twins, are probed as well: the probe makes round trips 4 % longer and streams
+// 10 % slower.
 func probed(t *testing.T) *report.Data {
 	loads := []load{udprr("same-host", 1), tcpstream("same-host")}
 	m := start(t, loads, "host", "bridge")
@@ -53,7 +53,7 @@ func probed(t *testing.T) *report.Data {
 	return &report.Data{Run: m.run, Log: &m.log, Analysis: measure.Analyze(m.run, &m.log)}
 }
 
-// said is a run in one format.
+// said returns a run in one format.
 func said(t *testing.T, format string, d *report.Data) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -63,7 +63,7 @@ func said(t *testing.T, format string, d *report.Data) string {
 	return b.String()
 }
 
-// Probed cells are in a section of their own, what the probe costs beside them, and nowhere else in what people read.
+// Probed cells are in a section of their own, with the cost of the probe, and nowhere else in views for people.
 func TestProbedCells(t *testing.T) {
 	d := probed(t)
 	text := said(t, "text", d)
@@ -75,11 +75,11 @@ func TestProbedCells(t *testing.T) {
 	}
 	for _, want := range []string{
 		"            CPU softirq  per packet  over loopback  95 % interval   the probe costs\n",
-		"  loopback  0.438 cores      836 ns                                 3.7 % [2.8, 4.7]\n",
-		"  bridge    0.439 cores      839 ns         +0.1 %  −1.4 to +1.7 %  4.3 % [3.5, 5.1]\n",
+		"  loopback  0.443 cores      845 ns                                 3.8 % [2.9, 4.6]\n",
+		"  bridge    0.443 cores      847 ns         +0.2 %  −1.3 to +1.6 %  4.3 % [3.5, 5.1]\n",
 		"            CPU softirq  over loopback  95 % interval   the probe costs\n", // a stream has no packets
-		"  loopback  0.723 cores                                 9.6 % [9.3, 9.8]\n",
-		"  bridge    0.713 cores         −0.6 %  −1.7 to +0.6 %  9.7 % [9.2, 10.1]\n",
+		"  loopback  0.725 cores                                 9.6 % [9.3, 9.8]\n",
+		"  bridge    0.720 cores         −0.7 %  −1.8 to +0.5 %  9.6 % [9.2, 10.0]\n",
 		"is part of the CPU time above",
 	} {
 		if !strings.Contains(oneSpace(section), oneSpace(want)) {
@@ -100,7 +100,7 @@ func TestProbedCells(t *testing.T) {
 
 func oneSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Of a probe of which too little was measured no cost is given.
+// A probe with too few measurements has no cost.
 func TestProbeWithoutCost(t *testing.T) {
 	d := probed(t)
 	d.Log.Trials = d.Log.Trials[:0]
@@ -164,11 +164,12 @@ func TestProbeAsData(t *testing.T) {
 	}
 }
 
-// Two runs are compared without them.
+// A comparison ignores probed cells.
 func TestCompareProbed(t *testing.T) {
 	older, newer := probed(t), probed(t)
 	var b bytes.Buffer
-	if err := view.WriteCompared(&b, "text", report.Compare("old", "new", older, newer), report.Options{}); err != nil {
+	l := report.Comparisons{report.Compare("old", "new", older, newer)}
+	if err := view.WriteCompared(&b, "text", l, report.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if text := b.String(); strings.Contains(text, "softirq") || strings.Contains(text, "probed") {

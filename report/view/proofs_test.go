@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/report/text"
 )
 
-// Claims that held at the same times stand in one line, those of fewer labs in another, and one that did not hold in
-// its own. A lab that was proved once is one proof, however many claims it has.
+// Claims that held at the same times share a line. Claims of fewer labs have another, and one that did not hold has its
+// own. A lab that was proved once counts as one proof, whatever the number of its claims.
 func TestProofs(t *testing.T) {
 	made := func(change func(log *measure.Log)) *made {
 		m := start(t, []load{udprr("same-host", 1)}, "host", "bridge")
@@ -46,6 +46,7 @@ func TestProofs(t *testing.T) {
 		{"all hold", func(*measure.Log) {}, []string{
 			"proof: every pair passes; packets go that way (before and after; 2 labs, 2 generations)",
 			"proof: nobody else is answered (before and after; 1 lab, 2 generations)",
+			"1 failed; 8 proofs hold",
 		}, "8 proofs made, none failed."},
 		{"two claims of one time do not", func(log *measure.Log) {
 			for _, i := range []int{3, 4} {
@@ -57,6 +58,7 @@ func TestProofs(t *testing.T) {
 			"    lab bridge+nftables/same-host/1, generation 1, before: it was seen (and 2 more)",
 			"✗ proof failed 1 of 4 times: nobody else is answered (1 lab, 2 generations)",
 			"    lab bridge+nftables/same-host/1, generation 1, before: it was seen (and 2 more)",
+			"1 failed; 1 of 8 proofs failed",
 		}, "1 proof failed: see below"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -13,8 +13,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// Every view of a run that did not end begins with that, and no view gives a verdict of fewer generations than it
-// takes.
+// Every view of a run that did not end begins with that. No view gives a verdict with too few generations.
 func TestStanding(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	part := func(generations int, end *measure.End) *report.Data {
@@ -29,7 +28,7 @@ func TestStanding(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		data *report.Data
-		says string // "" for nothing
+		says string // "" if it says nothing
 		few  bool
 	}{
 		"killed": {
@@ -62,11 +61,12 @@ func TestStanding(t *testing.T) {
 					}
 				case "csv":
 					want := map[string]string{
-						"killed": ",no\n", "killed late": ",no\n", "interrupted": ",interrupted\n", "failed": ",failed\n",
-						"whole": ",time\n",
+						"killed": "no", "killed late": "no", "interrupted": "interrupted", "failed": "failed", "whole": "time",
 					}[name]
-					if n := strings.Count(text, want); n != strings.Count(text, "\n")-1 {
-						t.Errorf("%d lines end with %q: %s", n, want, text)
+					for i, row := range table(t, []byte(text)) {
+						if row["ended"] != want {
+							t.Fatalf("row %d ended %q, want %q", i, row["ended"], want)
+						}
 					}
 				default:
 					before, _, found := strings.Cut(text, tt.says)
@@ -75,7 +75,7 @@ func TestStanding(t *testing.T) {
 						t.Errorf("%s does not begin with it: %.3000s", format, text)
 					}
 				}
-				switch format { // they explain the word too
+				switch format { // these formats also explain the word
 				case "html":
 					verdict = strings.Contains(text, `data-l="verdict">slower`)
 				case "markdown":
@@ -92,7 +92,7 @@ func TestStanding(t *testing.T) {
 			c := report.Compare("a", "b", part(6, &measure.End{Why: measure.EndTime}), tt.data)
 			for _, format := range []string{"text", "markdown"} {
 				var b bytes.Buffer
-				if err := view.WriteCompared(&b, format, c, report.Options{Width: 1000}); err != nil {
+				if err := view.WriteCompared(&b, format, report.Comparisons{c}, report.Options{Width: 1000}); err != nil {
 					t.Fatal(err)
 				}
 				if first, _, _ := strings.Cut(b.String(), "\n"); tt.says != "" && !strings.Contains(first, "NEW: "+tt.says) {
@@ -103,7 +103,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// Runs of version 1, as nettoll wrote them until commit 2937491, are read as they were, and called what they are.
+// Runs of version 1, which nettoll wrote until commit 2937491, can still be read, and views say that they are old.
 func TestVersion1(t *testing.T) {
 	for dir, blocks := range map[string]int{"v1-whole": 5, "v1-killed": 9} {
 		d, problems, err := report.Load(filepath.Join("testdata", dir))
@@ -127,7 +127,7 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
-// A changed run.json is noticed, and so are records whose checksums were taken away.
+// Views notice a changed run.json, and records whose checksums were removed.
 func TestRunIsSealed(t *testing.T) {
 	m := usual(t)
 	for name, tt := range map[string]struct {
@@ -154,7 +154,7 @@ func TestRunIsSealed(t *testing.T) {
 			if text == string(b) {
 				t.Fatalf("%s has no %s", tt.file, tt.from)
 			}
-			if tt.file == "records.jsonl" { // as who has no nettoll at hand might do it
+			if tt.file == "records.jsonl" { // as somebody without nettoll could do it
 				var kept []string
 				for line := range strings.Lines(text) {
 					if !strings.Contains(line, `"type":"sum"`) && !strings.Contains(line, `"type":"begin"`) {

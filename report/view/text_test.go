@@ -15,11 +15,12 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/text"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// changes of a bridge: a round trip takes 9 % longer, a stream carries 12 % less.
+// bridge has the changes of a bridge: a round trip takes 9 % longer, a stream carries 12 % less.
 func bridge() map[string]float64 {
 	return map[string]float64{
 		"latency_p50": 1.09, "latency_mean": 1.1, "transaction_rate": 0.917, "cpu_per_packet": 1.16, "cpu_busy": 1.02,
@@ -37,8 +38,8 @@ func usual(t testing.TB) *made {
 	return m
 }
 
-// What stands beside the figure of a workload: of what is not answered, loss, be it none; of a rate, the mean of
-// latencies and CPU time by mode; errors where there are some.
+// Metrics beside the primary one: for unanswered datagrams loss, even if it is 0; for a rate the mean of latencies and
+// CPU time by mode; and errors if there are any.
 func TestTextBeside(t *testing.T) {
 	loads := []load{
 		{
@@ -234,7 +235,7 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// tidy checks what holds for every report.
+// tidy checks the rules that hold for every report.
 func tidy(t *testing.T, text string, o report.Options) {
 	t.Helper()
 	bare := regexp.MustCompile(`\x1b\[\d+m`).ReplaceAllString(text, "")
@@ -253,12 +254,44 @@ func tidy(t *testing.T, text string, o report.Options) {
 		if strings.TrimRight(line, " ") != line {
 			t.Errorf("ends in a space: %q", line)
 		}
-		// a single word, or a number with its unit, may be wider than the page
+		// a single word, or a number with its unit, may exceed the width
 		if n := utf8.RuneCountInString(line); n > width && len(strings.Fields(line)) > 3 {
 			t.Errorf("%d columns, want %d: %q", n, width, line)
 		}
 		if regexp.MustCompile(`NaN|Inf|%!`).MatchString(line) {
 			t.Errorf("not for people: %q", line)
 		}
+	}
+}
+
+// The conditions of a run stand below the tables, including the load of the machine and the versions of other programs.
+func TestCircumstances(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 8, nil)
+	m.run.Versions["iperf3"], m.run.Versions["binary"] = "3.12", "sha256:0"
+	m.log.Facts = append(m.log.Facts, measure.Fact{Key: "load", Value: 1.5})
+	said := report.Read(m.run, m.analysis(), nil).Circumstances()
+	for _, want := range []string{"Linux 6.12.9", " · load 1.5 · ", " · nettoll v0.1.0 · iperf3 3.12 · "} {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %q", want, said)
+		}
+	}
+	if strings.Contains(said, "sha256") {
+		t.Errorf("%q has the sum of the program", said)
+	}
+}
+
+// The page has the percentiles of each stack side by side.
+func TestPercentiles(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 8, nil)
+	var page strings.Builder
+	if err := view.Write(&page, "markdown", m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "| stack | p50 | p90 | p99 |"; !strings.Contains(page.String(), want) {
+		t.Errorf("no %q in\n%s", want, page.String())
 	}
 }

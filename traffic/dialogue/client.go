@@ -76,11 +76,12 @@ const (
 
 // What a sample says.
 const (
-	undrained = "not all responses arrived before the drain ended: reconnected"
-	unasked   = "it was not requested"
-	unsent    = "it arrived before its request was sent"
-	endless   = "its header does not contain its length"
-	portless  = "no free local port: all have a connection that has not ended (net.ipv4.ip_local_port_range)"
+	undrained = "not all responses arrived before the drain ended, and the connection is a new one: lower the rate " +
+		"or in-flight if that is often so"
+	unasked  = "it was not requested"
+	unsent   = "it arrived before its request was sent"
+	endless  = "its header does not contain its length"
+	portless = "no free local port: all have a connection that has not ended (net.ipv4.ip_local_port_range)"
 )
 
 // Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the

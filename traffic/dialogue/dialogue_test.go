@@ -135,7 +135,8 @@ func TestWays(t *testing.T) {
 		"many":             {dialogue.ClientSpec{Connections: 300}, 100},
 		"empty":            {dialogue.ClientSpec{Connections: 3}, 0},
 		"pipelined":        {dialogue.ClientSpec{Connections: 3, Pipeline: 20}, 100},
-		"large":            {dialogue.ClientSpec{Connections: 4, Pipeline: 3}, 1 << 20},
+		"large":            {dialogue.ClientSpec{Connections: 4}, 1 << 20},
+		"large, piped":     {dialogue.ClientSpec{Connections: 4, Pipeline: 3}, 1 << 18}, // more than a receive buffer at first
 		"renewed":          {dialogue.ClientSpec{Connections: 5, Renew: true}, 100},
 		"scheduled":        {dialogue.ClientSpec{Connections: 5, Schedule: schedule(t, 5000)}, 100},
 		"scheduled, piped": {dialogue.ClientSpec{Connections: 2, Pipeline: 4, Schedule: schedule(t, 5000)}, 100},

@@ -127,15 +127,12 @@ func TestNoDescriptors(t *testing.T) {
 			if !strings.Contains(source.Failure+sink.Failure, "too many open files (hint: ") {
 				t.Errorf("renew %t, with %d descriptors: %q, %q", renew, more, source.Failure, sink.Failure)
 			}
-			for try := 0; ; try++ {
-				if source, sink = both(t, server, c, 50*time.Millisecond); source.Failure == "" && sink.Failure == "" {
-					break
+			witness.Until(t, workloadtest.Borne(), func() error {
+				if source, sink = both(t, server, c, 50*time.Millisecond); source.Failure+sink.Failure != "" {
+					return fmt.Errorf("renew %t, with descriptors: %q, %q", renew, source.Failure, sink.Failure)
 				}
-				if try == 5 {
-					t.Errorf("renew %t, with descriptors: %q, %q", renew, source.Failure, sink.Failure)
-					break
-				}
-			}
+				return nil
+			})
 			server.Close()
 		}
 	}

@@ -41,8 +41,8 @@ const (
 	answer = traffic.Marker - 1 // as number: the marker has come, and what it is to wait for
 )
 
-// A Lane is messages on a schedule: the flows from First on take them in turn, Count of them. A flow has at most one
-// lane.
+// A Lane is messages on a schedule: the flows from First on take them in turn, Count of them, or each is one of as many
+// senders of the schedule. A flow has at most one lane.
 type Lane struct {
 	Schedule     *traffic.Schedule
 	First, Count int
@@ -130,7 +130,6 @@ type End struct {
 	broken    int   // connections
 	refused   sock.Errno
 	undrained bool
-	shaken    bool // the trial before was undrained
 }
 
 // flow is what is known of one flow.
@@ -152,7 +151,6 @@ type flow struct {
 	left    int              // bytes of the message that have not come
 	transit int64            // of the last message: when it came less when it was due, each since its opening
 	known   bool             // there is such a one, inside the window
-	silent  bool             // in the trial before there was none
 	ended   bool             // the marker has come
 
 	broken bool // in this trial
@@ -185,6 +183,9 @@ func (e *End) Init() (err error) {
 		l := &e.Out[i]
 		if l.First < 0 || l.Count < 1 || l.First+l.Count > len(e.sockets) {
 			return fmt.Errorf("lane of flows %d to %d, but there are only %d flows", l.First, l.First+l.Count-1, len(e.sockets))
+		}
+		if n := l.Schedule.Senders(); n > 0 && n != l.Count {
+			return fmt.Errorf("lane of %d flows with a schedule of %d senders", l.Count, n)
 		}
 		for k := l.First; k < l.First+l.Count; k++ {
 			e.flows[k].lane = l
@@ -255,7 +256,7 @@ func (e *End) Prepare(trial uint64) {
 		e.mend()
 		e.counts.setup = e.Streams.setup
 	}
-	e.closing, e.undrained, e.shaken, e.refused = false, false, e.undrained, 0
+	e.closing, e.undrained, e.refused = false, false, 0
 	e.inside, e.waiting, e.sent, e.heard, e.firsts = 0, 0, 0, 0, 0
 	e.markerAt, e.markers, e.answered, e.ended, e.broken = 0, 0, 0, 0, 0
 	for i := range e.counters {
@@ -263,7 +264,7 @@ func (e *End) Prepare(trial uint64) {
 	}
 	for i := range e.flows {
 		f := &e.flows[i]
-		f.next, f.over, f.silent, f.known, f.ended = 0, false, !f.known && !f.dead, false, false
+		f.next, f.over, f.known, f.ended = 0, false, false, false
 	}
 	e.lanes = e.lanes[:0]
 	for i := range e.Out {
@@ -282,7 +283,7 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 	for i := range e.Out {
 		e.Out[i].due += w.Open
 	}
-	if e.shaken && e.Streams != nil && len(e.Streams.listeners) > 0 {
+	if e.Streams != nil && len(e.Streams.listeners) > 0 {
 		e.settle()
 	}
 	if e.sample.Failure == "" {
@@ -312,7 +313,8 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 }
 
 // undrained is what a side says whose streams were not drained.
-const undrained = "not all messages arrived before the drain ended: streams that held some were reconnected"
+const undrained = "not all messages arrived before the drain ended: the streams were reconnected: " +
+	"lower the rate, or use fewer pairs"
 
 // drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a
 // stack check they hold no point at which the Go scheduler takes the thread. Those that are called once a trial, or

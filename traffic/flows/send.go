@@ -51,7 +51,7 @@ func (e *End) keepUp(now int64) int64 {
 			e.waiting++
 		}
 		e.counts.backlog = max(e.counts.backlog, e.waiting-1)
-		i := l.First + l.turn
+		i := l.First + l.Schedule.Sender(l.turn)
 		if l.turn++; l.turn == l.Count {
 			l.turn = 0
 		}
@@ -72,7 +72,7 @@ func (e *End) catchUp(i int) {
 	f := &e.flows[i]
 	l := f.lane
 	for !e.closing {
-		number := f.next*uint64(l.Count) + uint64(i-l.First)
+		number := f.next*uint64(l.Count) + uint64(l.Schedule.Turn(i-l.First))
 		if number >= l.next {
 			return
 		}

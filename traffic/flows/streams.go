@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -303,6 +304,36 @@ func (e *End) mend() {
 	if e.gone {
 		return
 	}
+	e.takeLeft()
+	if e.lost() {
+		e.dropAll()
+	}
+	e.renew()
+}
+
+// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before,
+// and those which it has made anew: where a queue holds much they come behind it, too late for Prepare, and would break
+// this trial. The other end connects before its trial opens, and on one path nothing overtakes: by now they are there.
+func (e *End) settle() {
+	if e.sample.Failure != "" {
+		return
+	}
+	e.sweep.Lock()
+	defer e.sweep.Unlock()
+	if e.gone {
+		return
+	}
+	e.takeLeft()
+	if e.broken > 0 {
+		e.dropAll()
+		e.renew()
+		e.broken, e.refused = 0, 0
+	}
+	e.replace()
+}
+
+// takeLeft takes what has come on the streams.
+func (e *End) takeLeft() {
 	deadline := clock.Now() + limit
 	for n := 1; n > 0 && clock.Now() < deadline; { // a connection that is over can be read
 		n = e.watcher.Wait(0)
@@ -311,16 +342,10 @@ func (e *End) mend() {
 			e.takeStream(i)
 		}
 	}
-	for i := range e.flows {
-		f := &e.flows[i]
-		// No trial leaves something half sent. The end of a connection may stand behind more than there was time to take.
-		if f.size > 0 || (e.undrained || e.shaken) && !f.dead && e.sockets[i].Pending() != nil {
-			f.broken = true
-		}
-		if f.broken {
-			e.drop(i)
-		}
-	}
+}
+
+// renew makes connections where there are none.
+func (e *End) renew() {
 	which := e.dead()
 	if len(which) == 0 {
 		return
@@ -342,41 +367,47 @@ func (e *End) mend() {
 	}
 }
 
-// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before,
-// and those which it has made anew: where a queue holds much they come behind it, too late for Prepare, and would break
-// this trial. The other end connects before its trial opens, and on one path nothing overtakes: by now they are there.
-func (e *End) settle() {
-	if e.sample.Failure != "" {
-		return
-	}
-	e.mend()
-	e.broken, e.refused = 0, 0
-	e.replace()
-}
-
-// replace takes the connections that have come although none is missing: the other end has given up as many, and its
-// saying so was lost. They are for flows on which nothing came in the last trial.
+// replace takes connections that have come although none is missing, one for each flow: the other end has given all up
+// and made all anew, and its saying so was lost on the way. Fewer are none of its.
 func (e *End) replace() {
-	e.sweep.Lock()
-	defer e.sweep.Unlock()
-	if e.gone {
-		return
-	}
-	silent := 0
+	var came []sock.Socket
 	for _, l := range e.Streams.listeners {
 		for c, errno := l.AcceptNext(); errno == 0; c, errno = l.AcceptNext() {
-			for silent < len(e.flows) && !e.flows[silent].silent {
-				silent++
-			}
-			if silent == len(e.flows) || c.Pending() != nil || ended(c) {
+			if c.Pending() != nil || ended(c) {
 				c.Close()
 				continue
 			}
-			e.drop(silent)
-			if e.join(silent, c) != nil {
-				e.drop(silent) // the next trial accepts another
-			}
-			silent++
+			came = append(came, c)
+		}
+	}
+	if len(came) < len(e.flows) {
+		for _, c := range came {
+			c.Close()
+		}
+		return
+	}
+	e.dropAll()
+	for i, c := range came {
+		if i >= len(e.flows) {
+			c.Close()
+		} else if e.join(i, c) != nil {
+			e.drop(i) // the next trial makes all anew
+		}
+	}
+}
+
+// lost says whether the connections cannot be used for another trial: one of them broke, holds a message half sent, or
+// may hold messages that have not come.
+func (e *End) lost() bool {
+	return e.undrained || slices.ContainsFunc(e.flows, func(f flow) bool { return f.broken || !f.dead && f.size > 0 })
+}
+
+// dropAll ends all connections. An end gives up all or none: neither end knows which connection of the other is its
+// own, so that one which came in the place of another would not tell of which.
+func (e *End) dropAll() {
+	for i := range e.flows {
+		if !e.flows[i].dead {
+			e.drop(i)
 		}
 	}
 }
@@ -389,8 +420,8 @@ func (e *End) drop(i int) {
 	f.broken, f.dead = false, true
 }
 
-// cut ends, after a trial, the connections that broke in it, and those that still hold something of it: it must not run
-// into the next.
+// cut ends, after a trial, connections on which something of it may still wait to be sent: it must not run into the
+// next. An end that only hears ends them in [End.mend], as the other end may still be in the trial.
 func (e *End) cut() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -407,10 +438,7 @@ func (e *End) cut() {
 		}
 		return
 	}
-	for i := range e.flows {
-		f := &e.flows[i]
-		if f.broken || !f.dead && (f.size > 0 || e.undrained && len(e.Out) > 0 && e.sockets[i].Unsent() > 0) {
-			e.drop(i)
-		}
+	if len(e.Out) > 0 && e.lost() {
+		e.dropAll()
 	}
 }

@@ -435,6 +435,7 @@ func (e *endpoint) Collect() {
 	if e.child == nil {
 		return // it did not start, or the trial did not open and is collected again
 	}
+	defer func() { e.sample.Waited = traffic.Unwatched }()
 	if e.sample.Failure != "" {
 		return
 	}

@@ -42,6 +42,23 @@ func (n Needed) Locate() (string, error) {
 	return path, nil
 }
 
+// Installed is the value of a parameter that asks for a program if it is installed, and otherwise for another choice.
+const Installed = "installed"
+
+// Choose returns the check of a parameter that understands [Installed]: it becomes one value if the program is
+// installed on this machine, and otherwise the other. Records have the one that it became.
+func (n Needed) Choose(one, other string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s != Installed {
+			return s, nil
+		}
+		if _, err := n.Locate(); err != nil {
+			return other, nil //nolint:nilerr // that is the answer
+		}
+		return one, nil
+	}
+}
+
 // versionLimit is how long a program may take to say its version.
 const versionLimit = 5 * time.Second
 

@@ -33,3 +33,18 @@ func TestLocate(t *testing.T) {
 		}
 	}
 }
+
+// A choice of what is installed becomes one value or the other; what is asked for by name stays.
+func TestChoose(t *testing.T) {
+	for name, want := range map[string]string{"sh": "real", "no-such-program": "own"} {
+		choose := Needed{Program: name}.Choose("real", "own")
+		if got, err := choose(Installed); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+		for _, given := range []string{"real", "own"} {
+			if got, err := choose(given); got != given || err != nil {
+				t.Errorf("%s, %s: %q, %v", name, given, got, err)
+			}
+		}
+	}
+}

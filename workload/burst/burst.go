@@ -28,8 +28,8 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "burst",
 		Summary: "bursts of one-way UDP datagrams, each timed; rates cover bursts and pauses",
-		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figures 5 and 8), generated with D-ITG " +
-			"there; the length of its pauses is not published",
+		Reproduces: "the bursty traffic of SeCoNetBench (paper 004, section V.B.3, figure 5; its figure 8, across hosts " +
+			"through tunnels, is in no suite yet), generated with D-ITG there; the length of its pauses is not published",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Why:     "a trial is one burst and one pause, so each shows the effects of both; a shorter one would only be a burst",
 		Warm:    0, // a burst begins cold
@@ -122,3 +122,6 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	t.PutMessages(&r)
 	return r
 }
+
+// Carried implements [workload.Carrier].
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) { return t.CarriedMessages(i) }

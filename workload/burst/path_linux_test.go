@@ -2,6 +2,7 @@ package burst_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
@@ -136,16 +138,14 @@ func TestRate(t *testing.T) {
 	} {
 		r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{Pairs: 1, Length: tt.length, Given: tt.given})
 		// on a machine that takes CPUs away for longer than the pause what is due goes later, or not at all
-		for try := 1; ; try++ {
+		witness.Until(t, workloadtest.Borne(), func() error {
 			trial, _ := r.Trial(t)
 			source := trial.Sources[0]
 			got := 8 * 653 * float64(source.Sent) / tt.on.Seconds()
 			if math.Abs(got/tt.rate-1) < 0.01 && source.Unsent == 0 && source.Sent == trial.Sinks[0].Received {
-				break
+				return nil
 			}
-			if try == 4 {
-				t.Fatalf("%v: %.0f bit/s were offered: %+v, %+v", tt.given, got, source, trial.Sinks[0])
-			}
-		}
+			return fmt.Errorf("%v: %.0f bit/s were offered: %+v, %+v", tt.given, got, source, trial.Sinks[0])
+		})
 	}
 }

@@ -229,3 +229,16 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	return r
 }
+
+// Carried implements [workload.Carrier]: a query and its answer are a datagram each. A stream holds as many of either
+// as a client has in flight; the program of a driver may have those of all clients on one.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	if t.Params["transport"] == udp {
+		return t.Sources[i].Received, t.Sources[i].Received
+	}
+	e := workload.Exchanged{Together: t.Params.Count("in-flight")}
+	if t.Sources[i].Window > 0 { // a program chose it
+		e.Together = outstanding(t.Params)
+	}
+	return t.CarriedExchange(i, e)
+}

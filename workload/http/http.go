@@ -76,8 +76,10 @@ func (Workload) Describe() workload.Description {
 				Check:   part.CountBetween(1, mostClients),
 			},
 			{
-				Name: "server", Default: embedded, Quiet: true, Summary: "server program: nettoll's own server, or the real nginx",
-				Values: []string{embedded, nginx},
+				Name: "server", Default: embedded, Quiet: true,
+				Summary: "server program: nettoll's own server, or the real nginx; installed: nginx if it is installed, " +
+					"otherwise embedded",
+				Values: []string{embedded, nginx, program.Installed}, Check: nginxNeeded().Choose(nginx, embedded),
 			},
 		},
 			workload.ScheduleParams(closed, "requests per second of a pair, sent when they are due or, if all clients are "+
@@ -170,4 +172,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutDialogue(&r, t.Params.Rate("rate"), t.Params.Size("payload"))
 	return r
+}
+
+// Carried implements [workload.Carrier]: a connection has one request at a time.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.CarriedExchange(i, workload.Exchanged{
+		Response: t.Params.Size("payload"), Renew: t.Params["connection"] == renewed,
+	})
 }

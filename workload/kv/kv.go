@@ -90,8 +90,11 @@ func (Workload) Describe() workload.Description {
 			},
 			{Name: "keys", Default: auto, Quiet: true, Summary: "keys in the store, 1 to 1000000, with at most 64MiB of " +
 				"values; auto: 1000, or as many as fit 16MiB of values", Check: keysOrAuto},
-			{Name: "server", Default: embedded, Quiet: true, Summary: "server program: nettoll's own server, or the real " +
-				"redis-server, restarted and filled before each trial", Values: servers()},
+			{
+				Name: "server", Default: embedded, Quiet: true, Summary: "server program: nettoll's own server, or the real " +
+					"redis-server, restarted and filled before each trial; installed: redis if it is installed, otherwise embedded",
+				Values: append(servers(), program.Installed), Check: redisNeeded().Choose(redis, embedded),
+			},
 		},
 			workload.ScheduleParams(closed, "requests per second of a pair, sent when they are due or, if all clients have "+
 				"their limit in flight, as soon as one has room; closed: each follows a response"),
@@ -198,3 +201,16 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 
 // lengthOf is how many digits a number has.
 func lengthOf(n int) int { return len(strconv.Itoa(n)) }
+
+// Carried implements [workload.Carrier]: of a connection as many requests wait for their responses as the pipeline is
+// long. Values go one way or the other, and if operations are mixed it is not known how many.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	e := workload.Exchanged{Together: t.Params.Count("pipeline")}
+	switch t.Params["operation"] {
+	case opSet:
+		e.Request = t.Params.Size("payload")
+	case opGet:
+		e.Response = t.Params.Size("payload")
+	}
+	return t.CarriedExchange(i, e)
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/kv"
@@ -50,16 +51,14 @@ func TestCarried(t *testing.T) {
 				to, back = back, to
 			}
 			r.Trial(t) // connections are made
-			const tries = 20
-			for range tries {
+			witness.Until(t, workloadtest.Borne(), func() error {
 				before, beforeBack := carried(t, to), carried(t, back)
 				trial, _ := r.Trial(t)
 				got, gotBack := carried(t, to)-before, carried(t, back)-beforeBack
 				s := trial.Sources[0]
 				if trial.Failure() != "" || s.Doubt != "" || s.Counts[traffic.CountResent] > 0 ||
 					trial.Sinks[0].Counts[traffic.CountResent] > 0 {
-					t.Logf("%q, %+v", trial.Failure(), s)
-					continue
+					return fmt.Errorf("%q, %+v, %+v", trial.Failure(), s, trial.Sinks[0])
 				}
 				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes of 1448, where the link counts each packet, and of
 				// up to 64 KiB where it counts what is cut later. Short messages go the other way, and acknowledgements.
@@ -70,9 +69,8 @@ func TestCarried(t *testing.T) {
 				if gotBack > s.Total*1200 {
 					t.Errorf("for %d values the link has carried %d bytes the other way", s.Total, gotBack)
 				}
-				return
-			}
-			t.Fatal("no trial was as it should be")
+				return nil
+			})
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/ping"
@@ -61,8 +62,7 @@ func TestWays(t *testing.T) {
 					if facts, err := r.Sources[0].Facts(); err != nil || facts.Raw != (groups == nobody) {
 						t.Errorf("facts %+v, %v", facts, err)
 					}
-					const tries = 20
-					for range tries {
+					witness.Until(t, workloadtest.Borne(), func() error {
 						before := answered(t, m)
 						trial, _ := r.Trial(t)
 						kernel := answered(t, m) - before
@@ -74,11 +74,10 @@ func TestWays(t *testing.T) {
 							t.Errorf("the kernel answered %d requests of %d", kernel, total)
 						}
 						if sent > 0 && sent == received && late == 0 {
-							return
+							return nil
 						}
-						t.Logf("%+v", trial.Sources)
-					}
-					t.Error("answers were lost or late in every trial")
+						return fmt.Errorf("answers were lost or late: %+v", trial.Sources)
+					})
 				})
 			}
 		}

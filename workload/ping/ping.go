@@ -34,7 +34,8 @@ func (Workload) Describe() workload.Description {
 	return workload.Description{
 		Name:    "ping",
 		Summary: "ICMP echo requests that the sink's kernel answers, at an interval or as a flood (ping)",
-		Reproduces: "Latency Basic of SeCoNetBench (figures 4a and 7a); ping -i and ping -f. The round trip holds the path " +
+		Reproduces: "Latency Basic of SeCoNetBench (figure 4a; its figure 7a, across hosts through tunnels, is in no suite " +
+			"yet); ping -i and ping -f. The round trip holds the path " +
 			"both ways and, where the source " +
 			"has to wait for the answer, its own wake-up; with an interval, both with cold caches",
 		Primary: func(part.Params) string { return "latency_p50" },

@@ -7,6 +7,6 @@
 // a trial the same packets are due in all stacks.
 //
 // The paper itself was not at hand. What clients send is what D-ITG generates, which cites it (and which sends nothing
-// else: the game of SeCoNetBench has no server). What the server sends is derived from measurements by the same group:
-// see the constants, each with its source.
+// else: the game of SeCoNetBench has no server, as with server=off). What the server sends is derived from measurements
+// by the same group: see the constants, each with its source.
 package quake3

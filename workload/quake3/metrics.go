@@ -10,11 +10,14 @@ func metricNames() []string {
 }
 
 // Metrics implements [workload.Workload]. Both directions count together, their one-way latencies too, but for
-// goodput_forward, which is the players', and goodput_reverse, the server's.
+// goodput_forward, which is the players', and goodput_reverse, the server's where there is one.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutMessages(&r)
 	for name, side := range map[string][]traffic.Sample{"goodput_forward": t.Sinks, "goodput_reverse": t.Sources} {
+		if name == "goodput_reverse" && t.Params["server"] == "false" {
+			continue
+		}
 		bytes := int64(0)
 		for _, s := range side {
 			bytes += s.Bytes

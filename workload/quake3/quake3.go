@@ -31,9 +31,9 @@ func (Workload) Describe() workload.Description {
 		Name: "quake3",
 		Summary: "a game of Quake III Arena: one-way UDP datagrams between players and their server, each timed; figures " +
 			"cover both directions (D-ITG Quake3)",
-		Reproduces: "the Quake 3 workload of SeCoNetBench (four players), which was D-ITG's model of Lang et al. (2004): " +
-			"clients send as D-ITG's do, 145 datagrams a second each, " +
-			"of 64 bytes; D-ITG has no server, and the paper was not at hand, so that what the server sends (20 snapshots a " +
+		Reproduces: "the Quake 3 workload of SeCoNetBench (four players) if server=off: it was D-ITG's model of Lang et " +
+			"al. (2004), and clients send as D-ITG's do, 145 datagrams a second each, of 64 bytes; nothing comes back. " +
+			"The server is nettoll's: D-ITG has none, and the paper was not at hand, so that what it sends (20 snapshots a " +
 			"second to each player, log-normal, of 104 bytes on average " +
 			"with four) is derived from measurements by the same group (CAIA Technical Report 021220A; the spread from frames " +
 			"of Quake II): workload/quake3/model.go has the sources",
@@ -46,6 +46,10 @@ func (Workload) Describe() workload.Description {
 		Params: append(part.List{
 			{Name: "players", Default: "4", Summary: "clients of the game, in the source's container, 1 to 64; the server, in " +
 				"the sink's, sends longer snapshots to more of them", Check: part.CountBetween(1, mostPlayers)},
+			{
+				Name: "server", Default: "true", Quiet: true, Values: []string{"true", "false"},
+				Summary: "the server sends snapshots; off: it only receives, as in D-ITG",
+			},
 		}, workload.SocketParams()...),
 		// a schedule of snapshots for each
 		Memory:  func(p part.Params) int64 { return int64(p.Count("players")) * 256 << 10 },
@@ -59,7 +63,10 @@ const warm = 0.1
 // trial is the default length of a trial.
 func trial(p part.Params) time.Duration {
 	const least, datagrams = 600 * time.Millisecond, 250 // 200 would do on average
-	each := 1/tick + 1/(exponentialShare*exponentialGap+(1-exponentialShare)*pictureGap)
+	each := 1 / (exponentialShare*exponentialGap + (1-exponentialShare)*pictureGap)
+	if p.On("server") {
+		each += 1 / tick
+	}
 	need := datagrams / (1 - warm) / (each * float64(p.Count("players")))
 	return max(least, time.Duration(need*float64(time.Second)).Round(100*time.Millisecond))
 }
@@ -76,9 +83,14 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return nil, fmt.Errorf("open quake3: side %q (valid: source or sink)", s.Side)
 	}
 	e := &flows.End{
-		Hears: true, Longest: longest, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For),
+		Hears: s.Side == workload.Sink || s.Params.On("server"), Longest: longest, OwnClock: s.OwnClock,
+		StallEvery: int64(s.Stall.Every), StallFor: int64(s.Stall.For),
 	}
-	for player := range players {
+	sending := players
+	if s.Side == workload.Sink && !s.Params.On("server") {
+		sending = 0
+	}
+	for player := range sending {
 		schedule, err := lane(player)
 		if err != nil {
 			return nil, err
@@ -129,3 +141,6 @@ func open(s workload.Spec, players int) ([]sock.Socket, error) {
 	}
 	return list, nil
 }
+
+// Carried implements [workload.Carrier].
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) { return t.CarriedMessages(i) }

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
@@ -24,7 +25,25 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
-	workloadtest.Conformance(t, Workload{}, map[string]string{"players": "16"}) // who share ports: there are eight
+	workloadtest.Conformance(t, Workload{},
+		map[string]string{"players": "16"}, // who share ports: there are eight
+		map[string]string{"server": "off"})
+}
+
+// Without a server the sink hears all and sends nothing, as in D-ITG.
+func TestWithoutServer(t *testing.T) {
+	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 300 * time.Millisecond, Given: map[string]string{"server": "off"},
+	})
+	trial, result := r.Trial(t)
+	if source, sink := trial.Sources[0], trial.Sinks[0]; source.Sent == 0 || sink.Received == 0 || source.Received != 0 ||
+		sink.Sent != 0 {
+		t.Errorf("players sent %d and received %d, the sink %d and %d; want nothing to come back", source.Sent,
+			source.Received, sink.Sent, sink.Received)
+	}
+	if _, reverse := result.Metrics["goodput_reverse"]; reverse || !(result.Metrics["goodput_forward"] > 0) {
+		t.Errorf("goodput both ways: %v", result.Metrics)
+	}
 }
 
 // players is how many play where what crosses is looked at: those of the default.
@@ -134,12 +153,13 @@ func game(t *testing.T, r *workloadtest.Rig, p tap) map[flow][]datagram {
 // from 10.25 to 11.25 ms. (Kolmogorov–Smirnov at 1 %, fixed seed; of classes it is stricter than that on what is said
 // to fit.)
 func TestWireFits(t *testing.T) {
-	const tries = 6
 	places := workloadtest.Veth(t)
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 1500 * time.Millisecond, Where: places})
 	p := newTap(t, places[workload.Sink])
 	var gaps, departures, lengths, answers []float64
-	for try := 1; ; try++ {
+	// If a busy machine takes the CPU away packets leave late, or not at all before the close. Some 900 packets leave:
+	// with a twentieth of a ms for each, their gaps stay in their classes of 1 ms.
+	witness.Until(t, witness.Limit{Lost: 50 * time.Millisecond}, func() error {
 		gaps, departures, lengths, answers = nil, nil, nil, nil
 		for f, list := range game(t, r, p) {
 			for i, d := range list {
@@ -154,21 +174,16 @@ func TestWireFits(t *testing.T) {
 				}
 			}
 		}
-		// Where a busy machine takes the CPU away packets leave late, or not at all before the close: one trial has to be as
-		// it should.
 		const want, ticks = 1.5 * players / 0.006874, 1.5 * players * 20
 		d := apartInClasses(departures)
 		if d <= workloadtest.Critical(len(departures)) && math.Abs(float64(len(lengths))/want-1) < 0.1 &&
 			len(answers) == ticks {
-			break
+			return nil
 		}
-		t.Logf("%d gaps between departures are %.4f apart from their distribution, critical value %.4f; %d packets of "+
-			"clients, want some %.0f; %d of the server, want %.0f",
+		return fmt.Errorf("%d gaps between departures are %.4f apart from their distribution, critical value %.4f; "+
+			"%d packets of clients, want some %.0f; %d of the server, want %.0f",
 			len(departures), d, workloadtest.Critical(len(departures)), len(lengths), want, len(answers), ticks)
-		if try == tries {
-			t.Fatalf("none of %d trials was as it should be", tries)
-		}
-	}
+	})
 	for name, c := range map[string]struct {
 		sample []float64
 		cdf    func(float64) float64

@@ -163,3 +163,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	return r
 }
+
+// Carried implements [workload.Carrier]: a client asks and waits for the answer, a packet each way at least.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sources[i].Received, t.Sources[i].Received
+}

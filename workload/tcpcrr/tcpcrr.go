@@ -136,7 +136,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: each connection takes at least one segment each way.
+// Carried implements [workload.Carrier].
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
-	return t.Sources[i].Received, t.Sources[i].Received
+	e := workload.Exchanging(t.Params, 1)
+	e.Renew = true
+	return t.CarriedExchange(i, e)
 }

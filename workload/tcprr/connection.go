@@ -24,8 +24,9 @@ const (
 
 	readSize = 64 << 10 // bytes of one recv
 
-	undrained = "not all responses arrived before the drain ended: reconnected"
-	hungUp    = "the other end closed the connection"
+	undrained = "not all responses arrived before the drain ended, and the connection is a new one: lower the rate " +
+		"or in-flight if that is often so"
+	hungUp = "the other end closed the connection"
 )
 
 // What a request begins with: whether it is the last of its trial, in one byte, or in the lowest of four of which the

@@ -168,9 +168,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]. On a connection with one request in flight each request and each response is
-// at least one segment; several in flight may share one.
+// Carried implements [workload.Carrier]. On a schedule, requests that are due do not wait for responses.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
-	n := t.Sources[i].Received / int64(t.Params.Count("in-flight"))
-	return n, n
+	together := t.Params.Count("in-flight")
+	if workload.Scheduled(t.Params) {
+		together = outstanding
+	}
+	return t.CarriedExchange(i, workload.Exchanging(t.Params, together))
 }

@@ -18,7 +18,7 @@ const (
 	// patience is how long send, recv and ppoll block at most: two ticks at HZ=250.
 	patience = 8 * time.Millisecond
 
-	undrained = "the stream was not drained: reconnected"
+	undrained = "the stream was not drained and was reconnected: use longer trials (--trial 1s) if that is often so"
 	copied    = "zero copy: the kernel copied anyway"
 
 	// readSize is how many bytes one recv takes at most. Over a veth pair 256 KiB took 4 % less of the sender's CPU for a

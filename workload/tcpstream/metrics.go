@@ -27,7 +27,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	open, ok := measure.Steady(sum)
 	if !ok {
-		r.Warnings = append(r.Warnings, "the delivery rate did not become steady")
+		r.Warnings = append(r.Warnings, "the delivery rate did not become steady: use longer trials (--trial 1s)")
 	}
 	window := t.Length.Seconds() * float64(traffic.Slices-open) / traffic.Slices
 	r.Window = time.Duration(window * float64(time.Second))
@@ -87,5 +87,5 @@ func counted(t workload.Trial) traffic.Counts {
 
 // Carried implements [workload.Carrier]: what was delivered came in segments of the largest size, or smaller ones.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
-	return t.Sinks[i].Bytes / workload.LargestSegment, t.Sources[i].Bytes / workload.LargestSegment
+	return workload.Segments(t.Sinks[i].Bytes), workload.Segments(t.Sources[i].Bytes)
 }

@@ -35,10 +35,12 @@ func (Workload) Describe() workload.Description {
 		Name: "tcp-stream",
 		Summary: "TCP connections that carry as many bytes as possible, counted by the reader (iperf3, netperf TCP_STREAM, " +
 			"nuttcp)",
-		Reproduces: "Throughput Basic of SeCoNetBench (figures 4b and 7b) with message 64, 653 and 1370; goodput with the " +
+		Reproduces: "Throughput Basic of SeCoNetBench with message 64, 653 and 1370, if that was TCP, which the paper does " +
+			"not say (figure 4b; its figure 7b, across hosts through tunnels, is in no suite yet); goodput with the " +
 			"CPU of both ends as nuttcp prints it; " +
 			"netperf TCP_STREAM and TCP_MAERTS with CPU and service demand; iperf3, with --reverse and --bidir as directions " +
 			"and --parallel as flows",
+		Near:    near,
 		Primary: func(part.Params) string { return "goodput" },
 		Why:     "the ratio settles much earlier, but the twins' interval is smallest at 200 ms",
 		Trial:   trial,
@@ -104,4 +106,13 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		return nil, err
 	}
 	return snk, nil
+}
+
+// near lists what it comes nearest to.
+func near() []part.Near {
+	return []part.Near{
+		{
+			Names: []string{"iperf", "stream", "throughput", "bandwidth", "goodput"}, Why: "it measures goodput over TCP",
+		},
+	}
 }

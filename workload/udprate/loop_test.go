@@ -189,7 +189,7 @@ func TestFullBuffer(t *testing.T) {
 		Sources: []traffic.Sample{source}, Sinks: []traffic.Sample{sink},
 	}
 	if r := (Workload{}).Metrics(trial); !strings.Contains(strings.Join(r.Warnings, "; "),
-		"more than 10 % of the datagrams were lost") {
+		lossOver(lossMuch)) {
 		t.Errorf("warnings of %v: %q", r.Metrics, r.Warnings)
 	}
 }
@@ -255,7 +255,7 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	trial.Sinks[0].Received = 900
-	if w := (Workload{}).Metrics(trial).Warnings; len(w) != 1 || w[0] != "more than 0.1 % of the datagrams were lost" {
+	if w := (Workload{}).Metrics(trial).Warnings; len(w) != 1 || w[0] != lossOver(lossSome) {
 		t.Errorf("warnings %q", w)
 	}
 	trial.Sinks, trial.Sources = make([]traffic.Sample, 2), make([]traffic.Sample, 2)

@@ -84,9 +84,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		switch {
 		case seeks: // it is below the bound
 		case loss > lossMuch:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossMuch))
+			r.Warnings = append(r.Warnings, lossOver(lossMuch))
 		case loss > lossSome:
-			r.Warnings = append(r.Warnings, fmt.Sprintf("more than %g %% of the datagrams were lost", 100*lossSome))
+			r.Warnings = append(r.Warnings, lossOver(lossSome))
 		}
 	}
 	if t.Behind(t.Params.Rate("rate")) {
@@ -153,14 +153,21 @@ func limitOf(t workload.Trial) workload.Limit {
 	}
 }
 
-// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. Of a search
-// nothing is said: its sinks count steps.
+// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. A search has
+// no window, and all of its steps count.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
-	switch {
-	case t.Params["search"] == noDrop:
-		return 0, 0
-	case t.Params["mode"] == "segmented":
-		return t.Sinks[i].Received / sock.MostSegments, 0
+	there = t.Sinks[i].Received
+	if t.Params["search"] == noDrop {
+		there = t.Sinks[i].Total
 	}
-	return t.Sinks[i].Received, 0
+	if t.Params["mode"] == "segmented" {
+		there = (there + sock.MostSegments - 1) / sock.MostSegments
+	}
+	return there, 0
+}
+
+// lossOver is the warning about a trial that lost more than a share of its datagrams.
+func lossOver(share float64) string {
+	return fmt.Sprintf("more than %g %% of the datagrams were lost: lower the rate, or search for the highest "+
+		"without loss (search=no-drop)", 100*share)
 }

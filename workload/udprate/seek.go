@@ -33,7 +33,8 @@ const (
 const (
 	noRate    = "no rate was found with a loss below the bound"
 	noCPU     = "no rate was found: in most steps the source or the sink lost its CPU for more than a millisecond"
-	shortOnly = "the rate below the loss bound was only held for a short step, because the trial ended"
+	shortOnly = "the rate below the loss bound was only held for a short step, because the trial ended: use longer " +
+		"trials (--trial 2s)"
 )
 
 // seeker is a source's search for the highest rate with a loss below a bound, within a trial.

@@ -26,7 +26,7 @@ const (
 	markerEvery = 1_000_000
 )
 
-const markerLost = "the end marker was lost"
+const markerLost = "the end marker was lost: lower the rate if that is often so"
 
 // mode is how many datagrams a system call takes.
 type mode int

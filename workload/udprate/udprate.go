@@ -47,8 +47,9 @@ func (Workload) Describe() workload.Description {
 		Name: "udp-rate",
 		Summary: "UDP datagrams as fast as the source can send, or at a rate, counted by the sink (sockperf throughput, " +
 			"iperf3 -u -b 0)",
-		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; with search=no-drop the throughput of RFC 2544, " +
-			"section 26.1",
+		Reproduces: "sockperf throughput, netperf UDP_STREAM, iperf3 -u; Throughput Basic of SeCoNetBench with payload 64, " +
+			"653 and 1370, if that was UDP, which the paper does not say (figure 4b); with search=no-drop the throughput of " +
+			"RFC 2544, section 26.1",
 		Primary: primary,
 		Why: "the ratio of two paths has settled at 100 ms; a search takes about ten steps of 40 ms and one of 200 ms, " +
 			"together 1 s",

@@ -6,7 +6,8 @@ import (
 )
 
 // usedUp is what a source says that has begun more new flows than it has ports.
-const usedUp = "all ports have been used: the first packet belongs to a known flow and is left out"
+const usedUp = "all ports have been used: the first packet belongs to a known flow and is left out: rebuild more " +
+	"often (--generations)"
 
 // source sends requests.
 type source struct {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/udprr"
@@ -51,16 +52,14 @@ func TestWays(t *testing.T) {
 					Pairs: 1, Length: 50 * time.Millisecond, Given: given,
 					Where: map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at},
 				})
-				const tries = 20 // until one in which neither side was without a CPU for longer than a drain
-				for range tries {
+				witness.Until(t, workloadtest.Borne(), func() error {
 					trial, _ := r.Trial(t)
 					s := trial.Sources[0]
 					if s.Sent > 0 && s.Received == s.Sent && s.Total == trial.Sinks[0].Total && s.Doubt != traffic.MarkerLost {
-						return
+						return nil
 					}
-					t.Logf("%+v", s)
-				}
-				t.Error("requests were lost in every trial")
+					return fmt.Errorf("requests were lost: %+v", s)
+				})
 			})
 		}
 	}

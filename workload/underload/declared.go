@@ -7,7 +7,7 @@ func declared() []measure.Metric {
 	return []measure.Metric{
 		{
 			Name: "packet_rate_offered", Unit: measure.UnitPacket, Better: measure.Neither, Kind: measure.KindRate, Order: 90,
-			Summary: "datagrams per second that the sources were to send",
+			Tool: true, Summary: "datagrams per second that the sources were to send",
 		},
 		{
 			Name: "capacity", Unit: measure.UnitPacket, Better: measure.HigherBetter, Kind: measure.KindRate, Order: 100,

@@ -384,7 +384,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("metric %q is not declared", name)
 		}
 	}
-	const lost, late = "more than 0.1 % of the datagrams were lost; latency covers the others", workload.FellBehind
+	const lost, late = "more than 0.1 % of the datagrams were lost; latency covers the others: lower the share", workload.FellBehind
 	for _, c := range []struct {
 		sent, received, dropped, blocked int64
 		arrivals                         string

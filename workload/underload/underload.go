@@ -187,7 +187,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	late := t.Behind(offered / float64(len(t.Sources)))
 	if lossy {
 		r.Warnings = append(r.Warnings,
-			fmt.Sprintf("more than %g %% of the datagrams were lost; latency covers the others", 100*lossSome))
+			fmt.Sprintf("more than %g %% of the datagrams were lost; latency covers the others: lower the share", 100*lossSome))
 	}
 	if late {
 		r.Warnings = append(r.Warnings, workload.FellBehind)
@@ -210,4 +210,9 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	t.PutDurations(r.Metrics)
 	return r
+}
+
+// Carried implements [workload.Carrier]: a message is a datagram, and so is the answer to one of some.
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
+	return t.Sinks[i].Received, t.Sources[i].Received
 }

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	notStarted = "a video did not start: its buffer did not fill within the trial"
+	notStarted = "a video did not start: its buffer did not fill within the trial: use longer trials (--trial 5s)"
 	stoodStill = "videos stalled"
 )
 

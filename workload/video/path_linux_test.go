@@ -2,6 +2,8 @@ package video
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -13,6 +15,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic/flows"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -23,9 +26,6 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, Workload{}, map[string]string{"buffer": "20ms"})
 }
-
-// tries is how often a busy machine may take a CPU away before a trial is as it should be.
-const tries = 15
 
 // Ten videos have 66.7 Mbit/s, to 1 %, and play without a stall over a path that carries 100 Mbit/s; over one that
 // carries 40 they do not.
@@ -40,28 +40,31 @@ func TestTokenBucket(t *testing.T) {
 		{100e6, plays},
 		{40e6, func(result workload.Result) bool {
 			m := result.Metrics
-			return m["goodput"] > 30e6 && m["goodput"] < 40e6*1.02 && m["stalls"] > 0 && m["stall_share"] > 0.05 &&
-				slices.Contains(result.Warnings, stoodStill)
+			// Streams share the path as unevenly as they do: one may be starved from its first message on.
+			return m["goodput"] > 30e6 && m["goodput"] < 40e6*1.02 && m["stall_share"] > 0.05 &&
+				(m["stalls"] > 0 && slices.Contains(result.Warnings, stoodStill) ||
+					slices.Contains(result.Warnings, notStarted))
 		}},
 		{0, plays}, // what did not come belongs to no other trial
 	} {
 		bucket(t, places[workload.Source], c.rate/8)
-		right := 0
-		for try := 1; ; try++ {
-			trial, result := r.Trial(t)
-			m := result.Metrics
-			t.Logf("%d Mbit/s: %.2f Mbit/s, %g stalls, %.3f of the time, start after %.3f s, %q, %q", c.rate/1e6,
-				m["goodput"]/1e6, m["stalls"], m["stall_share"],
-				m["startup_delay"], result.Warnings, trial.Failure())
-			if c.right(result) {
-				if right++; right == 2 || c.rate != 40e6 { // and what did not come costs no other trial
-					break
+		trials := 1
+		if c.rate == 40e6 { // and what did not come costs no other trial
+			trials = 2
+		}
+		for range trials {
+			witness.Until(t, workloadtest.Borne(), func() error { // the bucket's queue holds 10 ms
+				trial, result := r.Trial(t)
+				m := result.Metrics
+				said := fmt.Sprintf("%d Mbit/s: %.2f Mbit/s, %g stalls, %.3f of the time, start after %.3f s, %q, %q", c.rate/1e6,
+					m["goodput"]/1e6, m["stalls"], m["stall_share"],
+					m["startup_delay"], result.Warnings, trial.Failure())
+				t.Log(said)
+				if !c.right(result) {
+					return errors.New(said)
 				}
-				continue
-			}
-			if try == tries {
-				t.Fatalf("none of %d trials over a path of %d bit/s was as it should be", tries, c.rate)
-			}
+				return nil
+			})
 		}
 	}
 }

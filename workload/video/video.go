@@ -32,7 +32,8 @@ func (Workload) Describe() workload.Description {
 			"the second half of 2009 (Sysomos), and a spread (of the logarithm) of 1.05; rates are log-normal with a spread " +
 			"of " +
 			"0.82, derived from the formats that YouTube had in May 2010; a size is length times rate " +
-			"(workload/video/model.go has the sources)",
+			"(workload/video/model.go has the sources). TCP_NODELAY is always on: otherwise a message that is less than a " +
+			"segment waits until the one before is acknowledged, which the paper does not speak of",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Trial:   func(part.Params) time.Duration { return 2 * time.Second },
 		Why: "videos play in real time: the slowest of ten has 100 messages a second, and a buffer of 100 ms and what " +
@@ -187,3 +188,6 @@ func (s *sink) Collect() {
 	s.End.Collect()
 	s.played.put(s.Sample())
 }
+
+// Carried implements [workload.Carrier].
+func (Workload) Carried(t workload.Trial, i int) (there, back int64) { return t.CarriedMessages(i) }

@@ -40,10 +40,22 @@ func Even() Late {
 // Other work on the machine makes requests slower, and none faster. So fewer slow ones than the stalls make are wrong
 // in any trial. How many there are is judged by the trial with the fewest of nine from which the witness saw hardly
 // anything taken, since it does not see what softirqs of others take. Going, the same as open with nothing that stands
-// still, is the control.
+// still, is the control: while it has slow ones, too, something else makes them, and nothing is judged. If it always
+// has, the test fails.
 func Stalls(t *testing.T, want Late, open, going, closed *Rig) {
 	t.Helper()
 	const slow, slower = 300 * time.Microsecond, 650 * time.Microsecond
+	const rounds, few = 5, 0.003
+	for round := 1; ; round++ {
+		some := low(quiet(t, slow, going, nil), share(slow))
+		if some < few {
+			break
+		}
+		if round == rounds {
+			t.Fatalf("on a schedule %.2f %% are above %v though nothing stands still", 100*some, slow)
+		}
+		t.Logf("on a schedule %.2f %% are above %v though nothing stands still: again", 100*some, slow)
+	}
 	still := quiet(t, slow, open, func(h latencies) {
 		if share := h.above(slow); share < want.Least {
 			t.Errorf("on a schedule %.2f %% are above %v: fewer than the stalls make, want %+v", 100*share, slow, want)
@@ -54,12 +66,13 @@ func Stalls(t *testing.T, want Late, open, going, closed *Rig) {
 		t.Errorf("on a schedule %.2f %% are above %v, %.2f %% above %v, p99 %v, want %+v", 100*some, slow, 100*more,
 			slower, p99, want)
 	}
-	if some := low(quiet(t, slow, going, nil), share(slow)); some >= 0.003 {
-		t.Errorf("on a schedule %.2f %% are above %v though nothing stands still", 100*some, slow)
-	}
 	loop := quiet(t, slow, closed, nil)
-	if some, p99 := low(loop, share(slow)), low(loop, latencies.p99); some >= 0.005 || p99 >= slow {
-		t.Errorf("in a closed loop %.2f %% are above %v, p99 %v, want hardly one", 100*some, slow, p99)
+	each := low(loop, func(h latencies) float64 {
+		return h.above(slow) * float64(h.TotalCount()) * float64(StallEvery) / float64(StallLength)
+	})
+	if some, p99 := low(loop, share(slow)), low(loop, latencies.p99); some >= 0.005 && each >= 2 || p99 >= slow {
+		t.Errorf("in a closed loop %.2f %% are above %v, %.1f for each stall, p99 %v, want hardly one", 100*some, slow,
+			each, p99)
 	}
 }
 

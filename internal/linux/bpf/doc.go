@@ -3,6 +3,6 @@
 // are all that import the loader. `make generate` compiles them by bpf2go into object_bpf… beside the source, which are
 // part of the tree, and `make generate-check` shows that they are what the source makes.
 //
-// Where several programs are on one hook, as one that filters before one that forwards, those that decide come first
-// ([Links.Attach] with first), and what they do not refuse they leave to the next (TCX_NEXT).
+// Several programs can be on one hook, such as one that filters before one that forwards. Those that decide come first
+// ([Links.Attach] with first). They leave packets that they do not refuse to the next one (TCX_NEXT).
 package bpf

@@ -67,7 +67,7 @@ func (h *Hooked) Close() error {
 }
 
 // Detach takes programs away from the links of the namespace of the calling thread, whichever process has hooked
-// them. What is gone is no error.
+// them. A program that is already gone is not an error.
 func Detach(list []Attachment) error {
 	links, err := Open()
 	if err != nil {

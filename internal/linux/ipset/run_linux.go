@@ -79,7 +79,7 @@ func Memory(set string) (int64, error) {
 // (nf_tables_trans_destroy_work, net/netfilter/nf_tables_api.c).
 const release = 2 * time.Second
 
-// Destroy removes sets, which no rule has any more. One that is gone is no error.
+// Destroy removes sets that no rule uses any more. A set that is already gone is not an error.
 func Destroy(sets ...string) error {
 	there, err := names()
 	if err != nil {

@@ -132,8 +132,8 @@ type Hook struct {
 	// Name is "FORWARD", "INPUT" or "OUTPUT".
 	Name  string
 	Rules []string
-	// Host says that its packets are for the host itself, of which those from its loopback link and its uplink, "" if it
-	// has none, pass before all rules.
+	// Host says that its packets are for the host itself. Those from its loopback link and from Uplink ("" if it has none)
+	// pass before all rules.
 	Host   bool
 	Uplink string
 }

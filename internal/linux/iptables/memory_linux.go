@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// What is asked of ip_tables and ip6_tables: IPT_SO_GET_INFO and IP6T_SO_GET_INFO,
+// The options of ip_tables and ip6_tables: IPT_SO_GET_INFO and IP6T_SO_GET_INFO,
 // include/uapi/linux/netfilter_ipv4/ip_tables.h, and where a struct ipt_getinfo has its name, which goes in, and its
 // size, which comes back.
 const (

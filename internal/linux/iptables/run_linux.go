@@ -120,7 +120,8 @@ func (t Tool) Compare(want Table) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// Unload empties the table, and removes it where tables can be removed. One that is gone is no error.
+// Unload empties the table, and removes it if the kernel can remove tables. A table that is already gone is not an
+// error.
 func (t Tool) Unload() error {
 	there, err := t.there()
 	switch {

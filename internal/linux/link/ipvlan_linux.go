@@ -47,8 +47,10 @@ func (h *Handle) SetIPVlanMode(index int, name string) error {
 	}
 	l, err := h.h.LinkByIndex(index)
 	if err == nil {
+		// Without the index: with both, the name is a new one. Before Linux 6.2 a link that is up refuses any, also the one
+		// that it has (net/core/rtnetlink.c, do_setlink; net/core/dev.c, dev_change_name).
 		attrs := netlink.NewLinkAttrs()
-		attrs.Index, attrs.Name, attrs.ParentIndex = index, l.Attrs().Name, l.Attrs().ParentIndex
+		attrs.Name, attrs.ParentIndex = l.Attrs().Name, l.Attrs().ParentIndex
 		err = h.h.LinkModify(&netlink.IPVlan{LinkAttrs: attrs, Mode: mode})
 	}
 	return explain(what, err, "")

@@ -64,7 +64,7 @@ func (m *machine) hypervisor() Finding {
 	case unknown:
 		return m.hidden(name)
 	}
-	// What the firmware says of the board is what the hypervisor calls itself.
+	// The hypervisor writes its own name into the firmware's description of the board.
 	of := strings.TrimSpace(m.read("sys/class/dmi/id/sys_vendor") + " " + m.read("sys/class/dmi/id/product_name"))
 	if kind := m.read("sys/hypervisor/type"); of == "" && kind != "" {
 		of = kind

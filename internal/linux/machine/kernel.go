@@ -36,7 +36,8 @@ func orNone(list string) string {
 	return strings.Join(strings.Fields(list), ", ")
 }
 
-// What an experiment of some size takes: 500 pairs have two containers each, a thread for either and a socket or more.
+// The needs of a large experiment: 500 pairs have two containers each, and each container has a thread and at least one
+// socket.
 const (
 	wantNeighbours = 1024
 	wantTracked    = 16384

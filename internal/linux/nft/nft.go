@@ -25,7 +25,7 @@ type Table struct {
 // A Map gives addresses for port numbers.
 type Map struct {
 	Name string
-	// IPv6 says of which family the addresses are.
+	// IPv6 says that the addresses are of IPv6, else they are of IPv4.
 	IPv6 bool
 	// Entries do not overlap. Their order means nothing.
 	Entries []Entry

@@ -422,7 +422,7 @@ func entries(list []nftables.SetElement) (map[Entry]bool, error) {
 	return found, nil
 }
 
-// Where the fields are, RFC 791 section 3.1, RFC 8200 section 3, RFC 768 and RFC 9293 section 3.1.
+// Offsets of the fields, RFC 791 section 3.1, RFC 8200 section 3, RFC 768 and RFC 9293 section 3.1.
 const (
 	source4, destination4 = 12, 16
 	source6, destination6 = 8, 24

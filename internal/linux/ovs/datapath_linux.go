@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// What the kernel module is asked by (include/uapi/linux/openvswitch.h).
+// The names and commands of the kernel module (include/uapi/linux/openvswitch.h).
 const (
 	datapathFamily  = "ovs_datapath"
 	datapathVersion = 2 // OVS_DATAPATH_VERSION

@@ -42,10 +42,10 @@ const (
 	Tracked     = 0x20
 )
 
-// A Masked is a value of which only the bits of the mask count. With no mask it is not looked at.
+// A Masked is a value and the mask of its bits that are compared. With an empty mask it is not compared at all.
 type Masked struct{ Value, Mask uint16 }
 
-// Exactly is a value of which all bits count.
+// Exactly returns a value whose bits are all compared.
 func Exactly(v uint16) Masked { return Masked{v, 0xffff} }
 
 // Flags wants the bits of on to be set and those of off not to be.

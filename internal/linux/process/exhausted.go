@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// An ExhaustedError says that the kernel refused a process, a thread or memory because a limit is reached.
+// An ExhaustedError says that the kernel refused a process, a thread, memory or an open file because a limit is
+// reached.
 type ExhaustedError struct {
 	// Limit is which one, as far as can be seen, and what would help.
 	Limit string
@@ -29,13 +30,16 @@ func (e *ExhaustedError) Error() string {
 // Unwrap returns the cause.
 func (e *ExhaustedError) Unwrap() error { return e.Err }
 
-// exhausted turns the errors of clone(2) for want of room into an [ExhaustedError]; others stay what they are.
+// exhausted turns the errors of clone(2), and of what is opened for it, for want of room into an [ExhaustedError];
+// others stay what they are.
 func exhausted(err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
 		return &ExhaustedError{Limit: tasks(), Err: err}
 	case errors.Is(err, syscall.ENOMEM):
 		return &ExhaustedError{Limit: memory(), Err: err}
+	case errors.Is(err, syscall.EMFILE):
+		return &ExhaustedError{Limit: files(), Err: err}
 	}
 	return err
 }
@@ -63,6 +67,12 @@ func tasks() string {
 	}
 	return "the limit of processes and threads is reached (hint: raise ulimit -u, pids.max of the control group, or the " +
 		"sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
+}
+
+// files says how many files a process may have open.
+func files() string {
+	return fmt.Sprintf("ulimit -n (RLIMIT_NOFILE) is %d (hint: raise it, or measure fewer pairs or stacks at once)",
+		mostFiles())
 }
 
 // memory says which limit on memory is reached.

@@ -41,6 +41,17 @@ func exhaust(what string) {
 				os.Exit(1)
 			}
 		}
+	case "files":
+		set(unix.RLIMIT_NOFILE, 10)
+		for kept := []*os.File{}; ; {
+			if f, err := os.Open("/"); err == nil {
+				kept = append(kept, f)
+				continue
+			}
+			fmt.Println(Start(exec.Command("sleep", "60"), Options{}))
+			runtime.KeepAlive(kept)
+			os.Exit(0)
+		}
 	case "threads":
 		set(unix.RLIMIT_NPROC, 30)
 		for {
@@ -73,7 +84,7 @@ func survive(what string) {
 	os.Exit(0)
 }
 
-// A limit on processes, threads or memory is named, whether it is an error or ends a child.
+// A limit on processes, threads, open files or memory is named, whether it is an error or ends a child.
 func TestExhausted(t *testing.T) {
 	testnet.Root(t)
 	for _, c := range []struct {
@@ -82,6 +93,9 @@ func TestExhausted(t *testing.T) {
 	}{
 		{"processes", []string{"resource temporarily unavailable: the limit of processes and threads is reached: ulimit " +
 			"-u (RLIMIT_NPROC) is 30, and ", "of this user run (hint: raise it with ulimit -u"}},
+		{"files", []string{
+			"too many open files: ulimit -n (RLIMIT_NOFILE) is 10 (hint: raise it, or measure fewer pairs",
+		}},
 		{"threads", []string{
 			"the limit of processes and threads is reached", "ulimit -u",
 			": runtime: failed to create new OS thread",

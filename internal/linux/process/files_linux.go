@@ -48,7 +48,8 @@ func Inherited(values []string) (map[string]*os.File, error) {
 		}
 		files[name] = os.NewFile(uintptr(fd), name)
 	}
-	// What a shell left open is nobody's here. A kernel before 5.11 does not know the flag (close_range(2)): no harm.
+	// Files that a shell left open are not needed here. Kernels before 5.11 do not know the flag (close_range(2)), which
+	// does no harm.
 	_ = unix.CloseRange(firstExtra, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	return files, nil
 }

@@ -29,7 +29,7 @@ func devices() []string {
 	}
 }
 
-// Where a host's own /dev is put together.
+// newDev is where a host's own /dev is put together.
 const newDev = "/run/dev"
 
 // mask takes from a host, whose mounts are its own, what is the machine's and no network needs. Root in the host can

@@ -130,7 +130,7 @@ func explain(err error, o Options) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing = "CAP_SYS_ADMIN"
-		// Where a security module gives out user namespaces without any privilege in them, it shows here.
+		// A security module that allows user namespaces, but no privilege in them, shows here.
 		u.Hint = userns.Hint(os.DirFS("/"))
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		u.Missing = "room for more namespaces"

@@ -63,6 +63,15 @@ func Ceilings(root fs.FS) []Ceiling {
 	return all
 }
 
+// Narrow says whether some limit allows fewer processes and threads than that. Unlike [Ceilings] it looks at no
+// process, so that every start of a program can afford it.
+func Narrow(root fs.FS, most int) bool {
+	if n, limited := Rlimit(root, "Max processes"); limited && n < int64(most) {
+		return true
+	}
+	return slices.ContainsFunc(controlled(root), func(c Ceiling) bool { return c.Most < most })
+}
+
 // perUser is RLIMIT_NPROC, false for one who is exempt or has none.
 func perUser(root fs.FS) (Ceiling, bool) {
 	most, limited := Rlimit(root, "Max processes")

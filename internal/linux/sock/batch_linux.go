@@ -169,7 +169,7 @@ func (s Socket) Drops() (int64, bool) {
 // SetSegment lets the kernel cut what is sent into datagrams of so many bytes (UDP_SEGMENT): [MostSegments] at most,
 // the last one perhaps shorter. The socket is connected. Whether its path can do that shows when something is sent
 // (udp_send_skb in net/ipv4/udp.c), so two datagrams of zeros are: one with IPsec in the kernel cannot, and segments
-// are no fragments. That nobody is there yet is no error.
+// are not fragments. It is not an error that nobody listens yet.
 func (s Socket) SetSegment(size int) error {
 	if err := s.setUDP(unix.UDP_SEGMENT, "UDP_SEGMENT", size); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What making and connecting sockets in a loop may return, besides what [Socket.Send] and [Socket.Recv] do.
+// Errors that making and connecting sockets in a loop may return, besides those of [Socket.Send] and [Socket.Recv].
 const (
 	AddressInUse       = unix.EADDRINUSE
 	AddressUnavailable = unix.EADDRNOTAVAIL // of connect(2): the connection between the two addresses is not over yet
@@ -45,8 +45,8 @@ type option struct {
 // NewMaker returns one, and what the kernel grants its sockets. Timeout limits how long they connect, send and receive
 // before they return Again or [Connecting]. Call it inside the network namespace.
 //
-// Where no port is asked for the kernel takes one when the socket connects, which then has to be free for that peer
-// only (IP_BIND_ADDRESS_NO_PORT, ip(7)).
+// If no port is asked for, the kernel chooses one when the socket connects. It has to be free for that peer only
+// (IP_BIND_ADDRESS_NO_PORT, ip(7)).
 func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, Facts, error) {
 	m := &Maker{local: NewAddress(local), family: family4, kind: unix.SOCK_STREAM | unix.SOCK_CLOEXEC}
 	if local.Addr().Is6() {

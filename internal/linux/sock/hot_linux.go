@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Send and Recv may return as errno, for loops that cannot import the kernel's own names.
+// Errors that Send and Recv may return, for loops that cannot import the kernel's own names.
 const (
 	Again       = unix.EAGAIN       // the socket timeout passed, or DontWait found nothing
 	Interrupted = unix.EINTR        // a signal came: call again

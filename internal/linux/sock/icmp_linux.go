@@ -96,7 +96,7 @@ func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
 	if err != nil {
 		return err
 	}
-	// What is not wanted by its type is not even copied for the socket.
+	// The kernel does not even copy messages of unwanted types for the socket.
 	if ipv6 {
 		var unwanted unix.ICMPv6Filter
 		for i := range unwanted.Data {

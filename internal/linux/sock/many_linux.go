@@ -2,7 +2,6 @@ package sock
 
 import (
 	"fmt"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,17 +37,6 @@ func (s Socket) Pending() error {
 		err = unix.Errno(pending)
 	}
 	return err
-}
-
-// Unsent returns how many bytes a TCP socket has been given and not sent for the first time: neither window of the
-// connection had room for them (SIOCOUTQNSD, include/uapi/linux/sockios.h). What was sent and is not acknowledged yet
-// says nothing: acknowledgements wait for 40 ms (TCP_DELACK_MIN, include/net/tcp.h).
-func (s Socket) Unsent() int {
-	var n int32
-	if _, _, e := unix.RawSyscall(unix.SYS_IOCTL, uintptr(s.FD), unix.SIOCOUTQNSD, uintptr(unsafe.Pointer(&n))); e != 0 {
-		return 0 // it is no connection any more
-	}
-	return int(n)
 }
 
 // Peek is Recv that waits for nothing and takes nothing.

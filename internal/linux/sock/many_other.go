@@ -13,8 +13,5 @@ func (Socket) BeginConnect(*Address) error { return unsupported("connect") }
 // Pending is not supported here.
 func (Socket) Pending() error { return unsupported("read the error of a socket") }
 
-// Unsent is 0 here.
-func (Socket) Unsent() int { return 0 }
-
 // Peek is not supported here.
 func (Socket) Peek(p *byte, n int) (int, Errno) { return 0, syscall.ENOTSUP }

@@ -15,7 +15,7 @@ func (s Socket) Nagle(on bool) {
 	if on {
 		off = 0
 	}
-	// It fails on what is no stream, or no socket any more, which the next call says.
+	// It fails if this is not a stream, or not a socket any more. The next call says so.
 	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_NODELAY,
 		uintptr(unsafe.Pointer(&off)), unsafe.Sizeof(off), 0)
 }

@@ -9,7 +9,7 @@ import (
 // A Poller waits for several sockets at once (ppoll(2)).
 type Poller struct{ fds []unix.PollFd }
 
-// NewPoller returns a poller for n sockets, of which it watches none yet.
+// NewPoller returns a poller for n sockets. It watches none of them yet.
 func NewPoller(n int) *Poller {
 	p := &Poller{fds: make([]unix.PollFd, n)}
 	for i := range p.fds {

@@ -14,14 +14,14 @@ func unsupported(what string) error {
 	return &linux.UnsupportedError{What: what, Missing: "Linux", Hint: "the traffic of containers is driven only there"}
 }
 
-// What Send and Recv never return here, since there is no socket to call them on.
+// Errors of Send and Recv. They are never returned here, since there is no socket to call them on.
 const (
 	Again       = syscall.EAGAIN
 	Interrupted = syscall.EINTR
 	Refused     = syscall.ECONNREFUSED
 )
 
-// Flags of Send and Recv, of which none means anything here.
+// Flags of Send and Recv. None of them means anything here.
 const (
 	DontWait = 0
 	NoSignal = 0
@@ -99,7 +99,7 @@ func (Socket) Set(Options) error { return unsupported("set socket options") }
 // TCPInfo is not supported here.
 func (Socket) TCPInfo() (TCPInfo, error) { return TCPInfo{}, unsupported("read TCP_INFO") }
 
-// What zero copy needs; none of it means anything here.
+// Needs of zero copy. None of them means anything here.
 const (
 	ZeroCopy = 0
 	NoRoom   = syscall.ENOBUFS
@@ -132,7 +132,7 @@ func (*Poller) Wait(int64) {}
 // Ready says that nothing is.
 func (*Poller) Ready(int) (read, write, told bool) { return false, false, false }
 
-// What making and connecting sockets never returns here.
+// Errors of making and connecting sockets. They are never returned here.
 const (
 	AddressInUse       = syscall.EADDRINUSE
 	AddressUnavailable = syscall.EADDRNOTAVAIL

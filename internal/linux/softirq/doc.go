@@ -1,6 +1,5 @@
 // Package softirq knows how long the kernel's softirqs take: a probe sums it up in memory that others map and
 // read.
 //
-// What loads the probe into the kernel is in the package probe below this one: a worker reads only, and must start
-// without it.
+// The package probe below this one loads the probe into the kernel. A worker only reads, and must start without that.
 package softirq

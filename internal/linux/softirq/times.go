@@ -37,7 +37,7 @@ type Times struct {
 }
 
 // Net returns the nanoseconds that these CPUs have spent in the softirqs of the network, sending and receiving.
-// What is under way is not counted yet. It reads plain memory.
+// A softirq that is still running is not counted yet. Net reads plain memory.
 //
 //go:nosplit
 func (t *Times) Net(cpus []int) int64 {

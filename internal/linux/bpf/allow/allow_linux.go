@@ -28,7 +28,7 @@ const (
 // Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links,
 // before what is there. It stands while held is open, and the process lives; closing it takes everything away
 // again, from any thread, more than once, and when the links are gone. Another process does so by [bpf.Detach].
-// Where the kernel lacks something, or the privilege is missing, the error is a [linux.UnsupportedError].
+// If the kernel or the privileges lack something, the error is a [linux.UnsupportedError].
 func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err

@@ -3,8 +3,9 @@
 // what it has counted.
 //
 // One program stands at the ingress of all links of containers and of the uplink, before whatever else is hooked there.
-// What it lets pass it leaves to the next. What it does not decide: ARP, neighbour discovery, and what is sent to an
-// address of the host at the address of one of its links, by the host's addresses when it was loaded.
+// Packets that it lets pass go on to the next program. It does not decide ARP, neighbour discovery, and packets to an
+// address of the host with the MAC address of one of its links. It knows the addresses that the host had when it was
+// loaded.
 //
 // The program is in allow.c. Its objects, one for each byte order, are part of the tree; `make generate` makes them
 // anew.

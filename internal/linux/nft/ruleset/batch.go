@@ -221,7 +221,7 @@ func (b *Batch) AddElements(set string, list iter.Seq[Element]) {
 	b.elements(newSetElement, flagCreate, set, list)
 }
 
-// DeleteElements removes elements from a set, all of which are there.
+// DeleteElements removes elements from a set. All of them must be in it.
 func (b *Batch) DeleteElements(set string, list iter.Seq[Element]) {
 	b.elements(deleteElement, 0, set, list)
 }

@@ -81,7 +81,7 @@ type comparison struct {
 	list   []linux.Difference
 }
 
-// What a difference says about things that are there or not.
+// Words and limits of differences.
 const (
 	most = 10 // differences of one chain or set that are named
 )

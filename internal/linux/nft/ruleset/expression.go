@@ -25,7 +25,7 @@ func Word(n int) Register {
 // A Base is what offsets count from.
 type Base uint32
 
-// Where they count from, enum nft_payload_bases.
+// Headers from which offsets count, enum nft_payload_bases.
 const (
 	LinkHeader      Base = 0 // of Ethernet, with the tag of a VLAN where there is one
 	NetworkHeader   Base = 1

@@ -17,8 +17,8 @@ const (
 	slack          = 4 << 10 // what the kernel counts besides, and the messages around
 )
 
-// send sends the messages in one transaction, or where the socket has not so much room in several, of which the last
-// begins not before hooked. It says whether some of it was done though not all.
+// send sends the messages in one transaction. If the socket has not enough room, it uses several, and the last one
+// begins at hooked or later. It reports whether some, but not all, was done.
 func (b *Batch) send(hooked, most int) (some bool, placed []Placed, err error) {
 	s, err := dial()
 	if err != nil {

@@ -94,8 +94,8 @@ func (p *Counter) On() (err error) {
 	if p.onEntry != nil {
 		return nil
 	}
-	// What was under way when it was switched off has long ended: its beginning must not be taken for that of the one
-	// under way now.
+	// A softirq that was running when the probe was switched off has long ended. Its beginning must not be taken for that
+	// of one that is running now.
 	for i := range p.slots {
 		atomic.StoreUint64(&p.slots[i].Entered, 0)
 	}

@@ -1,0 +1,80 @@
+package control
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/measure"
+)
+
+// The command line of another run is cut, and a short one is not.
+func TestBrief(t *testing.T) {
+	for command, want := range map[string]string{
+		"nettoll run": "nettoll run",
+		"nettoll run " + strings.Repeat("ü", 48): "nettoll run " + strings.Repeat("ü", 48),
+		"nettoll run " + strings.Repeat("ü", 49): "nettoll run " + strings.Repeat("ü", 47) + "…",
+	} {
+		if got := Brief(command); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A doubt says what to do: one about the run as a whole, and one that the analysis finds in the records.
+func TestDoubtsSayWhatToDo(t *testing.T) {
+	s := &scheduler{
+		options: Options{Resolved: &experiment.Resolved{}},
+		monitor: &monitor{
+			others: map[string]float64{"stress": 30}, watched: 30, stolen: 30,
+			runs: map[int]string{7: "nettoll run " + strings.Repeat("x", 100)},
+		},
+		records: &aggregator{writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {}},
+	}
+	s.doubts()
+	var texts []string
+	for _, w := range s.records.log.Warnings {
+		texts = append(texts, w.Text)
+	}
+	all := strings.Join(texts, "\n")
+	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
+		}
+	}
+
+	run := measure.Run{Cells: []measure.Cell{
+		{ID: "base", Group: "g", Primary: "goodput"},
+		{ID: "silent", Group: "g", Primary: "goodput", Baseline: "base"},
+		{ID: "lone", Group: "g", Primary: "goodput", Baseline: "gone"},
+	}}
+	log := &measure.Log{Histograms: []measure.Histograms{{Cell: "base", Data: "?"}}}
+	for g := range 2 {
+		for _, c := range []string{"base", "silent", "lone", "stranger"} {
+			t := measure.Trial{Generation: g, Block: 2 * g, Cell: c, Metrics: map[string]float64{"goodput": 1e9}}
+			if c == "silent" {
+				t.Metrics["goodput"] = 0
+			}
+			log.Trials = append(log.Trials, t)
+		}
+	}
+	log.Trials = append(log.Trials, measure.Trial{Generation: 1, Block: 3, Cell: "base", Failed: "broke"})
+	var found []string
+	for _, w := range measure.Analyze(run, log).Warnings {
+		at := strings.LastIndex(w.Text, ": ")
+		found = append(found, w.Cell+w.Text[max(at, 0):])
+	}
+	want := []string{
+		": restore the run.json of these records, or measure again",
+		"base: look for the cause with nettoll lab up",
+		"base: restore records.jsonl from a copy, or measure again",
+		"silent: use longer trials (--trial)",
+		"lone: restore its run.json, or measure again",
+	}
+	if d := cmp.Diff(want, found); d != "" {
+		t.Error(d)
+	}
+}

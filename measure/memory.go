@@ -1,0 +1,411 @@
+package measure
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// UsualMemory is how long noise is taken to be remembered if no run says it, in s: that of virtual machines
+// (docs/method.md, "The memory of the noise").
+const UsualMemory = 0.1
+
+// remembered is the correlation at which noise counts as forgotten: that of a process which forgets exponentially after
+// its time constant.
+const remembered = 1 / math.E
+
+// Of [EstimateMemory].
+const (
+	leastOfCell = 3   // trials that a cell has in a generation at least: the center of fewer takes the noise with it
+	leastPairs  = 40  // of trials, behind a correlation
+	nextTrials  = 12  // of a trial: it is a pair with each of them
+	spacing     = 1.5 // of those behind these: so the pairs are a few dozen for each trial, however many trials there are
+	anywhere    = 16  // pairs of any distance for each trial
+	shortest    = 1e-3
+	perOctave   = 3 // lags are sorted as finely
+	leastLags   = 2 // so many of these make a bin
+	resamples   = 400
+)
+
+// Memory is how long the noise of a group's cells is remembered: how far apart two of its trials start whose values,
+// each relative to its cell's center in the generation, correlate by 1/e.
+type Memory struct {
+	Group       string
+	Trials      int // used, of cells with enough trials in their generation
+	Generations int // that these are of
+	Lags        []Lag
+	// s; NaN if it is not known, 0 if it is shorter than the first of the lags, +Inf if it is longer than the last one
+	Seconds float64
+	// ends of the 95 % interval of Seconds, which may be 0 and +Inf likewise; it is no narrower than the lags between
+	// which Seconds lies
+	Lo, Hi float64
+
+	Trial float64 // s, length of a trial of the group: the longest
+	// Near and Far are how far from the nearer of its baseline and that one's twin a cell starts: the 5th and the 95th
+	// percentile, in s; NaN if nothing is compared
+	Near, Far float64
+}
+
+// Lag is a range of times between the starts of two trials of a generation, in s.
+type Lag struct {
+	From, To    float64
+	At          float64 // geometric mean over the pairs
+	Pairs       int
+	Correlation float64
+	Lo, Hi      float64 // 95 % interval of Correlation
+}
+
+// Moment is what a trial measured, and when.
+type Moment struct {
+	Cell  int     // any number that tells the cells of the group apart
+	Start float64 // s
+	Log   float64 // logarithm of the primary metric
+}
+
+// EstimateMemory estimates the memory of the noise in the trials of a group, by generation.
+//
+// The residual x of a trial is its logarithm less the [Center] of those of its cell in that generation. Of pairs of
+// trials of different cells of one generation, sorted by the time h between their starts, the variogram (G. Matheron,
+// Principles of geostatistics, Econ. Geol. 58 (1963) 1246) is half the mean square of the differences of residuals;
+// here by the robust mean of N. Cressie and D. M. Hawkins (Robust estimation of the variogram: I, Math. Geol. 12 (1980)
+// 115), with ∗ for all pairs whatever the time between them:
+//
+//	γ(h) ∝ (mean |x − x'|^½)⁴,  ρ(h) = 1 − γ(h) / γ(∗)
+//
+// Both means have the same weights of generations, so that a noisy generation does not look like correlation, and the
+// factor that Cressie and Hawkins divide by cancels. The memory is where ρ, between lags straight over log h, falls
+// below 1/e for the first time. Intervals are percentiles over resamples of the generations (B. Efron, Bootstrap
+// methods, Ann. Stat. 7 (1979) 1), which are independent. With fewer than 5 generations, or fewer than two lags, the
+// memory is not known.
+func EstimateMemory(gens [][]Moment) Memory {
+	m := Memory{Seconds: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), Near: math.NaN(), Far: math.NaN()}
+	var all []variogram
+	for _, g := range gens {
+		if g = residuals(g); len(g) > 0 {
+			m.Generations, m.Trials = m.Generations+1, m.Trials+len(g)
+			all = append(all, newVariogram(g))
+		}
+	}
+	if m.Generations < LeastGenerations {
+		return m
+	}
+	all, m.Lags = binned(all)
+	if len(m.Lags) < 2 {
+		m.Lags = nil
+		return m
+	}
+	drawn := slices.Clone(all)
+	correlations(all, m.Lags, func(i int, rho float64) { m.Lags[i].Correlation = rho })
+	var between [2]float64
+	m.Seconds, between = forgotten(m.Lags)
+	if math.IsNaN(m.Seconds) {
+		m.Lags = nil
+		return m
+	}
+	random := rand.New(rand.NewPCG(1, 2)) // equal records give equal figures
+	lags, ranges, rhos := slices.Clone(m.Lags), make([]float64, 0, resamples), make([][]float64, len(m.Lags))
+	for range resamples {
+		for i := range drawn {
+			drawn[i] = all[random.IntN(len(all))]
+		}
+		correlations(drawn, lags, func(i int, rho float64) {
+			if lags[i].Correlation = rho; !math.IsNaN(rho) {
+				rhos[i] = append(rhos[i], rho)
+			}
+		})
+		if x, _ := forgotten(lags); !math.IsNaN(x) {
+			ranges = append(ranges, x)
+		}
+	}
+	share := expanded(0.95, len(all))
+	m.Lo, m.Hi = middle(ranges, share)
+	m.Lo, m.Hi = min(m.Lo, between[0]), max(m.Hi, between[1])
+	for i := range m.Lags {
+		m.Lags[i].Lo, m.Lags[i].Hi = middle(rhos[i], share)
+	}
+	return m
+}
+
+// residuals returns the trials of the cells that have enough of them, each less its cell's center, in order of time.
+func residuals(trials []Moment) []Moment {
+	logs := map[int][]float64{}
+	for _, t := range trials {
+		logs[t.Cell] = append(logs[t.Cell], t.Log)
+	}
+	centers := map[int]float64{}
+	for cell, list := range logs {
+		if len(list) >= leastOfCell {
+			centers[cell] = Center(list)
+		}
+	}
+	list := make([]Moment, 0, len(trials))
+	for _, t := range trials {
+		if center, ok := centers[t.Cell]; ok {
+			t.Log -= center
+			list = append(list, t)
+		}
+	}
+	slices.SortStableFunc(list, func(x, y Moment) int { return cmp.Compare(x.Start, y.Start) })
+	return list
+}
+
+// variogram is that of one generation.
+type variogram struct {
+	lags    []lagSum // by lag
+	overall float64  // mean root of the difference of any two residuals
+}
+
+// lagSum adds up pairs of trials.
+type lagSum struct {
+	pairs    int
+	roots    float64 // of the differences
+	logs     float64 // of the lags
+	from, to float64
+}
+
+func (s *lagSum) add(o lagSum) {
+	switch {
+	case o.pairs == 0:
+		return
+	case s.pairs == 0:
+		*s = o
+		return
+	}
+	s.pairs, s.roots, s.logs = s.pairs+o.pairs, s.roots+o.roots, s.logs+o.logs
+	s.from, s.to = min(s.from, o.from), max(s.to, o.to)
+}
+
+// newVariogram takes so many pairs for each trial at most, whatever their number: those with the next ones, with some
+// of those behind them, and with others all over the generation.
+func newVariogram(g []Moment) variogram {
+	var v variogram
+	root := func(i, j int) float64 { return math.Sqrt(math.Abs(g[i].Log - g[j].Log)) }
+	for away := 1; away < len(g); away = grown(away) {
+		for i := range len(g) - away {
+			j := i + away
+			lag := g[j].Start - g[i].Start
+			if g[i].Cell == g[j].Cell || !(lag > 0) {
+				continue
+			}
+			log := math.Log2(lag / shortest)
+			at := max(0, int(perOctave*log))
+			for len(v.lags) <= at {
+				v.lags = append(v.lags, lagSum{})
+			}
+			v.lags[at].add(lagSum{1, root(i, j), log, lag, lag})
+		}
+	}
+	sum, n := 0.0, 0
+	strides := min(anywhere, len(g)-1)
+	for s := range strides {
+		away := 1 + (2*s+1)*(len(g)-1)/(2*strides)
+		for i := range g {
+			if j := (i + away) % len(g); g[i].Cell != g[j].Cell {
+				sum, n = sum+root(i, j), n+1
+			}
+		}
+	}
+	v.overall = sum / float64(max(n, 1))
+	return v
+}
+
+// grown is the distance after one.
+func grown(away int) int {
+	if away < nextTrials {
+		return away + 1
+	}
+	return int(spacing * float64(away))
+}
+
+// binned joins neighbouring lags to bins with enough pairs. Far from all others a lag has a bin of its own, or none.
+func binned(all []variogram) ([]variogram, []Lag) {
+	var totals []lagSum
+	for _, v := range all {
+		for i, s := range v.lags {
+			if i == len(totals) {
+				totals = append(totals, lagSum{})
+			}
+			totals[i].add(s)
+		}
+	}
+	var bins [][2]int // of lags, the second exclusive
+	first, pairs, joined := 0, 0, false
+	end := func(at int) {
+		switch {
+		case pairs >= leastPairs:
+			bins, joined = append(bins, [2]int{first, at}), true
+		case pairs > 0 && joined:
+			bins[len(bins)-1][1] = at
+		}
+		pairs = 0
+	}
+	empty := 0
+	for i, s := range totals {
+		if s.pairs == 0 {
+			empty++
+			continue
+		}
+		switch {
+		case empty >= perOctave:
+			end(i)
+			joined = false
+		case pairs >= leastPairs && i-first >= leastLags:
+			end(i)
+		}
+		if pairs == 0 {
+			first = i
+		}
+		empty, pairs = 0, pairs+s.pairs
+	}
+	end(len(totals))
+	lags := make([]Lag, len(bins))
+	for i, b := range bins {
+		var sum lagSum
+		for _, s := range totals[b[0]:b[1]] {
+			sum.add(s)
+		}
+		lags[i] = Lag{
+			From: stamped(sum.from), To: stamped(sum.to), Pairs: sum.pairs,
+			At: shortest * math.Exp2(sum.logs/float64(sum.pairs)),
+		}
+	}
+	list := make([]variogram, len(all))
+	for k, v := range all {
+		list[k] = variogram{make([]lagSum, len(bins)), v.overall}
+		for i, b := range bins {
+			for j := b[0]; j < min(b[1], len(v.lags)); j++ {
+				list[k].lags[i].add(v.lags[j])
+			}
+		}
+	}
+	return list, lags
+}
+
+// stamped is a difference of times as exact as they are in records: to 0.1 ms.
+func stamped(s float64) float64 { return math.Round(1e4*s) / 1e4 }
+
+// correlations calls take with the correlation at each lag, NaN if nothing is known of it.
+func correlations(all []variogram, lags []Lag, take func(i int, rho float64)) {
+	for i := range lags {
+		var here, overall float64
+		for _, v := range all {
+			here += v.lags[i].roots
+			overall += v.overall * float64(v.lags[i].pairs)
+		}
+		rho := math.NaN()
+		if overall > 0 {
+			rho = max(-1, 1-math.Pow(here/overall, 4)) // of a drift it would be less
+		}
+		take(i, rho)
+	}
+}
+
+// forgotten returns the lag at which the correlation falls below 1/e for the first time, as [Memory.Seconds], and the
+// lags between which that is.
+func forgotten(lags []Lag) (float64, [2]float64) {
+	var before *Lag
+	for i := range lags {
+		l := &lags[i]
+		switch {
+		case math.IsNaN(l.Correlation):
+			continue
+		case l.Correlation >= remembered:
+			before = l
+			continue
+		case before == nil:
+			return 0, [2]float64{0, l.At}
+		}
+		part := (before.Correlation - remembered) / (before.Correlation - l.Correlation)
+		return before.At * math.Pow(l.At/before.At, part), [2]float64{before.At, l.At}
+	}
+	if before == nil {
+		return math.NaN(), [2]float64{}
+	}
+	return math.Inf(1), [2]float64{before.At, math.Inf(1)}
+}
+
+// expanded is the share of resamples of n observations between the ends of an interval: more than it says, because
+// resamples of few scatter too little (T. C. Hesterberg, What teachers should know about the bootstrap, Am. Stat. 69
+// (2015) 371, expanded percentiles).
+func expanded(share float64, n int) float64 {
+	wide := tQuantile((1+share)/2, float64(n-1)) * math.Sqrt(float64(n)/float64(n-1))
+	return math.Erf(wide / math.Sqrt2)
+}
+
+// middle returns the ends of the middle share of values; NaN of none.
+func middle(x []float64, share float64) (lo, hi float64) {
+	if len(x) == 0 {
+		return math.NaN(), math.NaN()
+	}
+	slices.Sort(x)
+	cut := int((1 - share) / 2 * float64(len(x)))
+	return x[cut], x[len(x)-1-cut]
+}
+
+// Memories estimates the memory of each group's noise in its primary metric, in the order of the run's cells. Cells
+// with a probe and members of mixes alone are in none, nor are groups whose primary metric is compared by difference.
+func (a Analysis) Memories() []Memory {
+	if a.from == nil {
+		return nil
+	}
+	var groups []string
+	cells := map[string][]int{}
+	for i, c := range a.from.run.Cells {
+		if m, _ := a.from.known.Lookup(c.Primary); c.Probe != "" || c.Alone != "" || m.Differs() {
+			continue
+		}
+		if cells[c.Group] == nil {
+			groups = append(groups, c.Group)
+		}
+		cells[c.Group] = append(cells[c.Group], i)
+	}
+	list := make([]Memory, len(groups))
+	each(len(groups), func(i int) { list[i] = a.from.memory(groups[i], cells[groups[i]]) })
+	return list
+}
+
+// memory is that of the group that has the cells.
+func (a *analyzer) memory(group string, cells []int) Memory {
+	byGeneration := map[int][]Moment{}
+	bases := map[visit][]float64{} // their starts
+	longest := 0.0
+	for _, i := range cells {
+		cell, data := &a.run.Cells[i], &a.cells[i]
+		longest = max(longest, a.run.Design.TrialSeconds[cell.ID])
+		primary := data.columns[cell.Primary]
+		for at, t := range data.trials {
+			if primary == nil || !primary.has[at] || !(primary.values[at] > 0) {
+				continue
+			}
+			byGeneration[t.Generation] = append(byGeneration[t.Generation], Moment{i, t.Start, math.Log(primary.values[at])})
+			if cell.Baseline == "" || cell.Twin {
+				bases[blockOf(t)] = append(bases[blockOf(t)], t.Start)
+			}
+		}
+	}
+	var gens [][]Moment
+	for _, g := range slices.Sorted(maps.Keys(byGeneration)) {
+		gens = append(gens, byGeneration[g])
+	}
+	var away []float64
+	for _, i := range cells {
+		if c := &a.run.Cells[i]; c.Baseline == "" || c.Twin {
+			continue
+		}
+		for _, t := range a.cells[i].trials {
+			nearest := math.Inf(1)
+			for _, start := range bases[blockOf(t)] {
+				nearest = min(nearest, math.Abs(t.Start-start))
+			}
+			if finite(nearest) {
+				away = append(away, stamped(nearest))
+			}
+		}
+	}
+	m := EstimateMemory(gens)
+	m.Group, m.Trial = group, longest
+	m.Near, m.Far = middle(away, 0.9)
+	return m
+}

@@ -1,0 +1,127 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// besideTitle is the title of the section of [Reading.Beside].
+const besideTitle = "Beside : alone"
+
+// Beside returns the section about the effect of the members of mixes on each other: each member against the same pairs
+// alone, for each stack. It returns false if nothing was measured alone.
+func (v *Reading) Beside() (Section, bool) {
+	s := Section{Title: besideTitle}
+	var tables []Block
+	for _, g := range v.Groups {
+		texts, t, floors := v.besideGroup(g)
+		for _, text := range texts {
+			s.Blocks = append(s.Blocks, Block{Text: text})
+		}
+		if t != nil {
+			tables = append(tables, Block{Table: t}, Block{Text: "Floor: " + floors + ".", Tone: Quiet})
+		}
+	}
+	if tables == nil {
+		return s, false
+	}
+	s.Blocks = append(append(s.Blocks, tables...), Block{
+		Text: "In each block every member of a mix was also measured alone: the same stack, the same pairs of the same " +
+			"lab, while the pairs of the other members were silent. The floor is made of those of both.",
+		Tone: Quiet,
+	})
+	return s, true
+}
+
+// besideGroup returns a sentence and some rows for each stack, about the effect of a mix on one of its members, and the
+// floors.
+func (v *Reading) besideGroup(g *Group) (texts []string, t *Table, floors string) {
+	t = &Table{
+		Caption: g.Heading(),
+		Columns: heads("", "metric", "alone", "beside", "difference", "change", "95 % interval", "verdict"),
+	}
+	var known []string
+	for _, c := range g.Cells {
+		list := besideRows(v.Analysis.Beside, c)
+		for i, b := range list {
+			point, interval := Change(&b.Row)
+			if point == "" {
+				continue
+			}
+			alone, difference := v.aloneValue(g, b)
+			row := []Field{
+				{},
+				{Text: Label(b.About)},
+				{Text: alone},
+				{},
+				{Text: difference},
+				{Text: point},
+				{Text: interval},
+				Judged(&b.Row, b.About, true),
+			}
+			if floor := Label(b.About) + " " + noise(b.Floor, b.About); !slices.Contains(known, floor) {
+				known = append(known, floor)
+			}
+			if r := g.Row(c, b.Metric); r != nil {
+				row[3].Text = Number(r.Value, r.Unit)
+			}
+			if row[0].Text = StackName(c); i == 0 {
+				texts = append(texts, besideText(b, point, interval))
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	if t.Rows == nil {
+		return nil, nil, ""
+	}
+	return texts, t, strings.Join(known, ", ")
+}
+
+// besideRows returns the comparisons of a cell with itself alone that tables show: the primary metric first, then the
+// median and the 99th percentile of latency.
+func besideRows(all []measure.Direct, c *measure.Cell) []measure.Direct {
+	var list []measure.Direct
+	for _, b := range all {
+		switch {
+		case b.Cell.ID != c.ID:
+		case b.Metric == c.Primary:
+			list = slices.Insert(list, 0, b)
+		case b.About.Kind == measure.KindQuantile && (b.About.Quantile == 0.5 || b.About.Quantile == 0.99):
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// besideText returns the sentence about the effect of the others on a member: "bridge: udp-rr beside
+// tcp-stream(message=131072): latency p50 +210 % (95 % interval 190 to 232 %) of alone: slower."
+func besideText(b measure.Direct, point, interval string) string {
+	others := strings.TrimPrefix(mixedWith(b.Cell), "mixed with ")
+	said := Judged(&b.Row, b.About, false)
+	return fmt.Sprintf("%s: %s beside %s: %s %s (95 %% interval %s) of alone: %s.", StackName(b.Cell),
+		Printable(b.Cell.Workload), others, Label(b.About), point, interval, said.Text)
+}
+
+// aloneValue returns the value of a member alone, and the difference that the others add to it. Both are computed from
+// its value in the mix and the ratio of the two.
+func (v *Reading) aloneValue(g *Group, b measure.Direct) (alone, difference string) {
+	r := g.Row(b.Cell, b.Metric)
+	switch {
+	case r == nil:
+		return "", ""
+	case b.HasRatio && b.Estimate.Ratio > 0:
+		e := b.Estimate
+		x := r.Value / e.Ratio
+		difference = Amount(x*(e.Ratio-1), x*(e.Hi-e.Lo)/2, b.Unit)
+		if e.Ratio > 1 && strings.ContainsAny(difference, "123456789") {
+			difference = "+" + difference
+		}
+		return Number(x, b.Unit), difference
+	case b.HasDifference:
+		return Number(max(0, r.Value-b.Difference.Points), b.Unit), ""
+	}
+	return "", ""
+}
