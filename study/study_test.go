@@ -35,7 +35,7 @@ func run(t *testing.T, args ...string) string {
 
 // A planted delay is found. Two runs, and intervals that miss in one of 100,000 tests, as the delay itself is known to a
 // few percent only (its mean is planted, and the median is measured); `nettoll study effect` makes ten at 5 %.
-func TestEffect(t *testing.T) { run(t, "effect", "--runs", "2", "--time", "3s", "--alpha", "0.00001") }
+func TestEffect(t *testing.T) { run(t, "effect", "--runs", "2", "--time", "8s", "--alpha", "0.00001") }
 
 // The table of trial lengths has a row for each length.
 func TestTrial(t *testing.T) {
