@@ -114,6 +114,7 @@ func (l library) flagValues() map[string]cobra.CompletionFunc {
 		"workload":           mixed(l.workloadChoices(), l.ownChoices()),
 		"placement":          listed(words(experiment.Placements())),
 		"affinity":           single(words(experiment.Affinities())),
+		"idle":               single(words(experiment.Idles())),
 		"probe":              single(words(l.catalogue.Parts().ProbeNames())),
 		"pilot":              found(isRun),
 		"fail-on":            listed(words(report.GateWords())),

@@ -108,6 +108,8 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 				"none",
 		},
 		{"affinity", "factors.affinity", "CPUs that sources and sinks run on: split, same, free"},
+		{"idle", "factors.idle", "how CPUs wait for work during trials: auto, awake, deep (they sleep); auto: awake if the " +
+			"machine allows it"},
 	} {
 		one := &valueFlag{name: v.name, path: v.path}
 		flags.StringVar(&one.value, v.name, "", v.usage)

@@ -132,7 +132,7 @@ With --format jsonl each cell and each lab is a line, after one with the rest. W
 func (p planned) sheet() sheet {
 	s := sheet{columns: []string{
 		"cell", "baseline", "twin", "stack", "placement", "pairs", "family", "affinity", "workload", "probe", "primary",
-		"trial",
+		"trial", "idle",
 	}}
 	whole := p
 	whole.Cells, whole.Labs = nil, nil
@@ -144,7 +144,7 @@ func (p planned) sheet() sheet {
 		s.objects = append(s.objects, line{"cell", c})
 		s.rows = append(s.rows, []string{
 			c.ID, c.Baseline, strconv.FormatBool(c.Twin), c.Stack, c.Placement, strconv.Itoa(c.Pairs), c.Family, c.Affinity,
-			c.Workload, c.Probe, c.Primary, strconv.FormatFloat(c.Trial, 'g', -1, 64),
+			c.Workload, c.Probe, c.Primary, strconv.FormatFloat(c.Trial, 'g', -1, 64), c.Idle,
 		})
 	}
 	for _, l := range p.Labs {
@@ -355,9 +355,9 @@ func groupNames(c experiment.Cell) (load, where string) {
 		pairs = fmt.Sprintf("%d of %s for %s", c.Pairs, several(c.LabPairs, "pair"), c.Member)
 	}
 	list := []string{strings.ReplaceAll(c.Placement, "-", " "), pairs}
-	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0]} {
-		if x := []string{c.Family, c.Affinity}[i]; x != usual {
-			list = append(list, x)
+	for i, usual := range []string{experiment.Families()[0], experiment.Affinities()[0], experiment.IdleAuto} {
+		if x := []string{c.Family, c.Affinity, c.Idle}[i]; x != usual {
+			list = append(list, []string{"", "", "idle "}[i]+x)
 		}
 	}
 	if c.Alone != "" {

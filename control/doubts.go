@@ -59,6 +59,9 @@ func (s *scheduler) doubts() {
 				"; stop them and measure again, or give the run more time (--time)",
 		})
 	}
+	if text := s.wake.doubt(s.cells); text != "" {
+		s.records.warn(measure.Warning{Text: text})
+	}
 	for _, pid := range slices.Sorted(maps.Keys(s.monitor.runs)) {
 		s.records.warn(measure.Warning{
 			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q; measure again "+

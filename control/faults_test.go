@@ -30,7 +30,7 @@ func (inhabited) Populated(part.Params) bool { return true }
 
 // imagined is an experiment that needs no kernel: round trips of two pairs across two hosts, through networks "base"
 // and "other", and five generations.
-func imagined(t *testing.T, by runtime.Runtime) *experiment.Resolved {
+func imagined(t *testing.T, by runtime.Runtime, change ...func(*experiment.Experiment)) *experiment.Resolved {
 	t.Helper()
 	called := func(name string) network.Network {
 		return networktest.Fake{Description: network.Description{
@@ -50,6 +50,9 @@ func imagined(t *testing.T, by runtime.Runtime) *experiment.Resolved {
 	e.Factors.Placements = []experiment.Placement{experiment.CrossHost}
 	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "udp-rr"}}}
 	e.Design.Time = time.Nanosecond // the least number of generations, with a block each
+	for _, c := range change {
+		c(&e)
+	}
 	r, err := experiment.Resolve(e, parts, 4)
 	if err != nil {
 		t.Fatal(err)

@@ -23,33 +23,61 @@ func TryProbe(p probe.Probe) error {
 	return errors.Join(loaded.On(), loaded.Close())
 }
 
-// halves cuts the order of a block into the visits with the probe and those without, either of them first. The probe
-// costs every packet something, and switching it takes milliseconds in which the kernel changes its own code: it
-// happens once in a block, between trials.
-func (s *scheduler) halves(order []int) [][]int {
-	without := slices.DeleteFunc(slices.Clone(order), s.probed)
-	with := slices.DeleteFunc(slices.Clone(order), func(visit int) bool { return !s.probed(visit) })
-	if len(with) > 0 && s.order.IntN(2) == 0 {
-		with, without = without, with
-	}
-	return slices.DeleteFunc([][]int{without, with}, func(half []int) bool { return len(half) == 0 })
+// A setting is what is switched between trials of a block, for the whole machine.
+type setting struct{ probed, awake bool }
+
+// setting returns that of a visit.
+func (s *scheduler) setting(visit int) setting {
+	c := s.cells[s.workload.visits[visit].Cells[0]]
+	return setting{c.Probe != "", s.wake.of(c) == experiment.IdleAwake}
 }
 
-// probed says whether a visit is one with the probe.
-func (s *scheduler) probed(visit int) bool {
-	return s.cells[s.workload.visits[visit].Cells[0]].Probe != ""
+// stretches cuts the order of a block into the visits of each setting, and puts these in a random order. The probe costs
+// every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once
+// in a block, between trials.
+func (s *scheduler) stretches(order []int) [][]int {
+	var settings []setting
+	visits := map[setting][]int{}
+	for _, visit := range order {
+		of := s.setting(visit)
+		if visits[of] == nil {
+			settings = append(settings, of)
+		}
+		visits[of] = append(visits[of], visit)
+	}
+	if len(settings) > 1 {
+		s.order.Shuffle(len(settings), func(i, j int) { settings[i], settings[j] = settings[j], settings[i] })
+	}
+	unlike := func(of setting) int { // those that are probed as the first one is come first
+		if of.probed == settings[0].probed {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(settings, func(a, b setting) int { return unlike(a) - unlike(b) })
+	list := make([][]int, len(settings))
+	for i, of := range settings {
+		list[i] = visits[of]
+	}
+	return list
 }
 
-// visit measures the trials of a part of a block, which are all with the probe or all without.
-func (s *scheduler) visit(ctx context.Context, g *generation, order []int) ([]trial, error) {
-	if !s.probed(order[0]) {
-		return s.workload.run(ctx, g, order)
+// visit measures a stretch of a block.
+func (s *scheduler) visit(ctx context.Context, g *generation, order []int) (trials []trial, err error) {
+	of := s.setting(order[0])
+	if of.awake {
+		if err := s.wake.up(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.wake.sleep()) }()
 	}
-	if err := s.configure.probe.On(); err != nil {
-		return nil, err
+	if of.probed {
+		if err := s.configure.probe.On(); err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, s.configure.probe.Off()) }()
 	}
-	trials, err := s.workload.run(ctx, g, order)
-	return trials, errors.Join(err, s.configure.probe.Off())
+	return s.workload.run(ctx, g, order)
 }
 
 // leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of

@@ -16,7 +16,7 @@ import (
 func schedulerOf(cells ...measure.Cell) *scheduler {
 	s := &scheduler{
 		gone: map[int]string{}, may: map[int]bool{}, order: rand.New(rand.NewPCG(1, 1)),
-		workload: &workloadControl{},
+		workload: &workloadControl{}, wake: &wake{},
 	}
 	for i, c := range cells {
 		s.cells = append(s.cells, experiment.Cell{Cell: c, Visit: i})
@@ -27,11 +27,11 @@ func schedulerOf(cells ...measure.Cell) *scheduler {
 }
 
 // Within a block all cells with the probe follow each other, before or after all others, and none is lost.
-func TestHalves(t *testing.T) {
+func TestStretches(t *testing.T) {
 	s := schedulerOf(measure.Cell{}, measure.Cell{Probe: "softirq"}, measure.Cell{}, measure.Cell{Probe: "softirq"})
 	first := map[bool]int{}
 	for range 100 {
-		parts := s.halves([]int{3, 0, 2, 1})
+		parts := s.stretches([]int{3, 0, 2, 1})
 		if len(parts) != 2 {
 			t.Fatalf("%v", parts)
 		}
@@ -47,11 +47,11 @@ func TestHalves(t *testing.T) {
 	if first[true] < 30 || first[false] < 30 {
 		t.Errorf("of 100 blocks %d begin with the probe and %d without", first[true], first[false])
 	}
-	if parts := s.halves(nil); len(parts) > 0 {
+	if parts := s.stretches(nil); len(parts) > 0 {
 		t.Errorf("of nothing: %v", parts)
 	}
 	for _, order := range [][]int{{2, 0}, {1, 3}} {
-		if diff := cmp.Diff([][]int{order}, s.halves(order)); diff != "" {
+		if diff := cmp.Diff([][]int{order}, s.stretches(order)); diff != "" {
 			t.Errorf("one kind alone (-want +got):\n%s", diff)
 		}
 	}

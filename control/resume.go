@@ -131,7 +131,11 @@ func (p *Past) Fits(o Options) error {
 	if err != nil {
 		return err
 	}
-	now, err := describe(o, cpus)
+	w, err := newWake(o.Deployment, o.Resolved.Cells)
+	if err != nil {
+		return err
+	}
+	now, err := describe(o, cpus, w)
 	if err != nil {
 		return err
 	}

@@ -65,6 +65,7 @@ type scheduler struct {
 	configure  *configurator
 	workload   *workloadControl
 	monitor    *monitor
+	wake       *wake
 	records    *aggregator
 	order      *rand.Rand // of the cells of a block; one for each generation
 	// perform measures a generation: [scheduler.generation], but for tests.
@@ -99,7 +100,11 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := describe(o, cpus)
+	w, err := newWake(o.Deployment, o.Resolved.Cells)
+	if err != nil {
+		return nil, err
+	}
+	run, err := describe(o, cpus, w)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +120,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		options: o, experiment: e, cells: o.Resolved.Cells,
 		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
 		monitor:  newMonitor(o.Deployment.Watch),
+		wake:     w,
 		lost:     map[int]string{},
 		died:     map[string]int{},
 		missed:   map[int]int{},
@@ -201,7 +207,7 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 }
 
 // describe makes run.json.
-func describe(o Options, cpus []int) (measure.Run, error) {
+func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 	given, err := json.Marshal(o.Resolved.Experiment)
 	if err != nil {
 		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
@@ -225,6 +231,7 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 		Versions: versions, Facts: o.Deployment.Facts(), Metrics: o.Resolved.Metrics.All(),
 	}
 	for _, c := range o.Resolved.Cells {
+		c.Idle = w.of(c)
 		c.SharesCPUs = !o.Resolved.Labs[c.Lab].Alone(len(cpus))
 		run.Cells = append(run.Cells, c.Cell)
 		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
@@ -239,6 +246,9 @@ func describe(o Options, cpus []int) (measure.Run, error) {
 			of = "_" + affinity
 		}
 		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
+	}
+	if w.why != "" {
+		run.Facts["idle_deep"] = w.why
 	}
 	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	if why := o.Resolved.Experiment.Implied; why != "" {
@@ -540,10 +550,10 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 		return err
 	}
 	var trials []trial
-	for _, half := range s.halves(order) {
-		var some []trial
-		some, err = s.visit(ctx, g, half)
-		trials = append(trials, some...)
+	for _, some := range s.stretches(order) {
+		var measured []trial
+		measured, err = s.visit(ctx, g, some)
+		trials = append(trials, measured...)
 		if err != nil || ctx.Err() != nil {
 			break
 		}

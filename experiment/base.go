@@ -27,6 +27,7 @@ func Base(parts Parts) Experiment {
 			Pairs:      []int{1},
 			Families:   Families()[:1],
 			Affinities: Affinities()[:1],
+			Idles:      Idles()[:1],
 		},
 		Design: Design{Precision: 0.02, Spoiled: 0.05, Time: time.Minute, Generations: minGenerations, Seed: 1},
 		Tune:   Tune{Congestion: "auto", MTU: 1500},

@@ -77,9 +77,18 @@ func (e Experiment) crossed() crossing {
 		{"pairs", len(e.Factors.Pairs)},
 		{"families", len(e.Factors.Families)},
 		{"affinities", len(e.Factors.Affinities)},
+		{"ways to be idle", len(e.Factors.idles())},
 		{"MTUs", max(1, len(e.Factors.MTUs))},
 		{"congestion controls", max(1, len(e.Factors.Congestions))},
 	}
+}
+
+// idles returns the ways to be idle that are crossed.
+func (f Factors) idles() []string {
+	if len(f.Idles) == 0 {
+		return Idles()[:1]
+	}
+	return f.Idles
 }
 
 // stacks returns what is crossed into stacks.

@@ -39,6 +39,16 @@ func Placements() []Placement { return []Placement{SameHost, CrossHost} }
 // Affinities lists the ways to place sources and sinks on CPUs (design, "affinity"), the default first.
 func Affinities() []string { return []string{"split", "same", "free"} }
 
+// The ways in which CPUs wait for work.
+const (
+	IdleAuto  = "auto"  // [IdleAwake] where that is possible, else [IdleDeep]
+	IdleAwake = "awake" // they stay awake
+	IdleDeep  = "deep"  // they sleep as the machine has it
+)
+
+// Idles lists them, the default first.
+func Idles() []string { return []string{IdleAuto, IdleAwake, IdleDeep} }
+
 // ProbeNames lists what cells can be measured with once more, the default, nothing, first.
 func (p Parts) ProbeNames() []string {
 	names := []string{stack.None}
@@ -131,6 +141,7 @@ type Factors struct {
 	Pairs      []int         `json:"pairs"`
 	Families   []string      `json:"families"`
 	Affinities []string      `json:"affinities"`
+	Idles      []string      `json:"idles,omitempty"` // none: IdleAuto
 	// MTUs and Congestions are crossed with the stacks, the baseline among them. The first of each is that of Tune; nil:
 	// there is no other.
 	MTUs        []int    `json:"mtus,omitempty"`

@@ -209,7 +209,7 @@ func choose(t *testing.T, kind, name string, given map[string]string) stack.Choi
 	return c
 }
 
-// A trial sees at least ten turns of a tick for each thread on a CPU.
+// A trial sees at least ten turns of a tick for each thread on a CPU, if it shares that with others.
 func TestTrialLength(t *testing.T) {
 	for _, c := range []struct {
 		pairs, cpus int
@@ -222,11 +222,25 @@ func TestTrialLength(t *testing.T) {
 		{10, 2, "same", 0, 800 * time.Millisecond}, // on the sources' half of the CPUs
 		{10, 2, "free", 0, 400 * time.Millisecond},
 		{10, 2, "split", 30 * time.Millisecond, 30 * time.Millisecond},
+		{1, 2, "split", 0, 40 * time.Millisecond}, // that of the workload
+		{1, 2, "same", 0, 80 * time.Millisecond},
 	} {
 		e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\n")
 		e.Factors.Pairs, e.Factors.Affinities, e.Design.Trial = []int{c.pairs}, []string{c.affinity}, c.trial
 		if got := resolve(t, e, c.cpus).Cells[0].Trial; got != c.want {
 			t.Errorf("%d pairs on %d CPUs, %s: trials of %v, want %v", c.pairs, c.cpus, c.affinity, got, c.want)
+		}
+	}
+}
+
+// A program that carries packets takes turns with the threads.
+func TestTrialLengthWithPrograms(t *testing.T) {
+	for network, want := range map[string]time.Duration{
+		"bridge": 10 * time.Millisecond, "ovs": 80 * time.Millisecond, "{ovs: {datapath: kernel}}": 10 * time.Millisecond,
+	} {
+		e := read(t, "factors: {network: ["+network+"], placement: same-host, idle: deep}\nworkloads: {udp-rr: {mode: spin}}\n")
+		if got := resolve(t, e, 2).Cells[0].Trial; got != want {
+			t.Errorf("%s: trials of %v, want %v", network, got, want)
 		}
 	}
 }

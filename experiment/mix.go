@@ -374,7 +374,10 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 			length = m.driver.Trial(d, m.params)
 			continue
 		}
-		length = max(length, d.Trial(m.params), turnsPerTrial*tick*time.Duration(threadsPerCPU(g.affinity, g.pairs, cpus)))
+		length = max(length, d.Trial(m.params))
+		if threads := threadsPerCPU(g.affinity, g.pairs, cpus) + g.programs; threads > 1 {
+			length = max(length, turnsPerTrial*tick*time.Duration(threads))
+		}
 	}
 	switch {
 	case g.members[0].driver != nil:

@@ -68,10 +68,10 @@ func TestMix(t *testing.T) {
 
 // A trial is as long as the longest that a member asks for, and a block has each mix once.
 func TestMixTrial(t *testing.T) {
-	r := resolve(t, read(t, neighbour), 16)
+	r := resolve(t, read(t, strings.Replace(neighbour, "tcp-stream", "tcp-crr", 1)), 16)
 	tcp := r.Cells[3].Trial
-	stream, requests := r.Cells[3].Workload.Describe(), r.Cells[0].Workload.Describe()
-	if warm := time.Duration(max(stream.Warm, requests.Warm) * float64(tcp)); stream.Trial(r.Cells[3].Params) != tcp ||
+	connections, requests := r.Cells[3].Workload.Describe(), r.Cells[0].Workload.Describe()
+	if warm := time.Duration(max(connections.Warm, requests.Warm) * float64(tcp)); connections.Trial(r.Cells[3].Params) != tcp ||
 		r.Cells[3].Warm != warm || warm == 0 {
 		t.Errorf("trials of %v, %v of them warm", tcp, r.Cells[3].Warm)
 	}

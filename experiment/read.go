@@ -351,6 +351,14 @@ func factors(f *Factors, parts Parts) shape {
 				{"free", "the scheduler decides"},
 			},
 		}, same)},
+		field{name: "idle", shape: listOf(&f.Idles, shape{
+			doc: "How CPUs wait for work during trials.",
+			values: []choice{
+				{IdleAuto, "awake where the machine allows it, else deep"},
+				{IdleAwake, "they stay awake: no thread has to wake its CPU up first"},
+				{IdleDeep, "they sleep as the machine has it"},
+			},
+		}, same)},
 	)
 	return shape{doc: "Factors: every combination of their values is measured.", fields: fields}
 }

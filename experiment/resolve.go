@@ -105,6 +105,11 @@ func check(e Experiment) error {
 			return err
 		}
 	}
+	for _, i := range e.Factors.Idles {
+		if _, err := find("idle", i, Idles(), func(i string) string { return i }); err != nil {
+			return err
+		}
+	}
 	for _, f := range e.Factors.Families {
 		if _, err := find("family", f, Families(), func(f string) string { return f }); err != nil {
 			return err
@@ -156,6 +161,8 @@ type group struct {
 	pairs     int // of a lab
 	family    string
 	affinity  string
+	idle      string
+	programs  int  // on a CPU, besides its threads, that carry packets of some stack
 	usual     int  // hosts of a cross-host lab where nothing else is said
 	asked     int  // index into Experiment.Workloads
 	alone     bool // each member of the mix is measured alone, too
@@ -210,6 +217,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	called := map[string]part.Params{}
 	for asked, load := range e.Workloads {
 		g := group{usual: e.Hosts, asked: asked, alone: load.Alone}
+		if slices.ContainsFunc(r.stacks, func(s calledStack) bool { return s.Parts.Programmed() }) {
+			g.programs = 1
+		}
 		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
@@ -234,11 +244,13 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 					}
 					for _, g.family = range e.Factors.Families {
 						for _, g.affinity = range e.Factors.Affinities {
-							if r.add(g); r.unfit != nil {
-								return nil, r.unfit
-							}
-							if len(r.Cells) > maxCells {
-								return nil, fmt.Errorf("too many cells: more than %d: %s; cross fewer factors", maxCells, e.crossed())
+							for _, g.idle = range e.Factors.idles() {
+								if r.add(g); r.unfit != nil {
+									return nil, r.unfit
+								}
+								if len(r.Cells) > maxCells {
+									return nil, fmt.Errorf("too many cells: more than %d: %s; cross fewer factors", maxCells, e.crossed())
+								}
 							}
 						}
 					}
@@ -316,8 +328,8 @@ func (r *expansion) leave(o Omission) {
 	}
 }
 
-// Threads that share a CPU are off it for whole ticks at a time: a trial has to see many turns of each (design, "Trial
-// length").
+// Threads that share a CPU, also with a program that carries packets, are off it for whole ticks at a time: a trial has
+// to see many turns of each (design, "Trial length").
 const (
 	tick          = 4 * time.Millisecond // HZ=250
 	turnsPerTrial = 10
@@ -349,6 +361,9 @@ func (g group) where() string {
 	if g.affinity != Affinities()[0] {
 		w += "/" + g.affinity
 	}
+	if g.idle != IdleAuto {
+		w += "/" + g.idle
+	}
 	return w + "/" + g.load()
 }
 
@@ -362,13 +377,16 @@ func (r *expansion) add(g group) {
 	if g.placement == CrossHost && g.hosts != g.usual {
 		where += fmt.Sprintf("|%d", g.hosts)
 	}
+	if g.idle != IdleAuto {
+		where += "|" + g.idle
+	}
 	id := func(m member) string { return g.load() + g.of(m) + where }
 	if r.groups[id(g.members[0])] {
 		r.omit(g.where(), "it is given twice")
 		return
 	}
 	var here []calledStack
-	idle := "" // why stacks have nothing to be compared in
+	unused := "" // why stacks have nothing to be compared in
 	for _, s := range r.stacks {
 		if !s.at(g.placement) {
 			continue
@@ -381,9 +399,9 @@ func (r *expansion) add(g group) {
 			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
 			continue
 		}
-		if s.crossed && s.Congestion != "" && g.idle() != "" {
-			idle = g.idle()
-			r.leave(Omission{What: s.id + "/" + g.where(), Reason: idle, Stack: s.id})
+		if s.crossed && s.Congestion != "" && g.unused() != "" {
+			unused = g.unused()
+			r.leave(Omission{What: s.id + "/" + g.where(), Reason: unused, Stack: s.id})
 			continue
 		}
 		here = append(here, s)
@@ -392,7 +410,7 @@ func (r *expansion) add(g group) {
 		r.omit(g.where(), "the baseline %s is not measured there, so no comparison is possible", base)
 		return
 	}
-	if len(here) == 1 && idle != "" {
+	if len(here) == 1 && unused != "" {
 		r.omit(g.where(), "no stack is left to compare with the baseline %s", here[0].id)
 		return
 	}
@@ -525,7 +543,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	c := Cell{
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.id, Label: made.label, Parts: made.parts,
-			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity,
+			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity, Idle: g.idle,
 			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation,
 			Enforced: made.enforced,
 		},

@@ -487,6 +487,7 @@ func (l *obstacles) cells(older, newer Run, o, n *Cell) {
 		{"twin", strconv.FormatBool(o.Twin), strconv.FormatBool(n.Twin)},
 		{"family", o.Family, n.Family},
 		{"affinity", o.Affinity, n.Affinity},
+		{"idle", cmp.Or(o.Idle, "deep"), cmp.Or(n.Idle, "deep")}, // before it was recorded, nobody kept CPUs awake
 		{"placement", o.Placement, n.Placement},
 		{"hosts of the lab", some(o.Hosts), some(n.Hosts)},
 		{"pairs", strconv.Itoa(o.Pairs), strconv.Itoa(n.Pairs)},

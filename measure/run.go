@@ -74,6 +74,9 @@ type Cell struct {
 	Pairs     int    `json:"pairs"`
 	Family    string `json:"family"`
 	Affinity  string `json:"affinity"`
+	// whether the CPUs slept when they had nothing to do, "awake" or "deep"; empty in records from before it was known,
+	// when they did
+	Idle string `json:"idle,omitempty"`
 	// several of its threads run on one CPU and wait for each other there
 	SharesCPUs bool              `json:"shares_cpus,omitempty"`
 	Workload   string            `json:"workload"`

@@ -16,7 +16,8 @@ func (v *Reading) where(g *Group) string {
 	traits := func(g *Group) []string {
 		c := g.one()
 		return append(spoken(c), "in "+Printable(c.Workload), pairsOf(c), cmp.Or(mixedWith(c), "not mixed"),
-			Printable(c.Family), "affinity "+Printable(c.Affinity))
+			Printable(c.Family), "affinity "+Printable(c.Affinity),
+			"idle "+Printable(c.Idle))
 	}
 	list := []string{place(g.one().Placement)}
 	for _, t := range traits(g) {

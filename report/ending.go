@@ -84,6 +84,7 @@ func (v *Reading) Circumstances() string {
 	add("", cpu)
 	add("load ", fact("load"))
 	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
+	add("idle ", v.each(func(c *measure.Cell) string { return c.Idle }))
 	add("", v.each(func(c *measure.Cell) string { return c.Family }))
 	part := func(kind string) string {
 		own := v.each(func(c *measure.Cell) string { return c.Part(kind) })

@@ -52,6 +52,7 @@ func (v *Reading) environmentPart() Part {
 		value func(*measure.Cell) string
 	}{
 		{"affinity", func(c *measure.Cell) string { return c.Affinity }},
+		{"idle", func(c *measure.Cell) string { return c.Idle }},
 		{"address family", func(c *measure.Cell) string { return c.Family }},
 		{"runtime", func(c *measure.Cell) string { return c.Part("runtime") }},
 	} {

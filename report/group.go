@@ -34,6 +34,9 @@ func title(c *measure.Cell, without string) string {
 	if c.Affinity != "split" && c.Affinity != "" {
 		text += " · affinity " + Printable(c.Affinity)
 	}
+	if c.Idle == "deep" {
+		text += " · CPUs sleep when idle"
+	}
 	return text
 }
 

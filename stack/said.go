@@ -2,7 +2,10 @@ package stack
 
 import (
 	"errors"
+	"slices"
 	"time"
+
+	"github.com/nettoll/nettoll/part"
 )
 
 // A Checker is a kind whose parts cannot be built on every machine.
@@ -22,6 +25,12 @@ type Timer interface {
 type Labeler interface {
 	// Label returns what it is called in labs of so many hosts, "" for its name.
 	Label(hosts int) string
+}
+
+// A Programmed part may have a program carry packets, which takes CPU time from sources and sinks.
+type Programmed interface {
+	// Programmed says whether one may with these parameters.
+	Programmed(p part.Params) bool
 }
 
 // Refuse returns why labs of so many hosts with this stack are left out: the first reason in the order of the kinds. It
@@ -72,6 +81,14 @@ func (s Stack) BuildTime(hosts int) time.Duration {
 		}
 	}
 	return sum
+}
+
+// Programmed reports whether a program may carry packets of the stack.
+func (s Stack) Programmed() bool {
+	return slices.ContainsFunc(s, func(c Choice) bool {
+		p, ok := c.Part.Value.(Programmed)
+		return ok && p.Programmed(c.Params)
+	})
 }
 
 // Label is what reports call the choice in labs of so many hosts: its id, or the part's label in the place of its name.

@@ -12,7 +12,7 @@ import (
 const TransactionWarm = 0.1
 
 // TransactionTrial is the default length of a trial of transactions; docs/method.md has the study behind it. Waiting,
-// the ratio of two paths has settled after the given time; spinning, 10 ms would do. At a rate the window has requests
+// the ratio of two paths has settled after the given time; spinning, after 10 ms. At a rate the window has requests
 // enough for a median.
 func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 	const requests, longest = 250 / (1 - TransactionWarm), 10 * time.Second

@@ -66,6 +66,19 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 			t.Errorf("%+v, want how busy the CPUs of at least one machine were", loads)
 		}
 	})
+	t.Run("awake", func(t *testing.T) {
+		end, err := open().Awake()
+		if errors.Is(err, errors.ErrUnsupported) {
+			return // it said so
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+		if asleep, err := end(); err != nil || asleep < 0 || asleep > 0.5 {
+			t.Errorf("CPUs that were kept awake slept for %v of the time, error %v", asleep, err)
+		}
+	})
 	for _, spec := range good {
 		t.Run(spec.ID, func(t *testing.T) { lives(t, open(), spec) })
 	}

@@ -28,12 +28,17 @@ type Fake struct {
 	During func(n int) Fault
 	// Machines are the names of the machines, "" for that of this process; nil is that one alone.
 	Machines []string
+	// Sleepless says why CPUs cannot be kept awake; nil: they can. Asleep is for what share of the time they sleep then.
+	Sleepless error
+	Asleep    float64
 
 	mu     sync.Mutex
 	builds map[string]int
 	stand  []*lab
 	trials int
 	began  int // workers that were started, in all labs
+	awake  int // callers of Awake that have not ended it
+	rises  int // calls of Awake
 }
 
 // A Fault is what goes wrong during a trial. The zero value is nothing.
@@ -84,6 +89,30 @@ func (f *Fake) Watch() (func() []deploy.Load, error) {
 		}
 		return loads
 	}, nil
+}
+
+// Awake counts.
+func (f *Fake) Awake() (func() (float64, error), error) {
+	if f.Sleepless != nil {
+		return nil, f.Sleepless
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.awake++
+	f.rises++
+	return func() (float64, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.awake--
+		return f.Asleep, nil
+	}, nil
+}
+
+// Awakened returns how often the CPUs were kept awake, and whether they still are.
+func (f *Fake) Awakened() (times int, still bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rises, f.awake > 0
 }
 
 // Begin begins a generation.

@@ -7,11 +7,13 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/idle"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
@@ -102,6 +104,35 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 
 // machineFile is the name of the inherited file that stands for the namespace of the machine, see host.Machine.
 const machineFile = "netns:machine"
+
+// Awake holds /dev/cpu_dma_latency open.
+func (d *Deployment) Awake() (func() (float64, error), error) {
+	held, err := idle.Hold()
+	if err != nil {
+		return nil, err
+	}
+	if held == nil { // they never sleep
+		return func() (float64, error) { return 0, nil }, nil
+	}
+	root := os.DirFS("/")
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	before, err := idle.Asleep(root, cpus)
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	began := clock.Now()
+	return func() (float64, error) {
+		after, err := idle.Asleep(root, cpus)
+		took := time.Duration(clock.Now() - began)
+		if err = errors.Join(err, held.Close()); err != nil || took <= 0 {
+			return 0, err
+		}
+		return float64(after-before) / float64(took) / float64(len(cpus)), nil
+	}, nil
+}
 
 // Watch reads how busy this machine is.
 func (d *Deployment) Watch() (func() []deploy.Load, error) {

@@ -68,6 +68,9 @@ func (Network) Check(p part.Params) error {
 	return ovs.UserspaceDatapath()
 }
 
+// Programmed is true where the daemon may forward.
+func (Network) Programmed(p part.Params) bool { return p[datapath] != kernel }
+
 // MostMTU is that of the switch's own link: the longest packet less the header of Ethernet. The kernel refuses more for
 // links of its module and of the daemon alike.
 func (Network) MostMTU(part.Params) int { return network.MaxMTU - ethernet }

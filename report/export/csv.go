@@ -39,7 +39,7 @@ func columns(kinds []string) []string {
 		"baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
 		"probe_difference_hi",
-		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over")
+		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over", "idle")
 }
 
 // A sheet writes CSV that a spreadsheet program cannot take for formulas.
@@ -89,6 +89,8 @@ func (s sheet) Write(fields []string) error {
 //	value_lo, value_hi            the 95 % interval of the value itself
 //	over                          in rows of a cell against another one that is not its baseline: that other cell. For a
 //	                              member of a mix, it is the same member alone. Such rows have no value and no baseline
+//	idle                          whether CPUs slept while they waited during its trials: awake, deep; empty if its records
+//	                              do not say so
 //	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
 //	                              its records do not say so (version 1)
 //
@@ -107,14 +109,14 @@ func CSV(w io.Writer, d *report.Data) error {
 	for _, r := range a.Rows {
 		l := newRowLine(r)
 		if err := out.Write(slices.Concat(rowFields(r.Cell, l, kinds), probeFields(r, costs), mixFields(r.Cell),
-			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi), []string{""})); err != nil {
+			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi), []string{"", r.Cell.Idle})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
 	for _, direct := range slices.Concat(d.Direct(), a.Beside) {
 		l := newDirectLine(direct)
 		if err := out.Write(slices.Concat(rowFields(direct.Cell, l, kinds), probeFields(direct.Row, nil),
-			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil), []string{l.Over})); err != nil {
+			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil), []string{l.Over, direct.Cell.Idle})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}

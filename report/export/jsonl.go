@@ -41,6 +41,7 @@ type rowLine struct {
 	Pairs          int               `json:"pairs"`
 	Family         string            `json:"family"`
 	Affinity       string            `json:"affinity"`
+	Idle           string            `json:"idle,omitempty"`
 	Workload       string            `json:"workload"`
 	Params         map[string]string `json:"params,omitempty"`
 	Mix            []string          `json:"mix,omitempty"`
@@ -250,7 +251,7 @@ func newRowLine(r measure.Row) rowLine {
 	c := r.Cell
 	line := rowLine{
 		Type: "row", Cell: c.ID, Baseline: c.Baseline, Twin: c.Twin, Probe: c.Probe, Unprobed: c.Unprobed, Group: c.Group,
-		parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity,
+		parts: c.Parts, Placement: c.Placement, Pairs: c.Pairs, Family: c.Family, Affinity: c.Affinity, Idle: c.Idle,
 		Workload: c.Workload, Params: c.Params, Mix: c.Mix, LabPairs: c.LabPairs, Alone: c.Alone,
 		Implementation: c.Implementation,
 		Enforced:       c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,

@@ -23,7 +23,7 @@ const (
 	same      = "same"
 	closed    = "closed"
 
-	settled = 100 * time.Millisecond // as of udp-rr
+	settled = 40 * time.Millisecond // as of udp-rr
 )
 
 // Describe implements [workload.Workload].
