@@ -187,6 +187,12 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 		return nil, err
 	}
 	options.Sources, options.Sinks = sources, sinks
+	if sleep, err := (&local.Deployment{}).Awake(); err != nil {
+		options.Asleep = err.Error()
+	} else {
+		_, err = sleep()
+		options.Awake = err == nil
+	}
 	d.Parts = tryAll(ctx, std.Err, lib, refused)
 	if ctx.Err() != nil {
 		return nil, status(exitInterrupted)

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -271,15 +272,20 @@ func (m *machine) idleStates() Finding {
 		deepest = max(deepest, latency)
 		names = append(names, fmt.Sprintf("%s %d µs", state, latency))
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && m.Asleep == "" {
 		if entries, err := fs.ReadDir(m.root,
 			strings.TrimSuffix(fmt.Sprintf("%scpu%d/cpuidle", cpuDir, first), "/")); err == nil && len(entries) > 0 {
 			return found(name, "none")
 		}
 		return m.hidden(name)
 	}
-	f := found(name, strings.Join(names, ", "))
-	if deepest >= deepSleep {
+	f := found(name, cmp.Or(strings.Join(names, ", "), "none"))
+	switch {
+	case m.Awake:
+		f.Value += "; nettoll keeps CPUs awake during trials"
+	case m.Asleep != "":
+		f.Advice = "threads that wait have to wake their CPU up: " + m.Asleep
+	case deepest >= deepSleep:
 		f.Advice = fmt.Sprintf("waking up takes up to %d µs: cpupower idle-set --disable-by-latency %d", deepest, deepSleep)
 	}
 	return f

@@ -22,6 +22,9 @@ type Options struct {
 	Sources, Sinks []int
 	// Modes is how many cores were in each mode of /proc/stat just now; nil if that is not known.
 	Modes map[string]float64
+	// Awake says that nettoll can keep CPUs awake during trials, and Asleep why it cannot; "" if that is not known.
+	Awake  bool
+	Asleep string
 }
 
 // Look reads the files of a machine below its root directory.

@@ -275,6 +275,17 @@ func TestFindings(t *testing.T) {
 			"idle_states", "  idle_states: none",
 		},
 		{
+			"kept awake", nil, Options{Awake: true}, "idle_states",
+			"  idle_states: POLL 0 µs, C1 2 µs, C6 133 µs; nettoll keeps CPUs awake during trials",
+		},
+		{
+			"a guest that sleeps",
+			map[string]string{"proc/cpuinfo": guest, cpuDir + "cpu0/cpuidle/state0/name": ""},
+			Options{Asleep: "no driver"},
+			"idle_states",
+			"  idle_states: none → threads that wait have to wake their CPU up: no driver",
+		},
+		{
 			"a good clock",
 			map[string]string{"sys/devices/system/clocksource/clocksource0/current_clocksource": "kvm-clock"},
 			Options{},
