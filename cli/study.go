@@ -27,13 +27,14 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 		Hidden: true,
 		Long: `Measures nettoll with nettoll. Its tables are the evidence for the defaults in docs/method.md.
 
-  nettoll study trial     how long a trial has to be, by discipline, mode and pairs
-  nettoll study twins     how often the interval of two equal stacks holds 1
-  nettoll study effect    whether a planted delay is found, with its sign and size
-  nettoll study compare   how often a comparison of two equal runs finds a difference`,
+  nettoll study trial        how long a trial has to be, by discipline, mode and pairs
+  nettoll study twins        how often the interval of two equal stacks holds 1
+  nettoll study effect       whether a planted delay is found, with its sign and size
+  nettoll study compare      how often a comparison of two equal runs finds a difference
+  nettoll study efficiency   what each way to more precision in the same time is worth`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare)", args[0])}
+				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency)", args[0])}
 			}
 			return nil
 		},
@@ -85,17 +86,9 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 		Use: "compare [EXPERIMENT]", Short: "How often a comparison of two equal runs finds a difference",
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var settings []experiment.Setting
-			if runTime > 0 {
-				settings = append(settings, experiment.Setting{Flag: "--time", Path: "design.time", Value: runTime.String()})
-			}
-			name, text, err := from.source(args)
+			e, err := from.timed(args, runTime)
 			if err != nil {
 				return err
-			}
-			e, err := experiment.Read(name, text, settings, from.catalogue.Parts())
-			if err != nil {
-				return usageError{err}
 			}
 			return o.Compare(cmd.Context(), e, runPairs)
 		},
@@ -103,6 +96,38 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	compare.Flags().IntVar(&runPairs, "pairs", runPairs, "how many pairs of runs")
 	compare.Flags().DurationVar(&runTime, "time", runTime,
 		"measuring time of each run, at most (default: the experiment's)")
-	cmd.AddCommand(trial, twins, effect, compare)
+
+	rounds, efficiencyTime := 5, 20*time.Second
+	efficiency := &cobra.Command{
+		Use: "efficiency [EXPERIMENT]", Short: "What each way to more precision in the same time is worth",
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			e, err := from.timed(args, efficiencyTime)
+			if err != nil {
+				return err
+			}
+			return o.Efficiency(cmd.Context(), e, rounds)
+		},
+	}
+	efficiency.Flags().IntVar(&rounds, "rounds", rounds, "how often each way is left out")
+	efficiency.Flags().DurationVar(&efficiencyTime, "time", efficiencyTime, "measuring time of each run, at most")
+	cmd.AddCommand(trial, twins, effect, compare, efficiency)
 	return cmd
+}
+
+// timed reads an experiment and gives it another measuring time, 0 for its own.
+func (x experiments) timed(args []string, limit time.Duration) (experiment.Experiment, error) {
+	var settings []experiment.Setting
+	if limit > 0 {
+		settings = append(settings, experiment.Setting{Flag: "--time", Path: "design.time", Value: limit.String()})
+	}
+	name, text, err := x.source(args)
+	if err != nil {
+		return experiment.Experiment{}, err
+	}
+	e, err := experiment.Read(name, text, settings, x.catalogue.Parts())
+	if err != nil {
+		return e, usageError{err}
+	}
+	return e, nil
 }

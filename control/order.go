@@ -10,6 +10,11 @@ import (
 // neighbours puts visits in a random order in which those of a group follow each other: the machine's noise is
 // remembered for some 100 ms, and a block takes seconds, so that only neighbours share it (docs/method.md, "A block").
 func (s *scheduler) neighbours(list []int) []int {
+	if s.experiment.Design.Scattered {
+		order := slices.Clone(list)
+		s.order.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		return order
+	}
 	var names []string
 	groups := map[string][]int{}
 	for _, visit := range list {

@@ -157,6 +157,8 @@ type Load struct {
 	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
 	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
 	Pairs      []int       `json:"pairs,omitempty"`      // of the experiment's, those with which it runs; nil: all
+	// Trial is the length of its trials; 0: that of the design. Study only.
+	Trial time.Duration `json:"trial,omitempty"`
 }
 
 // Design is how precisely to measure.
@@ -172,6 +174,8 @@ type Design struct {
 	Seed        uint64        `json:"seed"`
 	// what cells are measured with once more, in trials of their own; "": nothing
 	Probe string `json:"probe,omitempty"`
+	// Scattered has a block visit all cells in one random order, also those of different groups. Study only.
+	Scattered bool `json:"scattered,omitempty"`
 }
 
 // Tune is what all stacks have that have no settings of their own.

@@ -550,7 +550,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
 		Asked: g.asked,
 	}
-	c.Trial, c.Warm = g.trial(r.Experiment.Design.Trial, r.cpus)
+	c.Trial, c.Warm = g.trial(cmp.Or(r.Experiment.Workloads[g.asked].Trial, r.Experiment.Design.Trial), r.cpus)
 	if g.mixed() {
 		c.LabPairs = g.pairs
 	}

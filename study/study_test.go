@@ -3,6 +3,8 @@ package study_test
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +46,25 @@ func TestTrial(t *testing.T) {
 	for _, row := range []string{"| 40ms |", "| 80ms |"} {
 		if !strings.Contains(out, row) {
 			t.Errorf("no row %q in the table", row)
+		}
+	}
+}
+
+// The table of what makes runs precise has a row for each way, for each group of cells.
+func TestEfficiency(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "one.yaml")
+	if err := os.WriteFile(file, []byte("factors: {network: bridge, placement: same-host}\n"+
+		"workloads: [{udp-rr: {mode: spin}}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := run(t, "efficiency", "--rounds", "1", "--time", "500ms", file)
+	for _, row := range []string{
+		"all", "all, but CPUs may sleep", "all, but long trials", "all, but cells in any order",
+		"all, but spoiled blocks are kept", "all, but one baseline", "all, but medians of blocks", "none",
+	} {
+		if !regexp.MustCompile(`(?m)^\| udp-rr spin, same-host \| ` + row + ` \| [0-9.]+ % \| [0-9.]+ % \| [0-9.]+ \|$`).
+			MatchString(out) {
+			t.Errorf("no row %q with figures in the table", row)
 		}
 	}
 }
