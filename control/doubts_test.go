@@ -32,6 +32,7 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 			others: map[string]float64{"stress": 30}, watched: 30, stolen: 30,
 			runs: map[int]string{7: "nettoll run " + strings.Repeat("x", 100)},
 		},
+		wake:    &wake{awake: 30, asleep: 20},
 		records: &aggregator{writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {}},
 	}
 	s.doubts()
@@ -40,7 +41,7 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 		texts = append(texts, w.Text)
 	}
 	all := strings.Join(texts, "\n")
-	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait"} {
+	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait", "slept 67 % of the time", "; see with cpupower"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}

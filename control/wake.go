@@ -80,7 +80,8 @@ func (w *wake) doubt(cells []experiment.Cell) string {
 	}
 	switch {
 	case w.awake > 0 && float64(w.asleep) > sleepLimit*float64(w.awake):
-		return fmt.Sprintf("CPUs were to stay awake and slept %.0f %% of the time; latencies contain waking them up",
+		return fmt.Sprintf("CPUs were to stay awake and slept %.0f %% of the time, so that latencies contain waking "+
+			"them up; see with cpupower idle-info which idle state they took",
 			100*float64(w.asleep)/float64(w.awake))
 	case w.why != "" && slices.ContainsFunc(cells, waits):
 		return "latencies contain waking CPUs up: " + w.why
