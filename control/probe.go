@@ -32,9 +32,9 @@ func (s *scheduler) setting(visit int) setting {
 	return setting{c.Probe != "", s.wake.of(c) == experiment.IdleAwake}
 }
 
-// stretches cuts the order of a block into the visits of each setting, and puts these in a random order. The probe costs
-// every packet something, and switching it takes milliseconds in which the kernel changes its own code: it happens once
-// in a block, between trials.
+// stretches cuts the order of a block into the visits of each setting, and puts these in a random order. The probe
+// costs every packet something, and switching it takes milliseconds in which the kernel changes its own code: it
+// happens once in a block, between trials.
 func (s *scheduler) stretches(order []int) [][]int {
 	var settings []setting
 	visits := map[setting][]int{}

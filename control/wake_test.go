@@ -26,7 +26,9 @@ func TestWake(t *testing.T) {
 	}{
 		"auto": {nil, &labtest.Fake{}, []string{"awake"}, true, "", ""},
 		"auto, refused": {
-			nil, &labtest.Fake{Sleepless: refused}, []string{"deep"}, false,
+			nil, &labtest.Fake{Sleepless: refused},
+			[]string{"deep"},
+			false,
 			"latencies contain waking CPUs up: keep CPUs awake: not supported here: missing cpuidle driver", "",
 		},
 		"deep":            {[]string{"deep"}, &labtest.Fake{}, []string{"deep"}, false, "", ""},

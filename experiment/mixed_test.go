@@ -71,8 +71,8 @@ func TestMixTrial(t *testing.T) {
 	r := resolve(t, read(t, strings.Replace(neighbour, "tcp-stream", "tcp-crr", 1)), 16)
 	tcp := r.Cells[3].Trial
 	connections, requests := r.Cells[3].Workload.Describe(), r.Cells[0].Workload.Describe()
-	if warm := time.Duration(max(connections.Warm, requests.Warm) * float64(tcp)); connections.Trial(r.Cells[3].Params) != tcp ||
-		r.Cells[3].Warm != warm || warm == 0 {
+	warm := time.Duration(max(connections.Warm, requests.Warm) * float64(tcp))
+	if connections.Trial(r.Cells[3].Params) != tcp || r.Cells[3].Warm != warm || warm == 0 {
 		t.Errorf("trials of %v, %v of them warm", tcp, r.Cells[3].Warm)
 	}
 	if r.Cells[0].Trial != tcp || r.Cells[0].Warm != r.Cells[3].Warm || r.Cells[6].Trial >= tcp {

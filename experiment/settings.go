@@ -242,8 +242,8 @@ func (e Experiment) settingParts(s Settings) []measure.Part {
 	return list
 }
 
-// unused says why a congestion control that the factors give a stack means nothing to a group: none of its workloads has
-// one to set. It is "" if one has.
+// unused says why a congestion control that the factors give a stack means nothing to a group: none of its workloads
+// has one to set. It is "" if one has.
 func (g group) unused() string {
 	reason := ""
 	for _, m := range g.members {

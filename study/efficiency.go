@@ -102,8 +102,8 @@ func (o *Options) Efficiency(ctx context.Context, e experiment.Experiment, round
 			}
 		}
 	}
-	fmt.Fprintf(o.Out, "\n| group | levers | half-width of changes | floor | of the half-width without any |\n| --- | --- "+
-		"| --- | --- | --- |\n")
+	fmt.Fprintf(o.Out, "\n| group | levers | half-width of changes | floor | of the half-width without any |\n| --- "+
+		"| --- | --- | --- | --- |\n")
 	for _, group := range groups {
 		none := found[len(all)-1][group]
 		for i, l := range all {

@@ -89,8 +89,8 @@ func (s sheet) Write(fields []string) error {
 //	value_lo, value_hi            the 95 % interval of the value itself
 //	over                          in rows of a cell against another one that is not its baseline: that other cell. For a
 //	                              member of a mix, it is the same member alone. Such rows have no value and no baseline
-//	idle                          whether CPUs slept while they waited during its trials: awake, deep; empty if its records
-//	                              do not say so
+//	idle                          whether CPUs slept while they waited during its trials: awake, deep; empty if its
+//	                              records do not say so
 //	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
 //	                              its records do not say so (version 1)
 //
@@ -116,7 +116,8 @@ func CSV(w io.Writer, d *report.Data) error {
 	for _, direct := range slices.Concat(d.Direct(), a.Beside) {
 		l := newDirectLine(direct)
 		if err := out.Write(slices.Concat(rowFields(direct.Cell, l, kinds), probeFields(direct.Row, nil),
-			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil), []string{l.Over, direct.Cell.Idle})); err != nil {
+			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil),
+			[]string{l.Over, direct.Cell.Idle})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}

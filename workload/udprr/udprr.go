@@ -80,8 +80,8 @@ func (Workload) Describe() workload.Description {
 			"sockperf ping-pong; netperf UDP_RR, with 1 and 1 byte or " +
 			"with 100 and 200 as in IBM's report; at a rate, sockperf under-load",
 		Primary: primary,
-		Why: "the ratio of two paths does not change with the length from 10 ms on; mode=wait has 40 ms, for a median of 200 requests where CPUs " +
-			"sleep; at a rate, a median " +
+		Why: "the ratio of two paths does not change with the length from 10 ms on; mode=wait has 40 ms, for a median of " +
+			"200 requests where CPUs sleep; at a rate, a median " +
 			"needs 200 requests",
 		Warm:   workload.TransactionWarm,
 		Trial:  func(p part.Params) time.Duration { return workload.TransactionTrial(p, settled) },

@@ -31,7 +31,9 @@ func Hold() (*os.File, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &linux.UnsupportedError{What: keep, Missing: device, Hint: "use a kernel with CONFIG_CPU_IDLE", Err: err}
 	case errors.Is(err, fs.ErrPermission):
-		return nil, &linux.UnsupportedError{What: keep, Missing: "permission to open " + device, Hint: "run it as root", Err: err}
+		return nil, &linux.UnsupportedError{
+			What: keep, Missing: "permission to open " + device, Hint: "run it as root", Err: err,
+		}
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", keep, err)
 	}

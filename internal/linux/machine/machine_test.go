@@ -275,7 +275,9 @@ func TestFindings(t *testing.T) {
 			"idle_states", "  idle_states: none",
 		},
 		{
-			"kept awake", nil, Options{Awake: true}, "idle_states",
+			"kept awake", nil,
+			Options{Awake: true},
+			"idle_states",
 			"  idle_states: POLL 0 µs, C1 2 µs, C6 133 µs; nettoll keeps CPUs awake during trials",
 		},
 		{
