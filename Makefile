@@ -76,7 +76,7 @@ test: ## say what this machine lacks, then run every test
 	@all=$$($(GO) list $(PKG)); status=0; \
 	  take() { grep -E "^[^/]+/[^/]+/[^/]+/($$1)(/|$$)" <<<"$$all" || true; }; but() { grep -vxF "$$1" <<<"$$all" || true; }; \
 	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
-	  still=$$(take 'workload/(kv|ping|tcpcrr|tcprr|udprr)'); \
+	  still=$$(take 'workload/(dns|kv|ping|tcpcrr|tcprr|udprr|underload)'); \
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
 	  together 4 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 

@@ -236,10 +236,17 @@ func TestLabTerminal(t *testing.T) {
 	if status != 5 {
 		t.Errorf("exit status %d, want 5", status)
 	}
+	// The job itself says that it is ready, and is not a shell: a shell that gets the interrupt just before it starts a
+	// job waits for the end of that job.
+	const job = `awk 'BEGIN { print "ready"; fflush(); getline }'`
 	cmd = exec.Command(s.cmd.Path, "lab", "exec", "h1/src0", "--", "sh", "-c",
-		"trap 'echo interrupted; exit 6' INT; echo ready; sleep 20; sleep 20")
+		"trap 'echo interrupted; exit 6' INT; "+job+"; sleep 20")
 	cmd.Env = s.cmd.Env
+	began := time.Now()
 	text, status = typing(t, cmd, 77, "\x03")
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("Ctrl-C did not interrupt the job: it ended after %v", took)
+	}
 	if !strings.Contains(text, "interrupted") || status != 6 {
 		t.Errorf("Ctrl-C: exit status %d, and it says:\n%s", status, text)
 	}

@@ -17,6 +17,7 @@ import (
 // its cost, like the labs of the generations.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	testnet.Program(t, "ovs-vswitchd", "openvswitch-switch")
 	s := start(t, "--time", "3s", "--network", "ovs", "--baseline", "host", "--set", "factors.filter={ovs: {rules: 10}}",
 		"--workload", "udp-rr(mode=spin)",

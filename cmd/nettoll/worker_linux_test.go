@@ -99,7 +99,7 @@ func TestWorkerIsLost(t *testing.T) {
 func TestAgentIsStopped(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
-	s := start(t, "--time", "20s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
+	s := start(t, "--time", "6s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 	want := ""
 	s.until("a stopped agent", func() bool {
 		w, ok := s.worker("sink@host1")

@@ -135,14 +135,18 @@ const (
 )
 
 // MeasureCost notes how long the first packet of a flow takes (first_packet_latency, s: an echo and its reply, which
-// both go up to the daemon), between the first two containers or, if there is only one, with the host. A switch that is
-// busy when nothing is sent becomes a doubt.
+// both go up to the daemon), between the first two containers or, if there is only one, with the host. A filter decides
+// who may talk, so it measures that itself. A switch that is busy when nothing is sent becomes a doubt.
 func (s Switch) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	dir, err := k.RunDir(ovs.RunDir)
 	if err != nil {
 		return err
 	}
+	instance := ovs.Instance{Dir: dir}
 	if err := s.measureIdle(ctx, k); err != nil || len(s.Ports) == 0 {
+		return err
+	}
+	if filtered, err := s.filtered(instance); err != nil || filtered {
 		return err
 	}
 	to := s.Gateway
@@ -157,16 +161,27 @@ func (s Switch) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	took, ok, err := (ovs.Instance{Dir: dir}).FirstPacket(func(f func() error) error {
+	took, ok, err := instance.FirstPacket(func(f func() error) error {
 		return k.Do(s.Ports[0].NS, f)
 	}, from, target)
 	if err != nil {
 		return err
 	}
-	if ok { // else a filter does not let them talk
+	if ok { // else they cannot talk
 		k.Metric("first_packet_latency", took.Seconds())
 	}
 	return nil
+}
+
+// filtered reports whether the switch has flows of a filter.
+func (s Switch) filtered(instance ovs.Instance) (bool, error) {
+	conn, err := ovs.Connect(instance.Bridge(s.Name))
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	_, flows, err := conn.Packets(ovs.Filter())
+	return flows > 0, err
 }
 
 // measureIdle doubts a switch that is busy in times in which no packet passes. Just after it was built there are some:
