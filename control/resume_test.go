@@ -163,7 +163,8 @@ func TestResume(t *testing.T) {
 			time.Hour, 0.02, 0, 0, measure.EndPrecise, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
 		},
 		"generations differ": {
-			11 * time.Second, 0.02, 0.04, 500 * time.Millisecond, measure.EndTime, []int{4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2},
+			14 * time.Second, 0.02, 0.04, 500 * time.Millisecond, measure.EndTime,
+			[]int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 6, 6, 4},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

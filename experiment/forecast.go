@@ -21,7 +21,7 @@ type Forecast struct {
 	Probed      time.Duration `json:"probed_ns,omitempty"` // of it, for the cells with a probe
 	Blocks      int           `json:"blocks"`
 	Generations int           `json:"generations"`
-	// generations if each has as few blocks as a run chooses when generations differ much (measure.LookPlan)
+	// generations if each has as few blocks as a run may choose: those that differ much (measure.LookPlan)
 	MostGenerations int           `json:"most_generations"`
 	Measuring       time.Duration `json:"measuring_ns"`
 	Building        time.Duration `json:"building_ns"` // of all generations, with removing

@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// world makes the log ratios of the blocks of one generation. truth is the median of one block's log ratio.
+// world makes the log ratios of the blocks of one generation. truth is the center of any number of them.
 type world struct {
 	name  string
 	gen   func(r *rand.Rand, blocks int) []float64
@@ -83,17 +83,17 @@ func worlds() []world {
 			}
 			return 0
 		}), 0},
-		{"skewed: only the cell is stolen from", each(skewed), populationMedian(skewed)},
+		{"skewed: only the cell is stolen from", each(skewed), populationCenter(skewed)},
 	}
 }
 
-func populationMedian(f func(*rand.Rand) float64) float64 {
+func populationCenter(f func(*rand.Rand) float64) float64 {
 	r := rand.New(rand.NewPCG(3, 4))
 	x := make([]float64, 400_000)
 	for i := range x {
 		x[i] = f(r)
 	}
-	return Median(x)
+	return Center(x)
 }
 
 // design says how a simulated cell is measured: looks by the plan, leaving after two consecutive precise looks

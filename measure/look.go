@@ -5,9 +5,6 @@ import "math"
 // firstBlocks is the number of blocks before the first look.
 const firstBlocks = 20
 
-// leastBlocks is the least number of blocks of a generation that [LookPlan.Choose] chooses.
-const leastBlocks = 2
-
 // LeastGenerations is the least number of generations for a verdict (docs/method.md, "The verdict"). It is also the
 // number before the first look, unless an experiment asks for more.
 const LeastGenerations = 5
@@ -53,20 +50,23 @@ func (p *LookPlan) Done(blocks int) bool {
 	return true
 }
 
-// Choose sets the number of blocks of the generations that follow a look: the given number (see [BestBlocks]), rounded.
-// It is at most Base, after the second look twice Base, after the third four times Base …, so that PerLook generations
-// of the largest number double the blocks. It is that largest number if the argument is NaN. It is at least 2, and at
-// least half of what it was: the first generation of a smaller number is never taken for one that was cut short (see
-// [Analyze]).
+// Choose sets the number of blocks of the generations that follow a look: the given number (see [BestBlocks]), rounded,
+// within two limits.
+//
+//	most  = Base · 2^(Looks−1)     PerLook generations of it double the blocks; also if the argument is NaN
+//	least = Base · 2^((Looks−1)/2) if noise is skewed, few blocks have a center that is off on one side
+//
+// More generations do not average such an offset away. It falls about as 1/B, so the least number grows with the root of
+// all blocks, as the interval shrinks. The number never falls below half of what it was: the first generation of a
+// smaller number is not taken for one that was cut short (see [Analyze]).
 func (p *LookPlan) Choose(blocks float64) {
-	most := p.Base << min(max(p.Looks-1, 0), 30)
-	least := min(max(leastBlocks, (p.Blocks+1)/2), most)
-	switch {
-	case !(blocks < float64(most)):
-		p.Blocks = most
-	default:
-		p.Blocks = max(least, int(math.Round(blocks)))
+	looks := float64(min(max(p.Looks-1, 0), 30))
+	most := float64(p.Base) * math.Exp2(looks)
+	least := max(math.Round(float64(p.Base)*math.Exp2(looks/2)), float64((p.Blocks+1)/2))
+	if !(blocks < most) {
+		blocks = most
 	}
+	p.Blocks = int(max(math.Round(blocks), least))
 }
 
 // Precise reports whether the half-width of the row's interval is at most precision: a share or, in a metric compared
