@@ -21,11 +21,9 @@ type Forecast struct {
 	Probed      time.Duration `json:"probed_ns,omitempty"` // of it, for the cells with a probe
 	Blocks      int           `json:"blocks"`
 	Generations int           `json:"generations"`
-	// generations if each has as few blocks as a run may choose: those that differ much (measure.LookPlan)
-	MostGenerations int           `json:"most_generations"`
-	Measuring       time.Duration `json:"measuring_ns"`
-	Building        time.Duration `json:"building_ns"` // of all generations, with removing
-	Memory          int64         `json:"memory"`      // bytes
+	Measuring   time.Duration `json:"measuring_ns"`
+	Building    time.Duration `json:"building_ns"` // of all generations, with removing
+	Memory      int64         `json:"memory"`      // bytes
 	// standard deviation of a ratio's logarithm between generations that the following assumes
 	Spread    float64 `json:"spread"`
 	HalfWidth float64 `json:"half_width"` // share: of the 95 % interval to expect of a ratio when the time is up
@@ -74,9 +72,9 @@ func (r *Resolved) LookPlan() measure.LookPlan {
 }
 
 // Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of
-// their logarithms). It assumes that generations have as many blocks after the first look as before it: what the run
-// chooses depends on variances that nobody knows yet (docs/method.md, "As many generations as pay"). It can be fewer or
-// more; MostGenerations is the bound.
+// their logarithms). It assumes that the spread stays, however many blocks a generation has, so that the run chooses as
+// few of them as it may (docs/method.md, "As many generations as pay"). If generations differ less, the run has fewer
+// generations and takes less time for building.
 func (r *Resolved) Forecast(spread float64) Forecast {
 	f := Forecast{Labs: len(r.Labs), Spread: spread, Omitted: r.Omitted, Memory: baseMemory}
 	for _, l := range r.Labs {
@@ -104,8 +102,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	if f.Probed > 0 {
 		f.Probed += switchTime
 	}
-	f.Generations, f.Blocks = r.generations(f.Block, math.NaN())
-	f.MostGenerations, _ = r.generations(f.Block, 0)
+	f.Generations, f.Blocks = r.generations(f.Block)
 	f.Measuring = time.Duration(f.Blocks) * f.Block
 	f.Building = time.Duration(f.Generations) * build
 	f.HalfWidth = halfWidth(spread, f.Generations)
@@ -114,9 +111,8 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 }
 
 // generations returns how many generations and blocks a run has if it ends because the time is up: at least as many
-// generations as the experiment asks for, then until the time is up, in the middle of one if need be. best is the
-// number of blocks that is chosen at each look; NaN leaves it as it was before the first one.
-func (r *Resolved) generations(block time.Duration, best float64) (generations, blocks int) {
+// generations as the experiment asks for, then until the time is up, in the middle of one if need be.
+func (r *Resolved) generations(block time.Duration) (generations, blocks int) {
 	d, plan := r.Experiment.Design, r.LookPlan()
 	for ; ; generations++ {
 		n, measured := plan.Blocks, time.Duration(blocks)*block
@@ -127,8 +123,8 @@ func (r *Resolved) generations(block time.Duration, best float64) (generations, 
 			n = min(n, int((d.Time-measured)/block)+1)
 		}
 		blocks += n
-		if plan.Done(n) && !math.IsNaN(best) {
-			plan.Choose(best)
+		if plan.Done(n) {
+			plan.Choose(0)
 		}
 	}
 }
@@ -151,6 +147,7 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 		if !plan.Done(plan.Blocks) {
 			continue
 		}
+		plan.Choose(0)
 		if halfWidth(spread, g) > r.Experiment.Design.Precision {
 			looks = 0
 			continue

@@ -149,7 +149,7 @@ func (d design) measure(r *rand.Rand, w world) [][]float64 {
 	}
 }
 
-// simulatedCost is the time to build, prove and remove a generation, in blocks.
+// simulatedCost is the time to build, prove and remove a generation, in blocks: 1, or NETTOLL_COST.
 func simulatedCost() float64 {
 	if x, err := strconv.ParseFloat(os.Getenv("NETTOLL_COST"), 64); err == nil {
 		return x
