@@ -24,9 +24,9 @@ func (s *scheduler) choose(plan *measure.LookPlan, now measure.Analysis) {
 	}
 	why := "their costs or variances are not known"
 	if !math.IsNaN(overhead) && cells > 0 {
-		why = fmt.Sprintf("a generation takes %.2g s besides its blocks, a block %.2g s; ratios vary between generations by "+
-			"%.2g of what they vary between blocks (median of %s)", overhead, block, math.Sqrt(max(0, ratio)),
+		why = fmt.Sprintf("a generation takes %.2g s besides its blocks, a block %.2g s; the standard deviation between "+
+			"generations is %.2g times that of blocks (median of %s)", overhead, block, math.Sqrt(max(0, ratio)),
 			count(cells, "cell"))
 	}
-	s.say("  blocks in each of the next generations: %d (%s)", plan.Blocks, why)
+	s.say("  the next generations have %s each: %s", count(plan.Blocks, "block"), why)
 }
