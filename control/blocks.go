@@ -10,7 +10,7 @@ import (
 )
 
 // choose sets the number of blocks of the next generations after a look, and says it in a line with the figures behind
-// it. It uses the generations since the look before, because labs that are no longer measured cost nothing any more.
+// it. Costs are those of the last few generations: labs that are no longer measured cost nothing any more.
 func (s *scheduler) choose(plan *measure.LookPlan, now measure.Analysis) {
 	gens := s.records.log.Generations
 	overhead, block := measure.Costs(gens[max(0, len(gens)-plan.PerLook):])

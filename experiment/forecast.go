@@ -63,8 +63,8 @@ func (r *Resolved) blockTime() time.Duration {
 	return sum
 }
 
-// LookPlan says how many blocks each generation has, before anything is measured. Turns cost a little: a block that takes longer than a fiftieth
-// more than its trials ends the run a little earlier.
+// LookPlan returns the plan of the run before anything is measured. Turns cost a little: a block that takes longer than
+// a fiftieth more than its trials ends the run a little earlier.
 func (r *Resolved) LookPlan() measure.LookPlan {
 	trials := r.blockTime()
 	affordable := int(r.Experiment.Design.Time / (trials + trials/50))

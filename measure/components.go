@@ -82,8 +82,8 @@ func estimateComponents(gens [][]float64, differs bool) Components {
 	return c
 }
 
-// VarianceRatio returns the median of Generation/Block over the cells that govern and for which measured returns true, and the
-// number of these cells. The median is NaN if there are none, and may be below 0.
+// VarianceRatio returns the median of Generation/Block over the cells that govern and for which measured returns true,
+// and the number of these cells. The median is NaN if there are none, and may be below 0.
 func (a Analysis) VarianceRatio(measured func(cell string) bool) (ratio float64, cells int) {
 	var ratios []float64
 	for _, r := range a.Rows {

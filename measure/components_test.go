@@ -59,7 +59,14 @@ func TestComponentsRobust(t *testing.T) {
 		t.Errorf("with an infinite one %+v, without %+v", hit, usual)
 	}
 	nan := math.NaN()
-	for _, gens := range [][][]float64{nil, {{1, 2}}, {{1}, {2}}, {{1, 2}, {nan, nan}}, {{1, 2}, {math.Inf(1)}}, {{1, 1}, {1, 1}}} {
+	for _, gens := range [][][]float64{
+		nil,
+		{{1, 2}},
+		{{1}, {2}},
+		{{1, 2}, {nan, nan}},
+		{{1, 2}, {math.Inf(1)}},
+		{{1, 1}, {1, 1}},
+	} {
 		if c := estimateComponents(gens, false); c.known() {
 			t.Errorf("%v: %+v", gens, c)
 		}
@@ -77,8 +84,11 @@ func TestBestBlocks(t *testing.T) {
 		}
 	}
 	generation, block := Costs([]Generation{
-		{Overhead: 9, Measured: 4, Blocks: 4}, {Overhead: 1, Measured: 8, Blocks: 4}, {Overhead: 2, Measured: 6, Blocks: 2},
-		{Measured: 1, Blocks: 1}, {Overhead: 1},
+		{Overhead: 9, Measured: 4, Blocks: 4},
+		{Overhead: 1, Measured: 8, Blocks: 4},
+		{Overhead: 2, Measured: 6, Blocks: 2},
+		{Measured: 1, Blocks: 1},
+		{Overhead: 1},
 	})
 	if generation != 2 || block != 2 {
 		t.Errorf("a generation takes %g s, a block %g s", generation, block)
@@ -89,7 +99,8 @@ func TestBestBlocks(t *testing.T) {
 }
 
 // TestTwoStages compares the rule of [LookPlan] with that of runs before November 2026, whose generations after the
-// second look had twice, four times … the blocks. Both have the same wall time, in blocks. docs/method.md has its table:
+// second look had twice, four times … the blocks. Both have the same wall time, in blocks. docs/method.md has its
+// table:
 //
 //	NETTOLL_SIMULATIONS=10 go test ./measure -run TestTwoStages -v
 func TestTwoStages(t *testing.T) {

@@ -56,8 +56,8 @@ func (p *LookPlan) Done(blocks int) bool {
 //	most  = Base · 2^(Looks−1)     PerLook generations of it double the blocks; also if the argument is NaN
 //	least = Base · 2^((Looks−1)/2) if noise is skewed, few blocks have a center that is off on one side
 //
-// More generations do not average such an offset away. It falls about as 1/B, so the least number grows with the root of
-// all blocks, as the interval shrinks. The number never falls below half of what it was: the first generation of a
+// More generations do not average such an offset away. It falls about as 1/B, so the least number grows with the root
+// of all blocks, as the interval shrinks. The number never falls below half of what it was: the first generation of a
 // smaller number is not taken for one that was cut short (see [Analyze]).
 func (p *LookPlan) Choose(blocks float64) {
 	looks := float64(min(max(p.Looks-1, 0), 30))
