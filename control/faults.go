@@ -11,9 +11,10 @@ import (
 )
 
 // finish keeps that a generation was measured to its end.
-func (s *scheduler) finish(number, blocks int, measured time.Duration) error {
+func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration) error {
 	record := measure.Generation{
-		Generation: number, Blocks: blocks, Measured: measured.Seconds(), Deaths: maps.Clone(s.died),
+		Generation: number, Blocks: blocks, Measured: measured.Seconds(), Overhead: overhead.Seconds(),
+		Deaths: maps.Clone(s.died),
 	}
 	for i, l := range s.options.Resolved.Labs {
 		reason, lost := s.lost[i]

@@ -28,11 +28,13 @@ import (
 // before, on the block and on the cell: so a generation that takes the place of one that was dropped has the same
 // figures, with another number.
 type simulation struct {
-	noise  float64
-	blocks int          // so far, of this part
-	after  func(n int)  // is told of each block
-	used   map[int]bool // numbers of generations
-	twice  []int        // those that were used twice
+	noise    float64
+	differ   float64       // sd between generations
+	overhead time.Duration // of each generation
+	blocks   int           // so far, of this part
+	after    func(n int)   // is told of each block
+	used     map[int]bool  // numbers of generations
+	twice    []int         // those that were used twice
 }
 
 func (m *simulation) perform(ctx context.Context, s *scheduler, number, blocks int, must bool) error {
@@ -42,6 +44,7 @@ func (m *simulation) perform(ctx context.Context, s *scheduler, number, blocks i
 	m.used[number] = true
 	k, first, measured := len(s.records.log.Generations), s.blocks, s.measured
 	r := rand.New(rand.NewPCG(7, uint64(k)))
+	differs := m.differ * rand.New(rand.NewPCG(8, uint64(k))).NormFloat64()
 	for range blocks {
 		if ctx.Err() != nil || !must && s.measured >= s.experiment.Design.Time {
 			break
@@ -50,7 +53,7 @@ func (m *simulation) perform(ctx context.Context, s *scheduler, number, blocks i
 		for i, c := range s.cells {
 			ratio := 1.0
 			if strings.HasPrefix(c.ID, "bridge") {
-				ratio = 1.3
+				ratio = 1.3 * math.Exp(differs)
 			}
 			x := ratio * 1e-5 * math.Exp(m.noise*r.NormFloat64())
 			h := traffic.NewHistogram()
@@ -86,7 +89,7 @@ func (m *simulation) perform(ctx context.Context, s *scheduler, number, blocks i
 	if ctx.Err() != nil {
 		return s.records.flush(true)
 	}
-	return s.finish(number, s.blocks-first, s.measured-measured)
+	return s.finish(number, s.blocks-first, s.measured-measured, m.overhead)
 }
 
 // simulated is an experiment of requests over host, its twin and bridge, on one host.
@@ -146,19 +149,34 @@ func recorded(t *testing.T, dir string, run measure.Run) (*measure.Log, measure.
 // another.
 func TestResume(t *testing.T) {
 	for name, tt := range map[string]struct {
-		limit time.Duration
-		noise float64
-		why   string
+		limit    time.Duration
+		noise    float64
+		differ   float64
+		overhead time.Duration
+		why      string
+		blocks   []int // in each of the first generations
 	}{
-		"until the time is up":    {11 * time.Second, 0.05, measure.EndTime},
-		"until cells are precise": {time.Hour, 0.02, measure.EndPrecise},
+		"until the time is up": {
+			11 * time.Second, 0.05, 0, 0, measure.EndTime, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+		},
+		"until cells are precise": {
+			time.Hour, 0.02, 0, 0, measure.EndPrecise, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+		},
+		"generations differ": {
+			14 * time.Second, 0.02, 0.04, 500 * time.Millisecond, measure.EndTime,
+			[]int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 6, 6, 4},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := simulated(t, tt.limit)
 			whole := filepath.Join(t.TempDir(), "run")
 			var killed []string
 			// what a kill would leave: all that was flushed, and half a line
-			m := &simulation{noise: tt.noise, used: map[int]bool{}, after: func(n int) {
+			simulate := func() *simulation {
+				return &simulation{noise: tt.noise, differ: tt.differ, overhead: tt.overhead, used: map[int]bool{}}
+			}
+			m := simulate()
+			m.after = func(n int) {
 				dir := filepath.Join(t.TempDir(), fmt.Sprint(n))
 				if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
 					t.Fatal(err)
@@ -174,12 +192,16 @@ func TestResume(t *testing.T) {
 					t.Fatal(err)
 				}
 				killed = append(killed, dir)
-			}}
+			}
 			out := play(t, r, whole, m, false)
 			wantLog, want := recorded(t, whole, out.Run)
 			if out.End.Why != tt.why || want.Generations < 6 || len(killed) != want.Blocks {
 				t.Fatalf("it ended because %s after %d generations and %d blocks: this shows nothing", out.End.Detail,
 					want.Generations, want.Blocks)
+			}
+			blocks := blocksOf(wantLog)
+			if len(blocks) < len(tt.blocks) || !slices.Equal(blocks[:len(tt.blocks)], tt.blocks) {
+				t.Errorf("blocks in generations: %v, want %v", blocks, tt.blocks)
 			}
 			check := func(how, dir string, m *simulation, resumed int) {
 				t.Helper()
@@ -196,9 +218,12 @@ func TestResume(t *testing.T) {
 					t.Errorf("%s: %d blocks in %d generations, want %d in %d; numbers used twice: %v", how, got.Blocks,
 						got.Generations, want.Blocks, want.Generations, m.twice)
 				}
+				if got := blocksOf(log); !slices.Equal(got, blocks) {
+					t.Errorf("%s: blocks in generations: %v, want %v", how, got, blocks)
+				}
 			}
 			for i, dir := range killed {
-				again := &simulation{noise: tt.noise, used: map[int]bool{}}
+				again := simulate()
 				log, _, err := readRecords(dir)
 				if err != nil {
 					t.Fatal(err)
@@ -211,7 +236,7 @@ func TestResume(t *testing.T) {
 			}
 			// Interrupted again and again.
 			dir := filepath.Join(t.TempDir(), "often")
-			often := &simulation{noise: tt.noise, used: map[int]bool{}}
+			often := simulate()
 			parts := 0
 			for ; ; parts++ {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -250,6 +275,15 @@ func TestResume(t *testing.T) {
 			check("interrupted again and again", dir, often, parts)
 		})
 	}
+}
+
+// blocksOf returns how many blocks each complete generation has.
+func blocksOf(log *measure.Log) []int {
+	var n []int
+	for _, g := range log.Generations {
+		n = append(n, g.Blocks)
+	}
+	return n
 }
 
 func readRecords(dir string) (*measure.Log, []measure.Problem, error) {

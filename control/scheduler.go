@@ -83,6 +83,7 @@ type scheduler struct {
 	measured time.Duration
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
+	removing time.Duration   // of the labs of the generation before, in this part of the run
 	doubted  map[string]bool // what labs have told already
 	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
 }
@@ -294,11 +295,12 @@ func (s *scheduler) visiting() []int {
 func (s *scheduler) generations(ctx context.Context) (string, error) {
 	plan := s.options.Resolved.LookPlan()
 	var before measure.Analysis
-	for g, blocks := range plan.Generations() { // g counts those measured to their end, however often the run was resumed
+	for g := 0; ; g++ { // counts those measured to their end, however often the run was resumed
 		must := g < s.experiment.Design.Generations
 		if !must && s.measured >= s.experiment.Design.Time {
 			return measure.EndTime, nil
 		}
+		first := s.blocks
 		if s.past != nil && g < len(s.past.Generations) {
 			s.recall(s.past.Generations[g])
 		} else {
@@ -307,7 +309,7 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 			clear(s.died)
 			clear(s.deaths)
 			s.next++
-			if err := s.perform(ctx, s.next-1, blocks, must); err != nil {
+			if err := s.perform(ctx, s.next-1, plan.Blocks, must); err != nil {
 				return "", err
 			}
 		}
@@ -317,12 +319,13 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		if reason := s.baselines(); reason != nil {
 			return "", reason
 		}
-		if plan.Look(g + 1) {
+		if plan.Done(s.blocks - first) {
 			now := s.records.analyze()
 			for _, id := range measure.Stop(before, now, s.experiment.Design.Precision) {
 				s.leave(id)
 			}
 			s.sayLook(g+1, now)
+			s.choose(&plan, now)
 			before = now
 		}
 		if s.remaining() == 0 {
@@ -332,7 +335,6 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 			return measure.EndNothing, nil
 		}
 	}
-	return "", nil
 }
 
 // remaining returns how many cells could still leave.
@@ -372,14 +374,17 @@ func (s *scheduler) drop(lab int, reason error) {
 // generation builds the labs, measures the blocks and removes the labs.
 func (s *scheduler) generation(ctx context.Context, number, blocks int, must bool) error {
 	s.tell("build", number)
-	began, measured, first := clock.Now(), s.measured, s.blocks
+	began, measured, first, removing := clock.Now(), s.measured, s.blocks, s.removing
+	s.removing = 0
 	g, failed, err := s.configure.build(ctx, number, s.active())
 	if err != nil {
 		return errors.Join(err, joined(failed))
 	}
 	defer func() {
 		s.tell("remove", number)
+		ended := clock.Now()
 		g.close()
+		s.removing = time.Duration(clock.Now() - ended)
 	}()
 	for _, lab := range slices.Sorted(maps.Keys(failed)) {
 		if s.stood[lab] {
@@ -445,7 +450,8 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 			})
 		}
 	}
-	return s.finish(number, s.blocks-first, s.measured-measured)
+	took := s.measured - measured
+	return s.finish(number, s.blocks-first, took, removing+time.Duration(clock.Now()-began)-took)
 }
 
 // visitable returns the visits of a block: those to labs that stand, together with that of their baseline.

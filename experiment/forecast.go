@@ -63,8 +63,8 @@ func (r *Resolved) blockTime() time.Duration {
 	return sum
 }
 
-// LookPlan says how many blocks each generation has. Turns cost a little: a block that takes longer than a fiftieth
-// more than its trials ends the run a little earlier.
+// LookPlan returns the plan of the run before anything is measured. Turns cost a little: a block that takes longer than
+// a fiftieth more than its trials ends the run a little earlier.
 func (r *Resolved) LookPlan() measure.LookPlan {
 	trials := r.blockTime()
 	affordable := int(r.Experiment.Design.Time / (trials + trials/50))
@@ -72,9 +72,10 @@ func (r *Resolved) LookPlan() measure.LookPlan {
 }
 
 // Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of
-// their logarithms).
+// their logarithms). It assumes that the spread stays, however many blocks a generation has, so that the run chooses as
+// few of them as it may (docs/method.md, "As many generations as pay"). If generations differ less, the run has fewer
+// generations and takes less time for building.
 func (r *Resolved) Forecast(spread float64) Forecast {
-	d := r.Experiment.Design
 	f := Forecast{Labs: len(r.Labs), Spread: spread, Omitted: r.Omitted, Memory: baseMemory}
 	for _, l := range r.Labs {
 		hosts, workers := l.Hosts, 2*l.Hosts
@@ -101,22 +102,31 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	if f.Probed > 0 {
 		f.Probed += switchTime
 	}
-	// As the scheduler goes on: at least so many generations, then until the time is up, in the middle of one if need be.
-	for g, blocks := range r.LookPlan().Generations() {
-		if g >= d.Generations && f.Measuring >= d.Time {
-			break
-		}
-		if g >= d.Generations {
-			left := int((d.Time-f.Measuring)/f.Block) + 1
-			blocks = min(blocks, left)
-		}
-		f.Generations, f.Blocks = g+1, f.Blocks+blocks
-		f.Measuring += time.Duration(blocks) * f.Block
-		f.Building += build
-	}
+	f.Generations, f.Blocks = r.generations(f.Block)
+	f.Measuring = time.Duration(f.Blocks) * f.Block
+	f.Building = time.Duration(f.Generations) * build
 	f.HalfWidth = halfWidth(spread, f.Generations)
 	f.Enough = r.enough(spread, f.Block)
 	return f
+}
+
+// generations returns how many generations and blocks a run has if it ends because the time is up: at least as many
+// generations as the experiment asks for, then until the time is up, in the middle of one if need be.
+func (r *Resolved) generations(block time.Duration) (generations, blocks int) {
+	d, plan := r.Experiment.Design, r.LookPlan()
+	for ; ; generations++ {
+		n, measured := plan.Blocks, time.Duration(blocks)*block
+		if generations >= d.Generations {
+			if measured >= d.Time {
+				return generations, blocks
+			}
+			n = min(n, int((d.Time-measured)/block)+1)
+		}
+		blocks += n
+		if plan.Done(n) {
+			plan.Choose(0)
+		}
+	}
 }
 
 // halfWidth is that of an interval of Student's t over generations, as a share.
@@ -125,19 +135,20 @@ func halfWidth(spread float64, generations int) float64 {
 }
 
 // enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more
-// than a day.
+// than a day. It assumes the same as [Resolved.Forecast].
 func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 	var measured time.Duration
 	plan, looks := r.LookPlan(), 0
-	for g, blocks := range plan.Generations() {
-		measured += time.Duration(blocks) * block
+	for g := 1; ; g++ {
+		measured += time.Duration(plan.Blocks) * block
 		if measured > 24*time.Hour {
-			break
+			return 0
 		}
-		if !plan.Look(g + 1) {
+		if !plan.Done(plan.Blocks) {
 			continue
 		}
-		if halfWidth(spread, g+1) > r.Experiment.Design.Precision {
+		plan.Choose(0)
+		if halfWidth(spread, g) > r.Experiment.Design.Precision {
 			looks = 0
 			continue
 		}
@@ -145,7 +156,6 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 			return measured
 		}
 	}
-	return 0
 }
 
 // Limits are what a machine has of what all labs share; 0 is not known.

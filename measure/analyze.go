@@ -71,6 +71,8 @@ type Row struct {
 	// The family is all cells of the run but baselines and twins, in this metric. Twins have their plain 95 % interval.
 	AdjLo, AdjHi float64
 	Verdict      Verdict
+	// Components are zero unless the metric is the primary one of a cell that governs, with a value in each block.
+	Components Components
 	// Floor is the floor of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared
 	// by difference; NaN if unknown.
 	Floor float64
@@ -436,6 +438,9 @@ func (a *analyzer) rows(i int) {
 		r.Generations, r.Blocks = len(values), size(values)
 		if base != nil && m.Kind != KindMax {
 			a.estimate(&r, withoutCut(ratios), m)
+			if cell.Governs() && m.Name == cell.Primary && !data.grouped(base, m) {
+				r.Components = estimateComponents(withoutCut(ratios), m.Differs())
+			}
 		}
 		a.out.Rows = append(a.out.Rows, r)
 	}

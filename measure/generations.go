@@ -23,11 +23,17 @@ func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
 // compare returns, by generation, the cell's values of a metric, and the log ratios (or differences) of its blocks to
 // the baseline.
 func (c *cellData) compare(base *cellData, m Metric) (values, ratios [][]float64) {
-	if prefix := histogramPrefix(m); prefix != "" && len(c.tallies[prefix]) > 0 &&
-		!((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m)) {
-		return c.compareGroups(base, prefix, m)
+	if c.grouped(base, m) {
+		return c.compareGroups(base, histogramPrefix(m), m)
 	}
 	return c.compareTrials(base, m)
+}
+
+// grouped reports whether the cell's values of a metric come from histograms of several blocks, and not from trials.
+func (c *cellData) grouped(base *cellData, m Metric) bool {
+	prefix := histogramPrefix(m)
+	return prefix != "" && len(c.tallies[prefix]) > 0 &&
+		!((m.Quantile == 0.5 || m.Kind == KindMean) && c.inTrials(base, m))
 }
 
 // inTrials reports whether at least 90 % of the trials of the cell and its baseline have the metric. Trials with too

@@ -1,6 +1,6 @@
 package measure
 
-import "iter"
+import "math"
 
 // firstBlocks is the number of blocks before the first look.
 const firstBlocks = 20
@@ -9,12 +9,18 @@ const firstBlocks = 20
 // number before the first look, unless an experiment asks for more.
 const LeastGenerations = 5
 
-// LookPlan says how many blocks each generation has and when looks happen. Looks are PerLook generations apart, and
-// each look after the first sees twice the blocks of the look before. By default there are 5 generations of 4 blocks
-// (20), 5 of 4 (40), 5 of 8 (80), 5 of 16 (160) …
+// LookPlan says how many blocks the next generation has and when looks happen. Looks are at least PerLook generations
+// apart, and each look after the first sees at least twice the blocks of the look before. Generations before the first
+// look have Base blocks; after a look, Choose sets the number for those that follow. If it is never called, the number
+// stays: there are looks after 5, 10, 20, 40 … generations of 4 blocks.
 type LookPlan struct {
-	PerLook int // generations between looks
+	PerLook int // least number of generations between looks
 	Base    int // blocks in each generation before the first look
+	Blocks  int // blocks in the next generation
+	Looks   int // looks so far
+
+	generations, total          int // complete generations, and their blocks
+	seenGenerations, seenBlocks int // the same at the last look
 }
 
 // NewLookPlan returns the plan for a run with at least this number of generations (0: 5) that has time for affordable
@@ -28,36 +34,39 @@ func NewLookPlan(generations, affordable int) LookPlan {
 	if affordable > 0 {
 		first = min(first, affordable)
 	}
-	return LookPlan{PerLook: generations, Base: max(1, (first+generations/2)/generations)}
+	base := max(1, (first+generations/2)/generations)
+	return LookPlan{PerLook: generations, Base: base, Blocks: base}
 }
 
-// Blocks returns the number of blocks in generation g, counted from 0.
-func (p LookPlan) Blocks(g int) int {
-	look := g / p.PerLook
-	if look <= 1 {
-		return p.Base
+// Done counts a complete generation with this number of blocks, and reports whether a look follows it.
+func (p *LookPlan) Done(blocks int) bool {
+	p.generations++
+	p.total += blocks
+	if p.generations-p.seenGenerations < p.PerLook || p.total < 2*p.seenBlocks {
+		return false
 	}
-	return p.Base << min(look-1, 30)
+	p.Looks++
+	p.seenGenerations, p.seenBlocks = p.generations, p.total
+	return true
 }
 
-// Total returns the number of blocks in the first generations, as many as given.
-func (p LookPlan) Total(generations int) int {
-	n := 0
-	for g := range generations {
-		n += p.Blocks(g)
+// Choose sets the number of blocks of the generations that follow a look: the given number (see [BestBlocks]), rounded,
+// within two limits.
+//
+//	most  = Base · 2^(Looks−1)     PerLook generations of it double the blocks; also if the argument is NaN
+//	least = Base · 2^((Looks−1)/2) if noise is skewed, few blocks have a center that is off on one side
+//
+// More generations do not average such an offset away. It falls about as 1/B, so the least number grows with the root
+// of all blocks, as the interval shrinks. The number never falls below half of what it was: the first generation of a
+// smaller number is not taken for one that was cut short (see [Analyze]).
+func (p *LookPlan) Choose(blocks float64) {
+	looks := float64(min(max(p.Looks-1, 0), 30))
+	most := float64(p.Base) * math.Exp2(looks)
+	least := max(math.Round(float64(p.Base)*math.Exp2(looks/2)), float64((p.Blocks+1)/2))
+	if !(blocks < most) {
+		blocks = most
 	}
-	return n
-}
-
-// Look reports whether a look happens after this number of complete generations.
-func (p LookPlan) Look(generations int) bool { return generations > 0 && generations%p.PerLook == 0 }
-
-// Generations yields each generation g, from 0 and without end, with its number of blocks.
-func (p LookPlan) Generations() iter.Seq2[int, int] {
-	return func(yield func(g, blocks int) bool) {
-		for g := 0; yield(g, p.Blocks(g)); g++ {
-		}
-	}
+	p.Blocks = int(max(math.Round(blocks), least))
 }
 
 // Precise reports whether the half-width of the row's interval is at most precision: a share or, in a metric compared

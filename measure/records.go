@@ -37,6 +37,9 @@ type Generation struct {
 	Generation int     `json:"gen"`
 	Blocks     int     `json:"blocks"`
 	Measured   float64 `json:"measured"` // s, spent in its blocks
+	// Overhead is the time that the generation took besides its blocks, in s: building, proving and checking its labs, and
+	// removing those of the generation before. It is 0 in older records.
+	Overhead float64 `json:"overhead,omitempty"`
 	// Deaths is the number of agents, workers and programs that died or hung, by lab.
 	Deaths map[string]int `json:"deaths,omitempty"`
 	// Lost holds the labs that could not be measured to the end of the generation, with the reason. They are built anew in

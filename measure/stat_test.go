@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -275,32 +276,53 @@ func TestSteady(t *testing.T) {
 }
 
 func TestLookPlan(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
 	for _, tt := range []struct {
 		generations, affordable int
-		blocks                  []int       // of the first generations
-		totals                  map[int]int // by generations at looks
+		best                    []float64 // at each look, then none
+		blocks                  []int     // of the first generations
+		looks                   []int     // after so many generations
 	}{
-		{0, 0, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 16}, map[int]int{5: 20, 10: 40, 15: 80, 20: 160, 25: 320}},
-		{10, 0, []int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4}, map[int]int{10: 20, 20: 40, 30: 80}},
-		{5, 10, []int{2, 2, 2, 2, 2, 2}, map[int]int{5: 10, 10: 20}},
-		{5, 3, []int{1, 1, 1, 1, 1}, map[int]int{5: 5}},
-		{5, 1000, []int{4, 4}, map[int]int{5: 20}},
+		{0, 0, nil, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}, []int{5, 10, 20, 40}},
+		{0, 0, []float64{inf, inf, nan}, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 16}, []int{5, 10, 15}},
+		{0, 0, []float64{0.3, 0.3}, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 6, 6, 6, 6, 6, 6, 6, 6}, []int{5, 10, 17}},
+		{0, 0, []float64{9, 7.3, 13.4}, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 7, 7, 7, 7, 7, 7, 13}, []int{5, 10, 16, 23}},
+		{0, 0, []float64{9, 9, nan, 0}, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 8, 16}, []int{5, 10, 15, 20, 35}},
+		{10, 0, []float64{9, 9, 9}, []int{2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4}, []int{10, 20, 30}},
+		{5, 10, nil, []int{2, 2, 2, 2, 2, 2}, []int{5, 10}},
+		{5, 3, []float64{0, 0, 0}, []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, []int{5, 10, 20}},
+		{5, 1000, nil, []int{4, 4}, []int{5}},
 	} {
 		p := NewLookPlan(tt.generations, tt.affordable)
-		var blocks []int
-		for g, n := range p.Generations() {
-			if g == len(tt.blocks) {
-				break
+		var blocks, looks []int
+		for g := 1; len(looks) < len(tt.looks); g++ {
+			blocks = append(blocks, p.Blocks)
+			if p.Done(p.Blocks) {
+				if p.Looks <= len(tt.best) {
+					p.Choose(tt.best[p.Looks-1])
+				}
+				looks = append(looks, g)
 			}
-			blocks = append(blocks, n)
 		}
-		if d := cmp.Diff(tt.blocks, blocks); d != "" {
-			t.Error(tt.generations, tt.affordable, d)
+		blocks = append(blocks, p.Blocks)
+		if d := cmp.Diff(tt.looks, looks); d != "" {
+			t.Errorf("%+v: looks (-want +got):\n%s", tt, d)
 		}
-		for g, want := range tt.totals {
-			if got := p.Total(g); got != want || !p.Look(g) || p.Look(g+1) || p.Look(0) {
-				t.Errorf("%+v: %d blocks in %d generations, want %d and a look there", p, got, g, want)
-			}
+		if n := min(len(blocks), len(tt.blocks)); !slices.Equal(blocks[:n], tt.blocks[:n]) {
+			t.Errorf("%+v: blocks %v", tt, blocks)
+		}
+	}
+}
+
+// A generation with fewer blocks than planned delays the look.
+func TestLookPlanShort(t *testing.T) {
+	p := NewLookPlan(0, 0)
+	for range 5 {
+		p.Done(4)
+	}
+	for g, blocks := range []int{4, 4, 0, 4, 4, 4} {
+		if look := p.Done(blocks); look != (g == 5) {
+			t.Errorf("generation %d: look %v", g, look)
 		}
 	}
 }
