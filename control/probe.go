@@ -69,7 +69,7 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) (tria
 		if err := s.wake.up(); err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, s.wake.sleep()) }()
+		defer s.wake.sleep()
 	}
 	if of.probed {
 		if err := s.configure.probe.On(); err != nil {

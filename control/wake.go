@@ -21,6 +21,7 @@ type wake struct {
 	end           func() (float64, error)
 	began         int64
 	awake, asleep time.Duration // sums over all stretches
+	unknown       error         // why it is not known how long they slept; nil if it is
 }
 
 // newWake finds out whether the CPUs can be kept awake. The error says why not, if a cell must have them so.
@@ -34,7 +35,8 @@ func newWake(d deploy.Deployment, cells []experiment.Cell) (*wake, error) {
 	}
 	err := w.up()
 	if err == nil {
-		err = w.sleep()
+		w.sleep()
+		err, w.unknown = w.unknown, nil
 		w.awake, w.asleep = 0, 0
 	}
 	switch {
@@ -61,15 +63,14 @@ func (w *wake) up() (err error) {
 	return err
 }
 
-func (w *wake) sleep() error {
+func (w *wake) sleep() {
 	asleep, err := w.end()
 	took := time.Duration(clock.Now() - w.began)
 	w.awake += took
 	w.asleep += time.Duration(asleep * float64(took))
 	if err != nil {
-		return fmt.Errorf("let CPUs sleep again: %w", err)
+		w.unknown = err
 	}
-	return nil
 }
 
 // doubt says that CPUs slept though they were to stay awake, or that they could not be kept so while threads of some
@@ -79,6 +80,9 @@ func (w *wake) doubt(cells []experiment.Cell) string {
 		return c.Idle == experiment.IdleAuto && !c.Workload.Describe().Spins(c.Params)
 	}
 	switch {
+	case w.unknown != nil:
+		return fmt.Sprintf("CPUs were to stay awake, and whether they did is not known: %v; see with cpupower idle-info "+
+			"which idle states they take", w.unknown)
 	case w.awake > 0 && float64(w.asleep) > sleepLimit*float64(w.awake):
 		return fmt.Sprintf("CPUs were to stay awake and slept %.0f %% of the time, so that latencies contain waking "+
 			"them up; see with cpupower idle-info which idle state they took",

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -70,5 +71,14 @@ func TestWake(t *testing.T) {
 				t.Errorf("warnings %v, want one with %q", out.Log.Warnings, c.doubt)
 			}
 		})
+	}
+}
+
+// A kernel that stops telling how long CPUs slept ends no run.
+func TestWakeUnknown(t *testing.T) {
+	w := &wake{end: func() (float64, error) { return 0, errors.New("no such file") }}
+	w.sleep()
+	if got := w.doubt(nil); !strings.Contains(got, "is not known: no such file; see") {
+		t.Errorf("it says %q", got)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 const (
@@ -61,6 +62,7 @@ func open(t *testing.T, address string, sources, sinks int, given map[string]str
 		}
 		return h.AddAddress(lo.Index, netip.PrefixFrom(at, at.BitLen()))
 	})
+	workloadtest.Settled(t, workloadtest.Where{Address: at, Do: p.machine.Do})
 	params, err := Workload{}.Describe().Resolve(given)
 	if err != nil {
 		t.Fatal(err)

@@ -81,6 +81,7 @@ func newPath(t *testing.T, network netip.Prefix) *path {
 	}
 	for _, side := range sides {
 		p.settle(t, side)
+		workloadtest.Settled(t, p.places[side])
 	}
 	return p
 }

@@ -76,6 +76,7 @@ func newPath(t *testing.T, network string) *path {
 	}
 	for _, side := range []workload.Side{workload.Source, workload.Sink} {
 		p.settle(t, side)
+		workloadtest.Settled(t, p.places[side])
 	}
 	return p
 }

@@ -3,6 +3,7 @@ package workloadtest
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -43,4 +44,30 @@ func Veth(t *testing.T) map[workload.Side]Where {
 		}))
 	}
 	return places
+}
+
+// Settled waits until packets to the address of a place are taken in. For one of IPv6 that comes after the address
+// itself, and a first SYN that is lost comes again after a second: see [link.Handle.Local].
+func Settled(t *testing.T, w Where) {
+	t.Helper()
+	err := w.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+			local, err := h.Local(w.Address)
+			if err != nil || local {
+				return err
+			}
+			if time.Now().After(end) {
+				t.Errorf("packets to %s are not taken in", w.Address)
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
