@@ -69,7 +69,8 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) (tria
 		if err := s.wake.up(); err != nil {
 			return nil, err
 		}
-		defer s.wake.sleep()
+	} else {
+		s.wake.sleep()
 	}
 	if of.probed {
 		if err := s.configure.probe.On(); err != nil {

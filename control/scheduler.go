@@ -164,6 +164,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if left := o.Deployment.Close(); left != nil {
 		s.records.warn(measure.Warning{Text: left.Error()})
 	}
+	w.sleep()
 	s.doubts()
 	end := s.end(why, err, ctx.Err() != nil)
 	s.records.end(end)

@@ -13,12 +13,13 @@ import (
 // sleepLimit is for what share of the time CPUs that are kept awake may sleep before the reader must know.
 const sleepLimit = 0.05
 
-// wake keeps the CPUs of a deployment awake during the trials of those cells that ask for it.
+// wake keeps the CPUs of a deployment awake during the trials of those cells that ask for it, and from one of these to
+// the next until there is another.
 type wake struct {
 	deployment deploy.Deployment
 	why        string // CPUs cannot be kept awake; "" if they can, or if no cell asks for it
 
-	end           func() (float64, error)
+	end           func() (float64, error) // nil while CPUs may sleep
 	began         int64
 	awake, asleep time.Duration // sums over all stretches
 	unknown       error         // why it is not known how long they slept; nil if it is
@@ -57,14 +58,22 @@ func (w *wake) of(c experiment.Cell) string {
 	return experiment.IdleAwake
 }
 
+// up keeps them awake, if it does not already.
 func (w *wake) up() (err error) {
-	w.end, err = w.deployment.Awake()
-	w.began = clock.Now()
+	if w.end == nil {
+		w.end, err = w.deployment.Awake()
+		w.began = clock.Now()
+	}
 	return err
 }
 
+// sleep lets them sleep, if they were kept awake.
 func (w *wake) sleep() {
+	if w.end == nil {
+		return
+	}
 	asleep, err := w.end()
+	w.end = nil
 	took := time.Duration(clock.Now() - w.began)
 	w.awake += took
 	w.asleep += time.Duration(asleep * float64(took))

@@ -29,8 +29,9 @@ type Deployment interface {
 	// Watch begins to watch the machines. The function that it returns ends that and says how busy each was meanwhile;
 	// what cannot be read then is left out.
 	Watch() (end func() []Load, err error)
-	// Awake keeps the CPUs of the machines from sleeping. The function that it returns ends that and says for what share
-	// of the time they slept all the same. The error is a [linux.UnsupportedError] if something is missing.
+	// Awake keeps the CPUs of the machines from sleeping. The function that it returns ends that, so that they sleep as
+	// before, and says for what share of the time they slept all the same. The error is a [linux.UnsupportedError] if
+	// something is missing.
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Awake() (end func() (asleep float64, err error), err error)

@@ -127,7 +127,7 @@ func (d *Deployment) Awake() (func() (float64, error), error) {
 	return func() (float64, error) {
 		after, err := idle.Asleep(root, cpus)
 		took := time.Duration(clock.Now() - began)
-		if err = errors.Join(err, held.Close()); err != nil || took <= 0 {
+		if err = errors.Join(err, held.Close(), idle.Settle(cpus)); err != nil || took <= 0 {
 			return 0, err
 		}
 		return float64(after-before) / float64(took) / float64(len(cpus)), nil

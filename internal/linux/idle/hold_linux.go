@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
+	"sync"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
 // device is where a program says how many microseconds an interrupt may take to be noticed. The least value of all
@@ -41,4 +45,28 @@ func Hold() (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("%s: %w", keep, err), f.Close())
 	}
 	return f, nil
+}
+
+// Settle lets CPUs that were held awake forget it. A CPU that has once been in the polling state has a limit of up to
+// 250 µs for that (cpuidle_poll_time, drivers/cpuidle/cpuidle.c). With it the governor haltpoll goes on to poll before it
+// halts, until long waits have halved the limit away, which takes 18 of them (adjust_poll_limit,
+// drivers/cpuidle/governors/haltpoll.c). Threads that wake each other up sooner never wait that long: round trips took 11
+// µs then, instead of 58. So a thread on each CPU waits often enough.
+func Settle(cpus []int) error {
+	const waits, long = 24, time.Millisecond
+	errs := make([]error, len(cpus))
+	var running sync.WaitGroup
+	for i, cpu := range cpus {
+		running.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+			if errs[i] = thread.Pin(cpu); errs[i] != nil {
+				return
+			}
+			for range waits {
+				time.Sleep(long)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }

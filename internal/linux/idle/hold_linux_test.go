@@ -40,6 +40,9 @@ func TestHold(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if err := Settle([]int{0}); err != nil {
+		t.Fatal(err)
+	}
 	for range 20 { // other work may keep it busy
 		if slept() > 5*time.Millisecond {
 			return

@@ -10,3 +10,6 @@ import (
 
 // Hold exists on Linux.
 func Hold() (*os.File, error) { return nil, &linux.UnsupportedError{What: keep, Missing: "Linux"} }
+
+// Settle exists on Linux.
+func Settle([]int) error { return &linux.UnsupportedError{What: "let CPUs sleep", Missing: "Linux"} }
