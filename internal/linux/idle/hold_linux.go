@@ -48,10 +48,10 @@ func Hold() (*os.File, error) {
 }
 
 // Settle lets CPUs that were held awake forget it. A CPU that has once been in the polling state has a limit of up to
-// 250 µs for that (cpuidle_poll_time, drivers/cpuidle/cpuidle.c). With it the governor haltpoll goes on to poll before it
-// halts, until long waits have halved the limit away, which takes 18 of them (adjust_poll_limit,
-// drivers/cpuidle/governors/haltpoll.c). Threads that wake each other up sooner never wait that long: round trips took 11
-// µs then, instead of 58. So a thread on each CPU waits often enough.
+// 250 µs for that (cpuidle_poll_time, drivers/cpuidle/cpuidle.c). With it the governor haltpoll goes on to poll before
+// it halts, until long waits have halved the limit away, which takes 18 of them (adjust_poll_limit,
+// drivers/cpuidle/governors/haltpoll.c). Threads that wake each other up sooner never wait that long: round trips took
+// 11 µs then, instead of 58. So a thread on each CPU waits often enough.
 func Settle(cpus []int) error {
 	const waits, long = 24, time.Millisecond
 	errs := make([]error, len(cpus))
