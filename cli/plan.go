@@ -30,10 +30,12 @@ type planned struct {
 	Spans      []plannedSpan         `json:"spans,omitempty"`
 	Notes      []string              `json:"notes,omitempty"`
 	Paper      []plannedItem         `json:"paper,omitempty"` // figures, tables and claims of a suite
+	Open       []plannedOpen         `json:"open,omitempty"`  // with --pilot
 	Labs       []control.LabPlan     `json:"labs,omitempty"`  // with --hosts
 	Experiment experiment.Experiment `json:"experiment"`
 
 	remembered string // where the memory of the spans comes from
+	pilot      string
 }
 
 type plannedCell struct {
@@ -54,10 +56,11 @@ it would take and how precise it would be. It needs no privilege, builds nothing
 
 The expected precision depends on how much ratios vary between generations. Without a pilot this is a default; with
 --pilot DIR it is taken from an earlier run, and so is how long the machine's noise is remembered: the cells of a group
-that takes longer share less of it with their baseline.
+that takes longer share less of it with their baseline. With a pilot it also shows what is likely to stay open: the
+comparisons, or claims of a suite, that this noise leaves undecided when the time is up.
 
-With --format json it prints one object: name, cells, forecast, assumption, spans, notes, labs (with --hosts),
-experiment.
+With --format json it prints one object: name, cells, forecast, assumption, spans, notes, open (with --pilot), labs
+(with --hosts), experiment.
 With --format jsonl each cell and each lab is a line, after one with the rest. With --format csv each cell is a row.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
@@ -81,14 +84,19 @@ With --format jsonl each cell and each lab is a line, after one with the rest. W
 					"run)", 100*experiment.DefaultSpread),
 			}
 			spread, memories := experiment.DefaultSpread, []measure.Memory(nil)
+			var data *report.Data
 			if pilot != "" {
-				if spread, memories, err = piloted(pilot); err != nil {
+				if data, spread, err = piloted(pilot); err != nil {
 					return err
 				}
+				memories = data.Analysis.Memories()
 				p.Assumption = fmt.Sprintf("ratios spread by up to %.1f %% between generations, as in %s", 100*spread, pilot)
 			}
 			p.Spans, p.remembered = plannedSpans(resolved.Spans(), pilot, memories)
 			p.Forecast, p.Paper = resolved.Forecast(spread), from.plannedItems(resolved)
+			if p.pilot = pilot; data != nil {
+				p.Open = from.plannedOpen(resolved, p.Forecast, data)
+			}
 			if tried := from.tried(resolved); tried != "" {
 				p.Notes = append(p.Notes, tried)
 			}
@@ -213,11 +221,11 @@ func startable() error {
 	return nil
 }
 
-// piloted returns the largest spread of a primary metric in a run, and how long its noise is remembered.
-func piloted(dir string) (float64, []measure.Memory, error) {
+// piloted returns a run, and the largest spread of a primary metric in it.
+func piloted(dir string) (*report.Data, float64, error) {
 	data, _, err := report.Load(dir)
 	if err != nil {
-		return 0, nil, err
+		return nil, 0, err
 	}
 	spread := 0.0
 	for _, r := range data.Analysis.Rows {
@@ -226,9 +234,9 @@ func piloted(dir string) (float64, []measure.Memory, error) {
 		}
 	}
 	if spread == 0 {
-		return 0, nil, fmt.Errorf("pilot %q has no ratios with a spread", dir)
+		return nil, 0, fmt.Errorf("pilot %q has no ratios with a spread", dir)
 	}
-	return spread, data.Analysis.Memories(), nil
+	return data, spread, nil
 }
 
 // print writes the plan as text for people.
@@ -310,8 +318,12 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		fmt.Fprintf(out, "The requested precision, ±%s, is expected after about %v.\n", percent(e.Design.Precision),
 			round(f.Enough))
 	}
+	if e.Design.Decided {
+		fmt.Fprintln(out, "A cell that is decided gives its time to the others (--until decided).")
+	}
 	fmt.Fprintf(out, "Stacks count as equal within ±%s (--margin).\n",
 		percent(measure.Design{Precision: e.Design.Precision, Margin: e.Design.Margin}.Equal()))
+	printOpen(out, p.Open, p.pilot)
 	printSpans(out, p.Spans, p.remembered)
 	for _, l := range p.Labs {
 		fmt.Fprintf(out, "\nlab %s\n", l.Lab)

@@ -90,12 +90,8 @@ func (p *progress) observe(at control.Progress) {
 	if rest != "" {
 		left = ", at most " + rest + " left"
 	}
-	precise := ""
-	if at.Cells > 0 {
-		precise = fmt.Sprintf(", %d of %s precise enough", at.Precise, several(at.Cells, "cell"))
-	}
-	fmt.Fprintf(p.w, "generation %d, block %d: %v of %v measured%s%s\n", at.Generation+1, at.Block,
-		at.Measured.Round(100*time.Millisecond), at.Budget, left, precise)
+	fmt.Fprintf(p.w, "generation %d, block %d: %v of %v measured%s\n", at.Generation+1, at.Block,
+		at.Measured.Round(100*time.Millisecond), at.Budget, strings.Join(append([]string{left}, known(at)...), ", "))
 }
 
 // estimate returns how much of the time is used, and how long the rest takes at this pace. The rest is "" before
@@ -109,6 +105,18 @@ func (p *progress) estimate(at control.Progress, now time.Time) (share float64, 
 	}
 	left := time.Duration(float64(now.Sub(p.started)) * (1 - share) / share)
 	return share, left.Round(time.Second).String()
+}
+
+// known says how many comparisons need no more measuring, and how many more will not before the time is up.
+func known(at control.Progress) []string {
+	var list []string
+	if at.Goals > 0 {
+		list = append(list, fmt.Sprintf("%d of %d done", at.Closed, at.Goals))
+	}
+	if at.Expected > 0 {
+		list = append(list, fmt.Sprintf("%d more expected", at.Expected))
+	}
+	return list
 }
 
 // tried shows how many of doctor's tries have ended, and which are running, oldest first.
@@ -143,9 +151,7 @@ func bar(at control.Progress, share float64, rest string, width int) string {
 	case rest != "":
 		parts = append(parts, "at most "+rest+" left")
 	}
-	if at.Cells > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s precise", at.Precise, several(at.Cells, "cell")))
-	}
+	parts = append(parts, known(at)...)
 	if at.Phase == "measure" {
 		parts = append(parts, fmt.Sprintf("generation %d, block %d", at.Generation+1, at.Block))
 	}

@@ -13,14 +13,15 @@ import (
 func TestBarFitsTheTerminal(t *testing.T) {
 	at := control.Progress{
 		Phase: "measure", Generation: 2, Block: 12, Measured: 18 * time.Second,
-		Budget: 40 * time.Second, Precise: 2, Cells: 5,
+		Budget: 40 * time.Second, Goals: 5, Closed: 2, Expected: 1,
 	}
 	for _, c := range []struct {
 		width int
 		want  string
 	}{
-		{120, "[==========              ]  45 %, at most 22s left, 2 of 5 cells precise, generation 3, block 12"},
-		{80, "[==========              ]  45 %, at most 22s left, 2 of 5 cells precise"},
+		{120, "[==========              ]  45 %, at most 22s left, 2 of 5 done, 1 more expected, generation 3, block 12"},
+		{85, "[==========              ]  45 %, at most 22s left, 2 of 5 done, 1 more expected"},
+		{75, "[==========              ]  45 %, at most 22s left, 2 of 5 done"},
 		{60, "[==========              ]  45 %, at most 22s left"},
 		{40, " 45 %, at most 22s left"},
 		{20, " 45 %"},
@@ -33,7 +34,7 @@ func TestBarFitsTheTerminal(t *testing.T) {
 	}
 	at.Phase = "build"
 	if got, want := bar(at, 1, "0s", 79),
-		"[========================] 100 %, building generation 3, 2 of 5 cells precise"; got != want {
+		"[========================] 100 %, building generation 3, 2 of 5 done"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	for width := range 200 {
@@ -50,18 +51,18 @@ func TestProgress(t *testing.T) {
 		now := time.Unix(0, 0)
 		p := &progress{w: &out, terminal: terminal, now: func() time.Time { return now }, width: func() int { return 60 }}
 		p.begin(4, 2, "up to 40s")
-		p.observe(control.Progress{Phase: "build", Budget: 40 * time.Second, Cells: 2})
+		p.observe(control.Progress{Phase: "build", Budget: 40 * time.Second, Goals: 2})
 		p.log("generation 1: 2 labs in 300ms")
 		for i := range 5 {
 			now = now.Add(5 * time.Second)
 			p.observe(control.Progress{
-				Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Cells: 2,
+				Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Goals: 2,
 			})
 			p.observe(control.Progress{Phase: "measure", Block: i + 1}) // too soon
 		}
 		now = now.Add(5 * time.Second)
 		p.observe(control.Progress{
-			Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Precise: 1, Cells: 2,
+			Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Goals: 2, Closed: 1,
 		})
 		p.done()
 		p.done()
@@ -83,14 +84,14 @@ func TestProgress(t *testing.T) {
 				erase + "[=======                 ]  30 %, at most 35s left" +
 				erase + "[=========               ]  40 %, at most 30s left" +
 				erase + "[============            ]  50 %, at most 25s left" +
-				erase + "[========================] 100 %, 1 of 2 cells precise" + erase,
+				erase + "[========================] 100 %, 1 of 2 done" + erase,
 		}},
 		{"file", false, []string{
 			"measuring 4 cells in 2 labs for up to 40s\n" +
 				"generation 1: 2 labs in 300ms\n" +
-				"generation 1, block 2: 8s of 40s measured, at most 40s left, 0 of 2 cells precise enough\n" +
-				"generation 1, block 4: 16s of 40s measured, at most 30s left, 0 of 2 cells precise enough\n" +
-				"generation 1, block 6: 41s of 40s measured, 1 of 2 cells precise enough\n",
+				"generation 1, block 2: 8s of 40s measured, at most 40s left, 0 of 2 done\n" +
+				"generation 1, block 4: 16s of 40s measured, at most 30s left, 0 of 2 done\n" +
+				"generation 1, block 6: 41s of 40s measured, 1 of 2 done\n",
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration)
 		}
 	}
 	for i, reason := range s.gone {
-		if id := s.cells[i].ID; reason != precise && !known[id] {
+		if id := s.cells[i].ID; !left(reason) && !known[id] {
 			if record.Dropped == nil {
 				record.Dropped = map[string]string{}
 			}

@@ -176,11 +176,11 @@ func TestAlone(t *testing.T) {
 		}
 		return list
 	}
-	s.leave(strings.TrimSuffix(requests, "+alone"))
+	s.leave(strings.TrimSuffix(requests, "+alone"), precise)
 	if list := left(); list != nil {
 		t.Errorf("%q have left before the stream may", list)
 	}
-	s.leave(strings.TrimSuffix(stream, "+alone"))
+	s.leave(strings.TrimSuffix(stream, "+alone"), precise)
 	if list := left(); len(list) != 4 || !slices.Contains(list, requests) || !slices.Contains(list, stream) {
 		t.Errorf("%q have left, want the mix and its members alone", list)
 	}
@@ -208,12 +208,12 @@ func TestLeaveMix(t *testing.T) {
 	}
 	all := []int{0, 1, 2, 3, 4, 5}
 	requests, stream := r.Cells[2].ID, r.Cells[5].ID
-	s.leave(requests)
+	s.leave(requests, precise)
 	if !slices.Equal(s.visiting(), all) || s.remaining() != 3 || s.gone[2] != "" || !s.may[2] {
 		t.Errorf("one member may leave: %v are visited, gone %v", s.visiting(), s.gone)
 	}
-	s.leave(requests) // as at every look from now on
-	s.leave(stream)
+	s.leave(requests, precise) // as at every look from now on
+	s.leave(stream, precise)
 	if !slices.Equal(s.visiting(), []int{0, 1, 3, 4, 5}) || s.remaining() != 1 || s.gone[2] != precise ||
 		s.gone[5] != precise {
 		t.Errorf("both may: %v are visited, gone %v", s.visiting(), s.gone)

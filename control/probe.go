@@ -81,29 +81,6 @@ func (s *scheduler) visit(ctx context.Context, g *generation, order []int) (tria
 	return s.workload.run(ctx, g, order)
 }
 
-// leave takes a cell that is precise enough out of the experiment, and with it the same cell with a probe. A member of
-// a mix waits for the others: without it they would be another mix. With them leave the same members alone.
-func (s *scheduler) leave(id string) {
-	for i, c := range s.cells {
-		if (c.ID != id && c.Unprobed != id) || s.gone[i] != "" {
-			continue
-		}
-		s.may[i] = true
-		members := s.workload.visits[c.Visit].Cells
-		if slices.ContainsFunc(members, func(m int) bool { return !s.may[m] }) {
-			continue
-		}
-		for _, m := range members {
-			s.gone[m] = precise
-			for j, alone := range s.cells {
-				if alone.Alone == s.cells[m].ID && s.gone[j] == "" {
-					s.gone[j] = precise
-				}
-			}
-		}
-	}
-}
-
 // probed adds to the result of a trial what the probe of a run has found. If the cell has none and something was
 // counted all the same, the probe was on: its figures cannot be those of a cell without, and a warning says so.
 func probed(r *workload.Result, p probe.Probe, c experiment.Cell, t workload.Trial, counted int64) {

@@ -71,11 +71,11 @@ func TestLeave(t *testing.T) {
 	if n := s.remaining(); n != 2 {
 		t.Errorf("%d cells are waited for, want 2", n)
 	}
-	s.leave("b")
+	s.leave("b", precise)
 	if got := s.active(); !slices.Equal(got, []int{0, 1, 3, 4}) || s.remaining() != 1 {
 		t.Errorf("%v are still measured, %d of them waited for", got, s.remaining())
 	}
-	s.leave("c")
+	s.leave("c", precise)
 	if s.remaining() != 0 || s.gone[3] != precise || s.gone[6] != "it failed" {
 		t.Errorf("gone: %v", s.gone)
 	}

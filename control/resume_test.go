@@ -153,22 +153,27 @@ func TestResume(t *testing.T) {
 		noise    float64
 		differ   float64
 		overhead time.Duration
+		decided  bool
 		why      string
 		blocks   []int // in each of the first generations
 	}{
 		"until the time is up": {
-			11 * time.Second, 0.05, 0, 0, measure.EndTime, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+			11 * time.Second, 0.05, 0, 0, false, measure.EndTime, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
 		},
 		"until cells are precise": {
-			time.Hour, 0.02, 0, 0, measure.EndPrecise, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
+			time.Hour, 0.02, 0, 0, false, measure.EndPrecise, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
 		},
 		"generations differ": {
-			14 * time.Second, 0.02, 0.04, 500 * time.Millisecond, measure.EndTime,
+			14 * time.Second, 0.02, 0.04, 500 * time.Millisecond, false, measure.EndTime,
 			[]int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 6, 6, 4},
+		},
+		"until verdicts are decided": {
+			time.Hour, 0.2, 0, 0, true, measure.EndDecided, []int{4, 4, 4, 4, 4, 4, 4, 4, 4, 4},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := simulated(t, tt.limit)
+			r.Experiment.Design.Decided = tt.decided
 			whole := filepath.Join(t.TempDir(), "run")
 			var killed []string
 			// what a kill would leave: all that was flushed, and half a line

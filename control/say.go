@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -39,7 +38,7 @@ func (s *scheduler) sayProved(g *generation, when string, held, labs int) {
 	s.say("generation %d: proof %s the blocks: it holds in %d of %s", g.number+1, when, held, count(labs, "lab"))
 }
 
-// sayLook says how precisely each cell is known, and which have left.
+// sayLook says how precisely each cell is known, which have left, and when the open ones will, if the noise stays.
 func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 	wanted := s.experiment.Design.Precision
 	s.say("look after %s in %s: target %g %%", count(s.blocks, "block"), count(generations, "generation"), 100*wanted)
@@ -54,19 +53,55 @@ func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 		case r.HasDifference:
 			known = "±" + measure.Format(r.Difference.HalfWidth(), r.Unit)
 		}
-		i := slices.IndexFunc(s.cells, func(c experiment.Cell) bool { return c.ID == r.Cell.ID })
+		i := s.index(r.Cell.ID)
 		switch {
 		case s.gone[i] == precise:
 			known += ", precise enough at two looks: it has left"
+		case s.gone[i] == decided:
+			known += ", decided: it has left"
 		case s.gone[i] != "":
 			known += ", not measured any more"
 		case s.may[i]:
-			known += ", precise enough at two looks: it waits for the others of its mix"
+			known += ", known well enough: it waits for the others of its mix"
 		case r.Precise(wanted):
 			known += ", precise enough at this look"
 		}
+		for _, g := range s.open {
+			if g.Name == r.Cell.ID && s.gone[i] == "" {
+				known += ", " + s.sayCloses(g)
+			}
+		}
 		s.say("  %s: %s", r.Cell.ID, known)
 	}
+	if s.options.Goals != nil && s.experiment.Design.Decided {
+		s.say("  open: %d of %s of claims", len(s.open), count(s.goals, "part"))
+		for _, g := range s.open {
+			s.say("  %s: %s", g.Name, s.sayCloses(g))
+		}
+	}
+}
+
+// sayCloses says when a goal will be closed.
+func (s *scheduler) sayCloses(g measure.Goal) string {
+	switch after, known := s.closes(g); {
+	case !known:
+		return "not known how much longer it takes"
+	case s.measured+after > s.budget:
+		return fmt.Sprintf("about %v more at this noise, which is more than is left", about(after))
+	case after > 0:
+		return fmt.Sprintf("about %v more at this noise", about(after))
+	}
+	return "expected at the next look"
+}
+
+// about rounds an estimated time, which is known to a digit or two.
+func about(d time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Hour, 10 * time.Minute, time.Minute, 10 * time.Second} {
+		if d > 10*unit {
+			return d.Round(unit)
+		}
+	}
+	return d.Round(time.Second)
 }
 
 // sayWarning passes a warning on as it comes.

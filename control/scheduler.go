@@ -27,6 +27,9 @@ type Options struct {
 	Observe  func(Progress)    // is told how far the run is; may be nil
 	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
 	Past     *Past             // the run to go on with, whose directory is Dir; nil begins a new one
+	// Goals returns what a run is to answer, as it is known at a look, if cells leave when that is decided; nil: the
+	// verdict on each cell.
+	Goals func(run measure.Run, log *measure.Log, now measure.Analysis, look int) []measure.Goal
 	// Deployment is where the labs stand. The run closes it.
 	Deployment deploy.Deployment
 
@@ -40,8 +43,9 @@ type Progress struct {
 	Block      int           // blocks done, all generations
 	Measured   time.Duration // time spent in blocks
 	Budget     time.Duration // of the same
-	Precise    int           // cells that have left, because they are precise enough
-	Cells      int           // cells that can leave
+	Goals      int           // comparisons that the run is to decide, or to know precisely
+	Closed     int           // of these, the ones that are
+	Expected   int           // of the others, those that will be before the time is up, if the noise stays as it is
 }
 
 // An Outcome is the result of a run.
@@ -78,8 +82,12 @@ type scheduler struct {
 	missed map[int]int    // in how many generations one after another a lab was lost
 	stood  map[int]bool   // labs that have been built
 
-	gone     map[int]string // cells that are not measured any more, and why: "precise" or a failure
-	may      map[int]bool   // members of mixes that may leave, and wait for the others
+	gone     map[int]string    // cells that are not measured any more, and why: precise, decided or a failure
+	open     []measure.Goal    // those that were open at the last look
+	goals    int               // number of goals at the last look; 0: there was none
+	closed   map[string]string // goals that are closed, by name, and why
+	precise  map[string]bool   // goals that were precise at the last look
+	may      map[int]bool      // members of mixes that may leave, and wait for the others
 	measured time.Duration
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
@@ -87,8 +95,6 @@ type scheduler struct {
 	doubted  map[string]bool // what labs have told already
 	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
 }
-
-const precise = "precise"
 
 // reserve is how many threads are kept ready: the runtime of a controller came to 12 before it needed one more.
 const reserve = 16
@@ -127,6 +133,8 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		missed:   map[int]int{},
 		stood:    map[int]bool{},
 		gone:     map[int]string{},
+		closed:   map[string]string{},
+		precise:  map[string]bool{},
 		may:      map[int]bool{},
 		deaths:   map[string]int{},
 		doubted:  map[string]bool{},
@@ -174,7 +182,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		Dropped: map[string]string{},
 	}
 	for i, reason := range s.gone {
-		if reason != precise {
+		if !left(reason) {
 			out.Dropped[s.cells[i].ID] = reason
 		}
 	}
@@ -200,6 +208,8 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 		e.Why, e.Detail = measure.EndFailed, err.Error()
 	case why == measure.EndPrecise:
 		e.Detail = "every cell is precise enough"
+	case why == measure.EndDecided:
+		e.Detail = "everything is decided, or precise enough"
 	case why == measure.EndTime:
 		e.Detail = "the time is up"
 	case why == measure.EndNothing:
@@ -226,7 +236,7 @@ func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
 		Source: o.Resolved.Experiment.Source, Experiment: given,
 		Design: measure.Design{
-			Precision: d.Precision, Margin: d.Margin, Spoiled: d.Spoiled, Time: d.Time.Seconds(),
+			Precision: d.Precision, Decided: d.Decided, Margin: d.Margin, Spoiled: d.Spoiled, Time: d.Time.Seconds(),
 			Generations: d.Generations, Seed: d.Seed,
 			TrialSeconds: map[string]float64{},
 		},
@@ -295,7 +305,6 @@ func (s *scheduler) visiting() []int {
 // measure.EndPrecise, …
 func (s *scheduler) generations(ctx context.Context) (string, error) {
 	plan := s.options.Resolved.LookPlan()
-	var before measure.Analysis
 	for g := 0; ; g++ { // counts those measured to their end, however often the run was resumed
 		must := g < s.experiment.Design.Generations
 		if !must && s.measured >= s.experiment.Design.Time {
@@ -322,15 +331,15 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		}
 		if plan.Done(s.blocks - first) {
 			now := s.records.analyze()
-			for _, id := range measure.Stop(before, now, s.experiment.Design.Precision) {
-				s.leave(id)
-			}
+			s.settle(now, plan.Looks)
 			s.sayLook(g+1, now)
 			s.choose(&plan, now)
-			before = now
 		}
 		if s.remaining() == 0 {
-			if slices.ContainsFunc(slices.Collect(maps.Values(s.gone)), func(why string) bool { return why == precise }) {
+			switch whys := slices.Collect(maps.Values(s.gone)); {
+			case slices.Contains(whys, decided):
+				return measure.EndDecided, nil
+			case slices.Contains(whys, precise):
 				return measure.EndPrecise, nil
 			}
 			return measure.EndNothing, nil
@@ -338,24 +347,10 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 	}
 }
 
-// remaining returns how many cells could still leave.
-func (s *scheduler) remaining() int {
-	n := 0
-	for i, c := range s.cells {
-		if c.Governs() && s.gone[i] == "" {
-			n++
-		}
-	}
-	if n == 0 && !slices.ContainsFunc(s.cells, func(c experiment.Cell) bool { return c.Governs() }) {
-		return 1 // baseline and twin alone: measured until the time is up
-	}
-	return n
-}
-
 // baselines says whether something is left to compare with.
 func (s *scheduler) baselines() error {
 	for i, c := range s.cells {
-		if c.Baseline == "" && s.gone[i] != "" {
+		if c.Baseline == "" && s.failed(c.ID) {
 			return fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
 		}
 	}
@@ -602,12 +597,18 @@ func (s *scheduler) tell(phase string, generation int) {
 		return
 	}
 	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.budget}
-	for i, c := range s.cells {
-		if c.Governs() {
-			p.Cells++
-			if s.gone[i] == precise {
-				p.Precise++
+	p.Goals, p.Closed = s.goals, s.goals-len(s.open)
+	if s.goals == 0 {
+		for _, c := range s.cells {
+			if c.Governs() {
+				p.Goals++
 			}
+		}
+		p.Closed = 0
+	}
+	for _, g := range s.open {
+		if after, known := s.closes(g); known && s.measured+after <= s.budget {
+			p.Expected++
 		}
 	}
 	s.options.Observe(p)

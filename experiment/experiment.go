@@ -164,6 +164,8 @@ type Load struct {
 // Design is how precisely to measure.
 type Design struct {
 	Precision float64 `json:"precision"` // share: half-width of the 95 % interval at which a cell may leave
+	// Decided has cells leave when their verdict is decided, too, or the claims of a suite that need them
+	Decided bool `json:"decided,omitempty"`
 	// share within which two stacks count as equal; 0: the default of [measure.Design.Equal]
 	Margin float64 `json:"margin,omitempty"`
 	// share of a trial for which other programs may have the CPU before its block is set aside; 0: none is

@@ -499,6 +499,13 @@ func design(d *Design, parts Parts) shape {
 			example: "2%",
 			take:    func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
 		}},
+		{name: "until", shape: shape{
+			doc: "When a cell is not measured any more, so that the others get its time. precise: its interval is as narrow " +
+				"as the precision asks for. decided: its verdict is decided, too, or every claim of a suite that needs it. The " +
+				"run ends when nothing is left.",
+			values: []choice{{"precise", "the interval is narrow enough"}, {"decided", "the verdict is decided, too"}},
+			take:   func(s string) error { d.Decided = s == "decided"; return nil },
+		}},
 		{name: "margin", shape: shape{
 			doc: "Change within which two stacks count as equal: \"no difference\" means that the whole interval lies within " +
 				"it. The default is 5 %, or twice the precision if that is more.", pattern: `^[0-9.]+%?$`, number: true,

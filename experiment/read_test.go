@@ -29,7 +29,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n",
-			`f.yaml:5:3: unknown key "precison" in design (known: precision, margin, spoiled, time, generations, trial, seed, probe); did you mean precision?`,
+			`f.yaml:5:3: unknown key "precison" in design (known: precision, until, margin, spoiled, time, generations, trial, seed, probe); did you mean precision?`,
 		},
 		{
 			"unknown part", "factors:\n  network: [bridge, brigde]\nworkloads: udp-rr\n",
@@ -428,7 +428,7 @@ func TestSettings(t *testing.T) {
 		{set("--time", "design.time", `"30"`), `--time: design.time: invalid duration "30"`},
 		{
 			set("--set", "design.tme", "1s"),
-			`--set design.tme=1s: unknown key "tme" in design (known: precision, margin, spoiled, time, generations, trial, seed, probe); did you mean time?`,
+			`--set design.tme=1s: unknown key "tme" in design (known: precision, until, margin, spoiled, time, generations, trial, seed, probe); did you mean time?`,
 		},
 		{
 			set("--set", "workloads.3.udp-rr.payload", "1"),

@@ -412,33 +412,6 @@ func TestAnalyzePartial(t *testing.T) {
 	})
 }
 
-func TestStop(t *testing.T) {
-	run, log := play(t, 10, 4)
-	first := &Log{}
-	for _, x := range log.Trials {
-		if x.Generation < 5 {
-			first.Trials = append(first.Trials, x)
-		}
-	}
-	before, now := Analyze(run, first), Analyze(run, log)
-	for _, tt := range []struct {
-		name        string
-		before, now Analysis
-		precision   float64
-		want        []string
-	}{
-		{"twice precise", before, now, 0.02, []string{"fast", "equal"}},
-		{"no look before", Analysis{}, now, 0.02, nil},
-		{"not precise now", before, Analysis{}, 0.02, nil},
-		{"asked for more", before, now, 0.0001, nil},
-		{"asked for nothing", before, now, 0, nil},
-	} {
-		if d := cmp.Diff(tt.want, Stop(tt.before, tt.now, tt.precision)); d != "" {
-			t.Error(tt.name, d)
-		}
-	}
-}
-
 // largeRun is a run of 100,000 trials and its records.
 func largeRun(t testing.TB) (Run, []byte) {
 	t.Helper()

@@ -26,6 +26,7 @@ type Combined struct {
 // Combiner makes estimates from several cells of a run.
 type Combiner struct {
 	known  Vocabulary // of the run
+	level  float64    // error rate of its intervals
 	cells  map[string]*Cell
 	data   map[string]*cellData
 	at     map[string]map[visit]int // which trial of a cell is that of a block
@@ -46,7 +47,7 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	c := &Combiner{
-		known: a.known, cells: cellsByID(run), data: map[string]*cellData{}, at: map[string]map[visit]int{},
+		known: a.known, level: run.Design.level(), cells: cellsByID(run), data: map[string]*cellData{}, at: map[string]map[visit]int{},
 		floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{},
 	}
 	for _, l := range log.Labs {
@@ -117,6 +118,8 @@ func (c *Combiner) Combine(terms []Term) (Combined, error) {
 	if err != nil {
 		return Combined{e, math.NaN()}, fmt.Errorf("combine cells: %w", err)
 	}
+	i := e.Interval(c.level)
+	e.Lo, e.Hi = i.Lo, i.Hi
 	return Combined{e, c.floor(terms)}, nil
 }
 
@@ -263,7 +266,10 @@ type Answer struct {
 //   - holds, if the combination is on the claimed side of each bound;
 //   - does not hold, if it is on the other side of one;
 //   - cannot be told otherwise, and if floor or interval are unknown.
-func Judge(list []Question) []Answer {
+func Judge(list []Question) []Answer { return JudgeAt(list, drawn) }
+
+// JudgeAt does what [Judge] does, at another error rate than its 4 %, such as the one of a look.
+func JudgeAt(list []Question, alpha float64) []Answer {
 	var p []float64
 	seen := map[hypothesis]int{}
 	family := make([][]int, len(list)) // of each bound of a question, which hypothesis it is
@@ -279,7 +285,7 @@ func Judge(list []Question) []Answer {
 			family[i] = append(family[i], n)
 		}
 	}
-	levels := Holm(p, drawn)
+	levels := Holm(p, alpha)
 	answers := make([]Answer, len(list))
 	for i, q := range list {
 		at, side := q.Bounds.logs()

@@ -83,14 +83,17 @@ func judge(rows []*Row, margin float64) {
 }
 
 // judgeEach does what judge does, with a margin for each row.
-func judgeEach(rows []*Row, margin func(i int) float64) {
+func judgeEach(rows []*Row, margin func(i int) float64) { judgeAt(rows, margin, drawn) }
+
+// judgeAt does what judgeEach does, at another error rate.
+func judgeAt(rows []*Row, margin func(i int) float64, alpha float64) {
 	p := make([]float64, len(rows))
 	for i, r := range rows {
 		if p[i] = r.Estimate.P; r.HasDifference {
 			p[i] = r.Difference.P
 		}
 	}
-	for i, level := range Holm(p, drawn) {
+	for i, level := range Holm(p, alpha) {
 		rows[i].adjusted(level)
 		rows[i].Verdict = rows[i].comparison(margin(i)).Decide(rows[i].About)
 	}

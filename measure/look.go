@@ -72,33 +72,5 @@ func (p *LookPlan) Choose(blocks float64) {
 // Precise reports whether the half-width of the row's interval is at most precision: a share or, in a metric compared
 // by difference, its unit. It is false if precision is 0.
 func (r Row) Precise(precision float64) bool {
-	switch {
-	case precision <= 0:
-		return false
-	case r.HasRatio:
-		return r.Estimate.HalfWidth() <= precision
-	case r.HasDifference:
-		return r.Difference.HalfWidth() <= precision
-	}
-	return false
-}
-
-// Stop returns the ids of the cells that may leave after a look: those whose primary metric was precise at the look
-// before and is precise now. Baselines and twins stay to the end, and probed cells leave with the cells that they
-// probe. A cell that left is returned again as long as both analyses have it. The run is done when every other cell has
-// left.
-func Stop(before, now Analysis, precision float64) []string {
-	was := map[string]bool{}
-	for _, r := range before.Rows {
-		if r.Metric == r.Cell.Primary && r.Precise(precision) {
-			was[r.Cell.ID] = true
-		}
-	}
-	var leave []string
-	for _, r := range now.Rows {
-		if r.Metric == r.Cell.Primary && r.Cell.Governs() && was[r.Cell.ID] && r.Precise(precision) {
-			leave = append(leave, r.Cell.ID)
-		}
-	}
-	return leave
+	return precision > 0 && r.Effect.toPrecise(precision) == 1
 }

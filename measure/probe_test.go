@@ -78,8 +78,8 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s is %+v among probed cells, and %+v alone", cell, with, without)
 		}
 	}
-	if stop := Stop(a, a, 0.02); len(stop) != 2 {
-		t.Errorf("%v may leave, want the two cells that are compared and not probed", stop)
+	if goals := a.Goals(1, 0.02); len(goals) != 2 || !goals[0].Precise || !goals[1].Precise {
+		t.Errorf("the goals are %+v, want those of the two cells that are compared and not probed", goals)
 	}
 	run.Cells[3].Unprobed = "gone"
 	if n := len(Analyze(run, log).Probes); n != 3 {

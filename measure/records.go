@@ -64,6 +64,7 @@ type Resume struct {
 // Reasons for which a run ended. Killed is never recorded: it stands for a run without an End.
 const (
 	EndPrecise     = "precise"     // every cell is precise enough
+	EndDecided     = "decided"     // every verdict is decided, or its cell precise enough
 	EndTime        = "time"        // the time is up
 	EndNothing     = "nothing"     // no cell is left to compare
 	EndInterrupted = "interrupted" // the user ended it

@@ -32,6 +32,8 @@ type Run struct {
 type Design struct {
 	// share: wanted half-width of the 95 % interval of a primary metric's ratio (0.02 = 2 %)
 	Precision float64 `json:"precision"`
+	// cells leave when their verdicts are decided, too, or the claims of a suite
+	Decided bool `json:"decided,omitempty"`
 	// share by which two stacks may differ and still count as equal; 0 if the run has no margin of its own: see
 	// [Design.Equal]
 	Margin float64 `json:"margin,omitempty"`

@@ -21,6 +21,12 @@ func (v *Reading) methodPart() Part {
 	if d.Precision > 0 {
 		asked += ", until the half-width of every interval is " + strconv.FormatFloat(100*d.Precision, 'g', 3, 64) + " %"
 	}
+	if d.Decided {
+		asked += " or its verdict is decided"
+		if v.Run.Suite != "" {
+			asked = strings.TrimSuffix(asked, "its verdict is decided") + "all claims that need it are decided"
+		}
+	}
 	p.Blocks = []Block{
 		{Text: "All networks exist at the same time. A block visits every cell (a stack under a workload) once, in a new " +
 			"random order; one visit is a trial. A ratio compares two trials of the same block, so drift that is slower than " +
@@ -45,7 +51,7 @@ func (v *Reading) methodPart() Part {
 				"of each generation (a mean on which few blocks have little influence), then the mean over generations, on a " +
 				"logarithmic scale. Shares and counts, which are often 0, are compared by difference"}},
 			{{Text: "95 % interval"}, {Text: "Student's t over generations, which are independent; computed at an error rate " +
-				"of 4 %, because stopping when the result looks precise costs a point of coverage"}},
+				drawnAt(d)}},
 			{{Text: "faster, slower, higher, lower"}, {Text: "the interval, widened for the number of comparisons (Holm), " +
 				"excludes no change, and the change is larger than the floor"}},
 			{{Text: "no difference"}, {Text: "the whole interval lies within the margin of " +
@@ -55,6 +61,14 @@ func (v *Reading) methodPart() Part {
 		},
 	}}}}}
 	return p
+}
+
+// drawnAt says at which error rate intervals are drawn, and why.
+func drawnAt(d measure.Design) string {
+	if d.Decided {
+		return "of 3 %, because stopping when a verdict is decided costs up to two points of coverage"
+	}
+	return "of 4 %, because stopping when the result looks precise costs a point of coverage"
 }
 
 // trialLengths returns the length of the trials of each workload.

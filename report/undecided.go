@@ -117,7 +117,25 @@ func (v *Reading) Undecided() []string {
 	default:
 		help += ", " + needed(v.Analysis.Measured*last) + " all"
 	}
-	return append(texts, help+".")
+	return append(texts, help+"."+v.hopeless(list))
+}
+
+// hopeless names the comparisons that more than a day of measuring would decide.
+func (v *Reading) hopeless(list []opened) string {
+	const most = 3
+	var names []string
+	for _, o := range list {
+		if x := v.longer(o.r); v.Analysis.Measured*x >= day {
+			names = append(names, StackName(o.c)+" "+o.g.Where)
+		}
+	}
+	if n := len(names); n > most+1 {
+		names = append(names[:most], fmt.Sprintf("%d more", n-most))
+	}
+	if names == nil {
+		return ""
+	}
+	return fmt.Sprintf(" Not worth waiting for, more than a day: %s.", strings.Join(names, "; "))
 }
 
 // worstFloor returns the floor of the noisiest group in words.
@@ -178,9 +196,10 @@ func (v *Reading) longer(r *measure.Row) float64 {
 	return r.Longer(v.Run.Design.Equal())
 }
 
+const day = 24 * 60 * 60 // s
+
 // needed returns a time of measuring (s), rounded up, as a user would ask for it.
 func needed(s float64) string {
-	const day = 24 * 60 * 60
 	switch {
 	case !(s < day):
 		return "more than a day of measuring"

@@ -37,6 +37,7 @@ type Part struct {
 	Of     string // "macvlan : none"
 	ratio  int    // index into Claim.Ratios
 	terms  []measure.Term
+	cells  []string // ids, of the terms
 	Bounds measure.Bounds
 	// There is the ratio of the published figures, NaN if one of them is missing; Finding is the answer to it.
 	There   float64
@@ -76,6 +77,12 @@ func (p Part) repeats(o Part) bool {
 // Evaluate compares a run with the paper. Checks are evaluated on the paper's figures alone. All claims are judged as
 // one family: see [measure.Judge].
 func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) *Result {
+	return s.evaluate(run, log, a, measure.Judge)
+}
+
+func (s *Suite) evaluate(run measure.Run, log *measure.Log, a measure.Analysis,
+	judge func([]measure.Question) []measure.Answer,
+) *Result {
 	r := &Result{
 		Suite: s, Measured: a.Measured, combine: measure.NewCombiner(run, log, a), run: &run, analysis: &a,
 		narrowed: narrowed(run),
@@ -92,7 +99,7 @@ func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) 
 		}
 		r.Claims = append(r.Claims, j)
 	}
-	answers := measure.Judge(questions)
+	answers := judge(questions)
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		for j := range c.Parts {
@@ -166,7 +173,7 @@ func (r *Result) term(p *Part, scale *float64, at Point, power float64) {
 		}
 		return
 	}
-	p.terms = append(p.terms, m.Here.term(c, power))
+	p.terms, p.cells = append(p.terms, m.Here.term(c, power)), append(p.cells, c.ID)
 	*scale *= math.Pow(m.Here.Scale, power)
 }
 

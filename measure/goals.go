@@ -1,0 +1,92 @@
+package measure
+
+import "math"
+
+// Goal is a question that a run is to answer: how a cell compares with its baseline, or whether a part of a claim of a
+// suite holds.
+type Goal struct {
+	Name    string   // unique in a run
+	Cells   []string // ids of the cells that answer it
+	Decided bool     // at the level of the look, see [LookLevel]
+	Precise bool     // the interval is as narrow as the run was asked for
+	// ToDecide and ToPrecise say how many times as many generations would make it decided or precise, if its estimate and
+	// the noise stayed as they are. They are 1 if it is, +Inf if no number would, and NaN if there is no estimate.
+	ToDecide, ToPrecise float64
+}
+
+// LookLevel returns the error rate at which a goal is decided at a look (from 1):
+//
+//	α(k) = 0.01 / (k·(k+1))
+//
+// A run looks until something is decided, so that the same level at every look would decide too much. These levels add
+// up to 0.01 over any number of looks. By Bonferroni's inequality, the probability that a look decides wrongly is at most
+// that, however what was seen decides when looks happen and what is measured between them. Together with the 4 % at
+// which the intervals of the result are drawn, wrong verdicts stay at 5 %. Such a series is an α-spending function (K. K.
+// G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70 (1983) 659).
+func LookLevel(look int) float64 {
+	const all = 0.01
+	return all / float64(look*(look+1))
+}
+
+// Goals returns a goal for each cell that governs when the run ends, under the cell's id. It is decided if the verdict
+// by the rules of [Comparison.Decide] is a difference, or no difference, with all intervals drawn at [LookLevel]. A cell
+// without a result is neither decided nor precise.
+func (a Analysis) Goals(look int, precision float64) []Goal {
+	judged := a.judgedAt(LookLevel(look))
+	var list []Goal
+	for _, r := range a.Rows {
+		if r.Metric != r.Cell.Primary || !r.Cell.Governs() {
+			continue
+		}
+		g := Goal{
+			Name: r.Cell.ID, Cells: []string{r.Cell.ID}, Precise: r.Precise(precision), ToDecide: math.NaN(),
+			ToPrecise: r.Effect.toPrecise(precision),
+		}
+		if j := judged[r.Cell.ID]; j != nil {
+			g.Decided, g.ToDecide = j.Verdict.decided(), j.Longer(a.from.run.Design.Equal())
+		}
+		list = append(list, g)
+	}
+	return list
+}
+
+// judgedAt returns the rows of the cells' primary metrics with their verdicts at an error rate, by cell.
+func (a Analysis) judgedAt(alpha float64) map[string]*Row {
+	families, primary := map[string][]*Row{}, map[string]*Row{}
+	for _, r := range a.Rows {
+		if !r.Verdict.decided() && r.Verdict != NotPrecise && r.Verdict != TooNoisy {
+			continue
+		}
+		if !r.HasRatio && !r.HasDifference {
+			continue
+		}
+		r.Effect = r.Effect.drawnAt(alpha)
+		families[r.Metric] = append(families[r.Metric], &r)
+		if r.Metric == r.Cell.Primary {
+			primary[r.Cell.ID] = &r
+		}
+	}
+	for _, rows := range families {
+		judgeAt(rows, func(int) float64 { return a.from.run.Design.Equal() }, alpha)
+	}
+	return primary
+}
+
+func (v Verdict) decided() bool { return Differs(v) || v == NoDifference }
+
+// toPrecise returns how many times as many generations would give the precision; NaN if there is no estimate.
+func (e Effect) toPrecise(precision float64) float64 {
+	switch {
+	case e.HasRatio:
+		return e.Estimate.ToPrecise(precision)
+	case e.HasDifference:
+		return toPrecise(e.Difference.HalfWidth(), precision)
+	}
+	return math.NaN()
+}
+
+// ToPrecise returns how many times as many generations would make the half-width of the interval at most precision, if
+// the noise stayed as it is. It is 1 if it is, and NaN if there is no interval.
+func (e Estimate) ToPrecise(precision float64) float64 { return toPrecise(e.HalfWidth(), precision) }
+
+func toPrecise(half, precision float64) float64 { return max(1, half*half/(precision*precision)) }
