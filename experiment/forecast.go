@@ -64,10 +64,15 @@ func (r *Resolved) blockTime() time.Duration {
 }
 
 // LookPlan returns the plan of the run before anything is measured. Turns cost a little: a block that takes longer than
-// a fiftieth more than its trials ends the run a little earlier.
+// a fiftieth more than its trials ends the run a little earlier. If cells leave when they are decided, the first look
+// comes after a quarter of the time at the latest, so that what remains goes to the others.
 func (r *Resolved) LookPlan() measure.LookPlan {
+	const part = 4
 	trials := r.blockTime()
 	affordable := int(r.Experiment.Design.Time / (trials + trials/50))
+	if r.Experiment.Design.Decided {
+		affordable /= part
+	}
 	return measure.NewLookPlan(r.Experiment.Design.Generations, max(1, affordable))
 }
 
