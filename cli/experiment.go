@@ -95,8 +95,8 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 		},
 		{"time", "design.time", "maximum measuring time, such as 30s; building and removing are not included"},
 		{"precision", "design.precision", "stop measuring a cell when its 95 % interval has this half-width, such as 2%"},
-		{"until", "design.until", "when a cell gives its time to others: precise (--precision is reached), decided (its " +
-			"verdict is decided, too, or every claim of a suite that needs it); a run ends when none is left"},
+		{"until", "design.until", "when a cell gives its time to the others: precise (its interval has --precision), " +
+			"decided (that, or its verdict is decided; in a suite, every claim that needs it); the run ends when none is left"},
 		{"margin", "design.margin", "change within which two stacks count as equal, such as 5%; default: 5%, or twice the " +
 			"precision if that is more"},
 		{"spoiled", "design.spoiled", "set blocks aside in which other programs had the CPU of a measuring thread for more " +

@@ -322,7 +322,7 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		fmt.Fprintln(out, "A cell that is decided gives its time to the others (--until decided).")
 	}
 	fmt.Fprintf(out, "Stacks count as equal within ±%s (--margin).\n",
-		percent(measure.Design{Precision: e.Design.Precision, Margin: e.Design.Margin}.Equal()))
+		percent(e.Design.Judged().Equal()))
 	printOpen(out, p.Open, p.pilot)
 	printSpans(out, p.Spans, p.remembered)
 	for _, l := range p.Labs {

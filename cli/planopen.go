@@ -20,8 +20,8 @@ type plannedOpen struct {
 	Needs *float64 `json:"needs,omitempty"` // s of measuring that would decide it; absent: no time would
 }
 
-// plannedOpen returns what the pilot's estimates and noise leave open at the end of a run: claims if it is one of a
-// suite, and else comparisons. Only what the pilot has measured is judged.
+// plannedOpen returns what the pilot's estimates and noise leave undecided at the end of a run: claims if it is one of
+// a suite, and otherwise comparisons. Only what the pilot has measured is judged.
 func (l library) plannedOpen(r *experiment.Resolved, f experiment.Forecast, pilot *report.Data) []plannedOpen {
 	var list []plannedOpen
 	add := func(what string, blocks, longer float64) {
@@ -47,14 +47,22 @@ func (l library) plannedOpen(r *experiment.Resolved, f experiment.Forecast, pilo
 			}
 		}
 	} else {
-		margin := measure.Design{Precision: r.Experiment.Design.Precision, Margin: r.Experiment.Design.Margin}.Equal()
+		design := r.Experiment.Design.Judged()
 		for _, row := range pilot.Analysis.Rows {
 			i := slices.IndexFunc(r.Cells, func(c experiment.Cell) bool { return c.ID == row.Cell.ID })
 			if i < 0 || row.Metric != row.Cell.Primary || !row.Cell.Governs() {
 				continue
 			}
 			load, where := groupNames(r.Cells[i])
-			add(fmt.Sprintf("%s, %s, %s", row.Cell.Stack, load, where), float64(row.Blocks), row.Longer(margin))
+			longer := row.Longer(design.Equal())
+			switch {
+			case row.Verdict == measure.TooFew:
+				longer = float64(measure.LeastGenerations) / float64(row.Generations)
+			case row.Verdict == measure.NoDifference && design.Equal() < pilot.Run.Design.Equal():
+				row.Verdict = measure.NotPrecise // within the pilot's margin
+				longer = row.Longer(design.Equal())
+			}
+			add(fmt.Sprintf("%s, %s, %s", row.Cell.Stack, load, where), float64(row.Blocks), longer)
 		}
 	}
 	slices.SortStableFunc(list, func(x, y plannedOpen) int { return cmp.Compare(x.needs(), y.needs()) })
@@ -73,7 +81,7 @@ func printOpen(out io.Writer, list []plannedOpen, pilot string) {
 	if list == nil {
 		return
 	}
-	fmt.Fprintf(out, "\nlikely to stay open at the noise of %s, and how long a run would decide it\n", pilot)
+	fmt.Fprintf(out, "\nlikely to stay undecided at the noise of %s, and the measuring time that would decide it\n", pilot)
 	for _, o := range list {
 		const day = 24 * 60 * 60
 		long := "more than a day"

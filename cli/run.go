@@ -195,10 +195,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 		Resolved: resolved, Dir: dir, Versions: versions, Deployment: here(uid), Past: past,
 	}
 	if s := r.paperOf(resolved); s != nil {
-		precision := resolved.Experiment.Design.Precision
-		o.Goals = func(run measure.Run, log *measure.Log, now measure.Analysis, look int) []measure.Goal {
-			return s.Goals(run, log, now, look, precision)
-		}
+		o.Goals = s.Goals
 	}
 	if past == nil {
 		resolved.Experiment.Source = withCommand(resolved.Experiment.Source, r.args)

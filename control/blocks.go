@@ -19,7 +19,7 @@ func (s *scheduler) choose(plan *measure.LookPlan, now measure.Analysis) {
 		return i >= 0 && s.gone[i] == ""
 	})
 	plan.Choose(measure.BestBlocks(overhead/block, ratio))
-	if s.remaining() == 0 {
+	if s.done() {
 		return
 	}
 	why := "their costs or variances are not known"

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -11,22 +12,19 @@ import (
 
 // Why a cell is not measured any more, if it did not fail.
 const (
-	precise = "precise"
-	decided = "decided"
+	precise  = "precise"
+	decided  = "decided"
+	unneeded = "not needed" // another cell failed, without which it answers nothing; or it was a baseline
 )
 
-// left reports whether a cell with this entry in scheduler.gone left because what it was measured for is known.
-func left(why string) bool { return why == precise || why == decided }
+// left reports whether a cell with this entry in scheduler.gone left without a failure of its own.
+func left(why string) bool { return why == precise || why == decided || why == unneeded }
 
 // settle closes the goals that a look finds decided, or precise at two looks one after the other, and has cells leave
 // that no open goal needs. A goal once closed stays closed: its cells may be gone, and the level of the next look is
 // another one.
-func (s *scheduler) settle(now measure.Analysis, look int) {
+func (s *scheduler) settle(goals []measure.Goal) {
 	d := s.experiment.Design
-	goals := now.Goals(look, d.Precision)
-	if d.Decided && s.options.Goals != nil {
-		goals = s.options.Goals(s.records.run, &s.records.log, now, look)
-	}
 	s.open = nil
 	asked, needed, why := map[string]bool{}, map[string]bool{}, map[string]string{}
 	for _, g := range goals {
@@ -39,14 +37,14 @@ func (s *scheduler) settle(now measure.Analysis, look int) {
 		}
 		s.precise[g.Name] = g.Precise
 		closed := s.closed[g.Name]
-		isOpen := closed == "" && !slices.ContainsFunc(g.Cells, s.failed)
+		isOpen := closed == "" && s.answerable(g)
 		if isOpen {
 			s.open = append(s.open, g)
 		}
 		for _, id := range g.Cells {
 			asked[id], needed[id] = true, needed[id] || isOpen
-			if closed == decided || why[id] == "" {
-				why[id] = closed
+			if closed == decided || why[id] == "" || why[id] == unneeded {
+				why[id] = cmp.Or(closed, unneeded)
 			}
 		}
 	}
@@ -66,7 +64,7 @@ func (s *scheduler) settle(now measure.Analysis, look int) {
 		}
 		for _, c := range group {
 			if c.Base() && s.gone[s.index(c.ID)] == "" {
-				s.leave(c.ID, precise)
+				s.leave(c.ID, unneeded)
 			}
 		}
 	}
@@ -106,28 +104,38 @@ func (s *scheduler) leave(id, why string) {
 	}
 }
 
-// remaining returns how many cells could still leave, or how many questions are open if none could.
-func (s *scheduler) remaining() int {
-	n := 0
+// done reports whether nothing is left to measure for: no cell that governs, and no open goal whose cells can still be
+// measured. A run of a baseline and its twin alone goes on until the time is up.
+func (s *scheduler) done() bool {
+	governs := false
 	for i, c := range s.cells {
 		if c.Governs() && s.gone[i] == "" {
-			n++
+			return false
 		}
+		governs = governs || c.Governs()
 	}
-	if n == 0 && !slices.ContainsFunc(s.cells, func(c experiment.Cell) bool { return c.Governs() }) {
-		return 1 // baseline and twin alone: measured until the time is up
-	}
-	return max(n, len(s.open))
+	return governs && !slices.ContainsFunc(s.open, s.answerable)
 }
 
-// closes returns after how much more measuring a goal is closed, if its estimate and the noise stay as they are; false if
-// that is not known, or never.
+// answerable reports whether no cell that a goal needs has failed.
+func (s *scheduler) answerable(g measure.Goal) bool { return !slices.ContainsFunc(g.Cells, s.failed) }
+
+// lookAt returns the goals as a look finds them.
+func (s *scheduler) lookAt(now measure.Analysis, look int) []measure.Goal {
+	if s.experiment.Design.Decided && s.options.Goals != nil {
+		return s.options.Goals(s.records.run, &s.records.log, now, look)
+	}
+	return now.Goals(look)
+}
+
+// closes returns after how much more measuring a goal is closed, if its estimate and the noise stay as they are; false
+// if that is not known, or never.
 func (s *scheduler) closes(g measure.Goal) (time.Duration, bool) {
 	times := g.ToPrecise
-	if s.experiment.Design.Decided && !(times <= g.ToDecide) {
+	if s.experiment.Design.Decided && !math.IsNaN(g.ToDecide) && !(times <= g.ToDecide) {
 		times = g.ToDecide
 	}
-	if math.IsNaN(times) || times > 1e6 {
+	if !(times < 1e6) {
 		return 0, false
 	}
 	return time.Duration((times - 1) * float64(s.measured)), true

@@ -223,7 +223,7 @@ func (s *scheduler) unbuildable(ctx context.Context) error {
 	if err := s.baselines(); err != nil {
 		return err
 	}
-	if len(reasons) > 0 && s.remaining() == 0 {
+	if len(reasons) > 0 && s.done() {
 		return fmt.Errorf("no cell is left to compare: %w", errors.Join(reasons...))
 	}
 	return nil

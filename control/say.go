@@ -74,7 +74,7 @@ func (s *scheduler) sayLook(generations int, now measure.Analysis) {
 		s.say("  %s: %s", r.Cell.ID, known)
 	}
 	if s.options.Goals != nil && s.experiment.Design.Decided {
-		s.say("  open: %d of %s of claims", len(s.open), count(s.goals, "part"))
+		s.say("  open: %d of %s", len(s.open), count(s.goals, "question"))
 		for _, g := range s.open {
 			s.say("  %s: %s", g.Name, s.sayCloses(g))
 		}

@@ -331,11 +331,11 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 		}
 		if plan.Done(s.blocks - first) {
 			now := s.records.analyze()
-			s.settle(now, plan.Looks)
+			s.settle(s.lookAt(now, plan.Looks))
 			s.sayLook(g+1, now)
 			s.choose(&plan, now)
 		}
-		if s.remaining() == 0 {
+		if s.done() {
 			switch whys := slices.Collect(maps.Values(s.gone)); {
 			case slices.Contains(whys, decided):
 				return measure.EndDecided, nil
@@ -597,14 +597,13 @@ func (s *scheduler) tell(phase string, generation int) {
 		return
 	}
 	p := Progress{Phase: phase, Generation: generation, Block: s.blocks, Measured: s.measured, Budget: s.budget}
-	p.Goals, p.Closed = s.goals, s.goals-len(s.open)
+	p.Goals, p.Closed = s.goals, len(s.closed)
 	if s.goals == 0 {
 		for _, c := range s.cells {
 			if c.Governs() {
 				p.Goals++
 			}
 		}
-		p.Closed = 0
 	}
 	for _, g := range s.open {
 		if after, known := s.closes(g); known && s.measured+after <= s.budget {

@@ -180,6 +180,11 @@ type Design struct {
 	Scattered bool `json:"scattered,omitempty"`
 }
 
+// Judged returns what verdicts depend on.
+func (d Design) Judged() measure.Design {
+	return measure.Design{Precision: d.Precision, Decided: d.Decided, Margin: d.Margin}
+}
+
 // Tune is what all stacks have that have no settings of their own.
 type Tune struct {
 	Congestion string `json:"congestion_control"` // "auto" or a name

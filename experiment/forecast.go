@@ -64,13 +64,17 @@ func (r *Resolved) blockTime() time.Duration {
 }
 
 // LookPlan returns the plan of the run before anything is measured. Turns cost a little: a block that takes longer than
-// a fiftieth more than its trials ends the run a little earlier. If cells leave when they are decided, the first look
-// comes after a quarter of the time at the latest, so that what remains goes to the others.
+// a fiftieth more than its trials ends the run a little earlier. If cells leave when they are decided, and blocks are
+// long, the first look comes after a quarter of the time if five generations take no longer, so that what remains goes
+// to the others. Blocks are long where trials are: those last seconds, and a stolen millisecond is little in them.
 func (r *Resolved) LookPlan() measure.LookPlan {
-	const part = 4
+	const (
+		part = 4
+		long = 10 * time.Second
+	)
 	trials := r.blockTime()
 	affordable := int(r.Experiment.Design.Time / (trials + trials/50))
-	if r.Experiment.Design.Decided {
+	if r.Experiment.Design.Decided && trials >= long {
 		affordable /= part
 	}
 	return measure.NewLookPlan(r.Experiment.Design.Generations, max(1, affordable))
@@ -110,7 +114,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	f.Generations, f.Blocks = r.generations(f.Block)
 	f.Measuring = time.Duration(f.Blocks) * f.Block
 	f.Building = time.Duration(f.Generations) * build
-	f.HalfWidth = halfWidth(spread, f.Generations)
+	f.HalfWidth = r.halfWidth(spread, f.Generations)
 	f.Enough = r.enough(spread, f.Block)
 	return f
 }
@@ -135,8 +139,8 @@ func (r *Resolved) generations(block time.Duration) (generations, blocks int) {
 }
 
 // halfWidth is that of an interval of Student's t over generations, as a share.
-func halfWidth(spread float64, generations int) float64 {
-	return math.Expm1(measure.HalfWidth(spread, generations))
+func (r *Resolved) halfWidth(spread float64, generations int) float64 {
+	return math.Expm1(measure.HalfWidth(spread, generations, r.Experiment.Design.Judged().Level()))
 }
 
 // enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more
@@ -153,7 +157,7 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 			continue
 		}
 		plan.Choose(0)
-		if halfWidth(spread, g) > r.Experiment.Design.Precision {
+		if r.halfWidth(spread, g) > r.Experiment.Design.Precision {
 			looks = 0
 			continue
 		}

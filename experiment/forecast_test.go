@@ -1,6 +1,7 @@
 package experiment_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -33,6 +34,30 @@ func TestForecast(t *testing.T) {
 	if large := resolve(t, e, 2).Forecast(0.03); large.Memory <= long.Memory ||
 		large.Building/time.Duration(large.Generations) <= long.Building/time.Duration(long.Generations) {
 		t.Errorf("ten pairs: %+v, one: %+v", large, long)
+	}
+}
+
+// If cells leave when they are decided, and blocks take long, the first look comes after a quarter of the time if it can.
+func TestFirstLook(t *testing.T) {
+	for _, c := range []struct {
+		time, trial, until string
+		first              int // block after which the first look comes
+	}{
+		{"10s", "40ms", "precise", 20}, {"10s", "40ms", "decided", 20}, // 83 blocks
+		{"1s", "40ms", "decided", 10},                           // 8 of them: two in each generation
+		{"5m", "4s", "precise", 20}, {"5m", "4s", "decided", 5}, // 24
+		{"20m", "4s", "decided", 20}, {"10m", "4s", "decided", 10}, // 98, 49
+	} {
+		r := resolve(t, read(t, fmt.Sprintf("factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\n"+
+			"design: {trial: %s, time: %s, until: %s}\n", c.trial, c.time, c.until)), 2)
+		plan := r.LookPlan()
+		first := plan.Blocks
+		for !plan.Done(plan.Blocks) {
+			first += plan.Blocks
+		}
+		if first != c.first {
+			t.Errorf("%+v: the first look comes after %d blocks", c, first)
+		}
 	}
 }
 

@@ -500,11 +500,12 @@ func design(d *Design, parts Parts) shape {
 			take:    func(s string) (err error) { d.Precision, err = ParseShare(s); return err },
 		}},
 		{name: "until", shape: shape{
-			doc: "When a cell is not measured any more, so that the others get its time. precise: its interval is as narrow " +
-				"as the precision asks for. decided: its verdict is decided, too, or every claim of a suite that needs it. The " +
-				"run ends when nothing is left.",
-			values: []choice{{"precise", "the interval is narrow enough"}, {"decided", "the verdict is decided, too"}},
-			take:   func(s string) error { d.Decided = s == "decided"; return nil },
+			doc: "When a cell gives its time to the others. precise: its interval is as narrow as the precision asks for. " +
+				"decided: that, or its verdict is decided; in a suite, every claim that needs it. The run ends when none is left.",
+			values: []choice{
+				{"precise", "its interval is as narrow as the precision asks for"}, {"decided", "that, or its verdict is decided"},
+			},
+			take: func(s string) error { d.Decided = s == "decided"; return nil },
 		}},
 		{name: "margin", shape: shape{
 			doc: "Change within which two stacks count as equal: \"no difference\" means that the whole interval lies within " +

@@ -62,7 +62,7 @@ func (a *analyzer) beside() {
 			r.shift(one.Value + r.Difference.Points/2 - r.Value)
 		}
 	}
-	judgeDirect(a.out.Beside, a.run.Design.Equal())
+	judgeDirect(a.out.Beside, a.run.Design)
 }
 
 // scale multiplies the value of a row and its interval. A factor that is not finite changes nothing.

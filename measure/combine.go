@@ -47,7 +47,8 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 	a := &analyzer{run: run, known: run.Vocabulary(), log: log, cells: make([]cellData, len(run.Cells))}
 	a.index()
 	c := &Combiner{
-		known: a.known, level: run.Design.level(), cells: cellsByID(run), data: map[string]*cellData{}, at: map[string]map[visit]int{},
+		known: a.known, level: run.Design.Level(), cells: cellsByID(run), data: map[string]*cellData{},
+		at:     map[string]map[visit]int{},
 		floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{},
 	}
 	for _, l := range log.Labs {
@@ -266,10 +267,9 @@ type Answer struct {
 //   - holds, if the combination is on the claimed side of each bound;
 //   - does not hold, if it is on the other side of one;
 //   - cannot be told otherwise, and if floor or interval are unknown.
-func Judge(list []Question) []Answer { return JudgeAt(list, drawn) }
-
-// JudgeAt does what [Judge] does, at another error rate than its 4 %, such as the one of a look.
-func JudgeAt(list []Question, alpha float64) []Answer {
+//
+// alpha is the error rate: that of the run, [Design.Level], or that of a look, [LookLevel].
+func Judge(list []Question, alpha float64) []Answer {
 	var p []float64
 	seen := map[hypothesis]int{}
 	family := make([][]int, len(list)) // of each bound of a question, which hypothesis it is
@@ -430,8 +430,8 @@ func Summarise(parts []Answer) Answer {
 }
 
 // Verdicts returns the verdict on each combination in one metric, by the rules of [Analyze]. All of them are one family
-// for Holm's procedure. The margin is that of the run, a share.
-func Verdicts(list []Combined, m Metric, margin float64) []Verdict {
+// for Holm's procedure. Margin and error rate are those of the run's design.
+func Verdicts(list []Combined, m Metric, d Design) []Verdict {
 	p := make([]float64, len(list))
 	for i, c := range list {
 		if p[i] = c.P; c.Generations < LeastGenerations {
@@ -439,13 +439,13 @@ func Verdicts(list []Combined, m Metric, margin float64) []Verdict {
 		}
 	}
 	verdicts := make([]Verdict, len(list))
-	for i, level := range Holm(p, drawn) {
+	for i, level := range Holm(p, d.Level()) {
 		if verdicts[i] = TooFew; list[i].Generations < LeastGenerations {
 			continue
 		}
 		r := Row{Effect: Effect{HasRatio: true, Estimate: list[i].Estimate}, Floor: list[i].Floor}
 		r.adjusted(level)
-		verdicts[i] = r.comparison(margin).Decide(m)
+		verdicts[i] = r.comparison(d.Equal()).Decide(m)
 	}
 	return verdicts
 }

@@ -206,7 +206,7 @@ func TestJudge(t *testing.T) {
 		{"no spread at all", about(1.5, 0, 0, Bounds{Above: 1}), Holds, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Judge([]Question{tt.q})[0]
+			got := Judge([]Question{tt.q}, drawn)[0]
 			if got.Finding != tt.want {
 				t.Errorf("%+v, want %s", got, tt.want)
 			}
@@ -223,7 +223,7 @@ func TestJudge(t *testing.T) {
 // Longer is the number of generations after which the estimate would be precise enough.
 func TestJudgeLonger(t *testing.T) {
 	q := about(1.03, 0.02, 0.001, Bounds{Above: 1})
-	longer := Judge([]Question{q})[0].Longer
+	longer := Judge([]Question{q}, drawn)[0].Longer
 	for _, tt := range []struct {
 		times float64
 		want  Finding
@@ -231,7 +231,7 @@ func TestJudgeLonger(t *testing.T) {
 		more := q
 		more.StdErr /= math.Sqrt(tt.times)
 		more.Generations, more.DF = int(10*tt.times), 10*tt.times-1
-		if got := Judge([]Question{more})[0]; got.Finding != tt.want {
+		if got := Judge([]Question{more}, drawn)[0]; got.Finding != tt.want {
 			t.Errorf("after %.2f times as long: %+v, want %s", tt.times, got, tt.want)
 		}
 	}
@@ -240,7 +240,7 @@ func TestJudgeLonger(t *testing.T) {
 // All bounds are one family: an answer to one question alone can be missing if it is one of many.
 func TestJudgeIsOneFamily(t *testing.T) {
 	q := about(1.05, 0.017, 0.001, Bounds{Above: 1})
-	if got := Judge([]Question{q})[0].Finding; got != Holds {
+	if got := Judge([]Question{q}, drawn)[0].Finding; got != Holds {
 		t.Errorf("alone: %s", got)
 	}
 	many := make([]Question, 20)
@@ -248,7 +248,7 @@ func TestJudgeIsOneFamily(t *testing.T) {
 		many[i] = about(1, 0.017, 0.001, Bounds{Above: 1})
 	}
 	many[7] = q
-	if got := Judge(many)[7].Finding; got != CannotTell {
+	if got := Judge(many, drawn)[7].Finding; got != CannotTell {
 		t.Errorf("among twenty: %s", got)
 	}
 }
@@ -267,7 +267,7 @@ func TestJudgeCountsAMeasurementOnce(t *testing.T) {
 	for i, ratio := range []float64{1.03, 1.04, 1.045, 1.05, 1.055, 1.06, 1.08} {
 		once = append(once, of(about(ratio, 0.017, 0.001, Bounds{Above: 1}), over(string(rune('a'+i)), "host")...))
 	}
-	want := Judge(once)
+	want := Judge(once, drawn)
 	decided := 0
 	for _, a := range want {
 		if a.Finding == Holds {
@@ -294,7 +294,7 @@ func TestJudgeCountsAMeasurementOnce(t *testing.T) {
 		for _, q := range once {
 			list = append(list, again(q))
 		}
-		got := Judge(list)
+		got := Judge(list, drawn)
 		for i := range want {
 			if d := cmp.Diff(want[i], got[i], near(1e-9)); d != "" {
 				t.Errorf("%s: question %d (-once +twice):\n%s", name, i, d)
@@ -318,7 +318,7 @@ func TestJudgeCountsAMeasurementOnce(t *testing.T) {
 			other(&q)
 			list = append(list, q)
 		}
-		if got := Judge(list); cmp.Equal(got[:len(once)], want, near(1e-9)) {
+		if got := Judge(list, drawn); cmp.Equal(got[:len(once)], want, near(1e-9)) {
 			t.Errorf("another %s does not count", name)
 		}
 	}
@@ -376,7 +376,7 @@ func TestJudgeErrors(t *testing.T) {
 				list = append(list, Question{Combined{e, 0}, Bounds{Above: 1}, nil}, Question{Combined{e, 0}, Bounds{1, 1.1}, nil})
 			}
 		}
-		for _, a := range Judge(list) {
+		for _, a := range Judge(list, drawn) {
 			if a.Finding != CannotTell {
 				wrong++
 				break

@@ -265,7 +265,7 @@ func decide(lists [][]Change, margins []float64) {
 		for i, p := range families[name] {
 			rows[i] = &lists[p.list][p.at].Row
 		}
-		judgeEach(rows, func(i int) float64 { return margins[families[name][i].list] })
+		judgeEach(rows, func(i int) float64 { return margins[families[name][i].list] }, drawn)
 	}
 	shifts(baselines)
 }

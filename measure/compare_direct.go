@@ -45,7 +45,7 @@ func CompareDirect(older, newer []Direct, margin float64) []DirectChange {
 		}
 	}
 	for _, name := range sortedKeys(families) {
-		judge(families[name], margin)
+		judge(families[name], margin, drawn)
 	}
 	return list
 }

@@ -31,17 +31,17 @@ func (a *Analysis) Direct(pick func(cell, over *Cell) bool) []Direct {
 			list = append(list, a.from.direct(i, j))
 		}
 	}
-	judgeDirect(list, a.from.run.Design.Equal())
+	judgeDirect(list, a.from.run.Design)
 	return list
 }
 
 // judgeDirect gives each comparison its verdict. Those in one metric are one family for Holm's procedure.
-func judgeDirect(list []Direct, margin float64) {
+func judgeDirect(list []Direct, d Design) {
 	families := map[string][]int{}
 	for i := range list {
 		if r := &list[i].Row; r.Generations < LeastGenerations {
 			r.Verdict = TooFew
-			r.adjusted(drawn)
+			r.adjusted(d.Level())
 		} else if r.HasRatio || r.HasDifference {
 			families[r.Metric] = append(families[r.Metric], i)
 		}
@@ -51,7 +51,7 @@ func judgeDirect(list []Direct, margin float64) {
 		for i, at := range families[name] {
 			rows[i] = &list[at].Row
 		}
-		judge(rows, margin)
+		judge(rows, d.Equal(), d.Level())
 	}
 }
 

@@ -53,15 +53,15 @@ func (a *analyzer) adjust() {
 			r.Verdict = IsBaseline
 		case r.Cell.Twin:
 			r.Verdict = IsTwin
-			r.adjusted(drawn)
+			r.adjusted(a.run.Design.Level())
 		case r.Cell.Probe != "":
 			r.Verdict = IsProbed
-			r.adjusted(drawn)
+			r.adjusted(a.run.Design.Level())
 		case !r.About.Compares():
 			r.Verdict = NotCompared
 		case r.Generations < LeastGenerations:
 			r.Verdict = TooFew
-			r.adjusted(drawn)
+			r.adjusted(a.run.Design.Level())
 		case r.HasRatio || r.HasDifference:
 			families[r.Metric] = append(families[r.Metric], i)
 		default:
@@ -73,20 +73,17 @@ func (a *analyzer) adjust() {
 		for i, at := range families[name] {
 			rows[i] = &a.out.Rows[at]
 		}
-		judge(rows, a.run.Design.Equal())
+		judge(rows, a.run.Design.Equal(), a.run.Design.Level())
 	}
 }
 
-// judge runs Holm's procedure over rows that have a ratio or a difference, and gives each its verdict.
-func judge(rows []*Row, margin float64) {
-	judgeEach(rows, func(int) float64 { return margin })
+// judge runs Holm's procedure at an error rate over rows that have a ratio or a difference, and gives each its verdict.
+func judge(rows []*Row, margin, alpha float64) {
+	judgeEach(rows, func(int) float64 { return margin }, alpha)
 }
 
 // judgeEach does what judge does, with a margin for each row.
-func judgeEach(rows []*Row, margin func(i int) float64) { judgeAt(rows, margin, drawn) }
-
-// judgeAt does what judgeEach does, at another error rate.
-func judgeAt(rows []*Row, margin func(i int) float64, alpha float64) {
+func judgeEach(rows []*Row, margin func(i int) float64, alpha float64) {
 	p := make([]float64, len(rows))
 	for i, r := range rows {
 		if p[i] = r.Estimate.P; r.HasDifference {

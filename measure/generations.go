@@ -5,7 +5,7 @@ import (
 )
 
 func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
-	defer func() { r.Effect = r.Effect.drawnAt(a.run.Design.level()) }()
+	defer func() { r.Effect = r.Effect.drawnAt(a.run.Design.Level()) }()
 	if m.Differs() {
 		d, err := EstimateDifference(gens)
 		if err == nil {

@@ -19,19 +19,21 @@ type Goal struct {
 //	α(k) = 0.01 / (k·(k+1))
 //
 // A run looks until something is decided, so that the same level at every look would decide too much. These levels add
-// up to 0.01 over any number of looks. By Bonferroni's inequality, the probability that a look decides wrongly is at most
-// that, however what was seen decides when looks happen and what is measured between them. Together with the 4 % at
-// which the intervals of the result are drawn, wrong verdicts stay at 5 %. Such a series is an α-spending function (K. K.
-// G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials, Biometrika 70 (1983) 659).
+// up to 0.01 over any number of looks. If each look keeps its level, the probability that any look decides wrongly is
+// at most that, by Bonferroni's inequality, although what is measured between looks depends on what they saw. Such
+// levels are an α-spending function (K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials,
+// Biometrika 70 (1983) 659). They hold for a family of Holm's procedure: a metric, or the claims of a suite.
 func LookLevel(look int) float64 {
 	const all = 0.01
 	return all / float64(look*(look+1))
 }
 
 // Goals returns a goal for each cell that governs when the run ends, under the cell's id. It is decided if the verdict
-// by the rules of [Comparison.Decide] is a difference, or no difference, with all intervals drawn at [LookLevel]. A cell
-// without a result is neither decided nor precise.
-func (a Analysis) Goals(look int, precision float64) []Goal {
+// by the rules of [Comparison.Decide] is a difference, or no difference, with the cell's intervals drawn at the level
+// of the look. An interval without a width decides nothing at the first look. A cell without a result is neither
+// decided nor precise.
+func (a Analysis) Goals(look int) []Goal {
+	design := a.from.run.Design
 	judged := a.judgedAt(LookLevel(look))
 	var list []Goal
 	for _, r := range a.Rows {
@@ -39,11 +41,11 @@ func (a Analysis) Goals(look int, precision float64) []Goal {
 			continue
 		}
 		g := Goal{
-			Name: r.Cell.ID, Cells: []string{r.Cell.ID}, Precise: r.Precise(precision), ToDecide: math.NaN(),
-			ToPrecise: r.Effect.toPrecise(precision),
+			Name: r.Cell.ID, Cells: []string{r.Cell.ID}, Precise: r.Precise(design.Precision), ToDecide: math.NaN(),
+			ToPrecise: r.Effect.toPrecise(design.Precision),
 		}
-		if j := judged[r.Cell.ID]; j != nil {
-			g.Decided, g.ToDecide = j.Verdict.decided(), j.Longer(a.from.run.Design.Equal())
+		if j := judged[r.Cell.ID]; j != nil && (look > 1 || j.Estimate.StdErr+j.Difference.StdErr > 0) {
+			g.Decided, g.ToDecide = j.Verdict.decided(), j.Longer(design.Equal())
 		}
 		list = append(list, g)
 	}
@@ -67,14 +69,14 @@ func (a Analysis) judgedAt(alpha float64) map[string]*Row {
 		}
 	}
 	for _, rows := range families {
-		judgeAt(rows, func(int) float64 { return a.from.run.Design.Equal() }, alpha)
+		judge(rows, a.from.run.Design.Equal(), alpha)
 	}
 	return primary
 }
 
 func (v Verdict) decided() bool { return Differs(v) || v == NoDifference }
 
-// toPrecise returns how many times as many generations would give the precision; NaN if there is no estimate.
+// toPrecise returns how many times as many generations would give the precision. It is NaN if there is no estimate.
 func (e Effect) toPrecise(precision float64) float64 {
 	switch {
 	case e.HasRatio:

@@ -78,7 +78,8 @@ func TestProbes(t *testing.T) {
 			t.Errorf("%s is %+v among probed cells, and %+v alone", cell, with, without)
 		}
 	}
-	if goals := a.Goals(1, 0.02); len(goals) != 2 || !goals[0].Precise || !goals[1].Precise {
+	a.from.run.Design.Precision = 0.02
+	if goals := a.Goals(1); len(goals) != 2 || !goals[0].Precise || !goals[1].Precise {
 		t.Errorf("the goals are %+v, want those of the two cells that are compared and not probed", goals)
 	}
 	run.Cells[3].Unprobed = "gone"

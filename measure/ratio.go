@@ -24,10 +24,10 @@ const (
 	drawn = 0.04
 )
 
-// level returns the error rate at which a run draws the intervals that it calls 95 %. If its cells leave when they are
-// decided, it is 3 %: a cell leaves sooner if its estimate is by chance far from a boundary, too, which costs up to two
-// points. In the worst world of TestLeavingDecided, intervals drawn at 4 % cover 93.6 %.
-func (d Design) level() float64 {
+// Level returns the error rate of the intervals and verdicts of a run, which are called 95 %. If cells leave when they
+// are decided, it is 3 % instead of 4 %: a cell leaves sooner, too, if its estimate is by chance far from a boundary.
+// In the worst world of TestLeavingDecided, intervals drawn at 4 % cover 93.6 %.
+func (d Design) Level() float64 {
 	if d.Decided {
 		return 0.03
 	}
@@ -116,13 +116,14 @@ func LogRatio(cell, baseline float64) float64 {
 	return math.Log(cell) - math.Log(baseline)
 }
 
-// HalfWidth returns the half-width of the 95 % interval over this number of generations, if the standard deviation of
-// their centers is spread: a natural logarithm if spread is one of ratios. It is +Inf for fewer than two generations.
-func HalfWidth(spread float64, generations int) float64 {
+// HalfWidth returns the half-width of an interval with this error rate over this number of generations, if the standard
+// deviation of their centers is spread: a natural logarithm if spread is one of ratios. It is +Inf for fewer than two
+// generations.
+func HalfWidth(spread float64, generations int, alpha float64) float64 {
 	if generations < 2 {
 		return math.Inf(1)
 	}
-	return tQuantile(1-drawn/2, float64(generations-1)) * spread / math.Sqrt(float64(generations))
+	return tQuantile(1-alpha/2, float64(generations-1)) * spread / math.Sqrt(float64(generations))
 }
 
 // Median returns the median of the values that are not NaN: the mean of the middle two for an even number of them, and

@@ -66,7 +66,7 @@ func (v *Reading) methodPart() Part {
 // drawnAt says at which error rate intervals are drawn, and why.
 func drawnAt(d measure.Design) string {
 	if d.Decided {
-		return "of 3 %, because stopping when a verdict is decided costs up to two points of coverage"
+		return "of 3 %, because stopping when a verdict is decided costs up to two and a half points of coverage"
 	}
 	return "of 4 %, because stopping when the result looks precise costs a point of coverage"
 }

@@ -107,6 +107,9 @@ func (v *Reading) Undecided() []string {
 		}
 	}
 	if math.IsInf(first, 1) {
+		if lost := v.hopeless(list); lost != "" {
+			texts = append(texts, strings.TrimSpace(lost))
+		}
 		return texts
 	}
 	help := "At this noise " + needed(v.Analysis.Measured*first) + " would decide the first of them"
@@ -120,7 +123,7 @@ func (v *Reading) Undecided() []string {
 	return append(texts, help+"."+v.hopeless(list))
 }
 
-// hopeless names the comparisons that more than a day of measuring would decide.
+// hopeless names the comparisons that only more than a day of measuring would decide.
 func (v *Reading) hopeless(list []opened) string {
 	const most = 3
 	var names []string
@@ -135,7 +138,7 @@ func (v *Reading) hopeless(list []opened) string {
 	if names == nil {
 		return ""
 	}
-	return fmt.Sprintf(" Not worth waiting for, more than a day: %s.", strings.Join(names, "; "))
+	return fmt.Sprintf(" It is not worth waiting for %s.", strings.Join(names, "; "))
 }
 
 // worstFloor returns the floor of the noisiest group in words.

@@ -77,12 +77,11 @@ func (p Part) repeats(o Part) bool {
 // Evaluate compares a run with the paper. Checks are evaluated on the paper's figures alone. All claims are judged as
 // one family: see [measure.Judge].
 func (s *Suite) Evaluate(run measure.Run, log *measure.Log, a measure.Analysis) *Result {
-	return s.evaluate(run, log, a, measure.Judge)
+	return s.evaluate(run, log, a, run.Design.Level())
 }
 
-func (s *Suite) evaluate(run measure.Run, log *measure.Log, a measure.Analysis,
-	judge func([]measure.Question) []measure.Answer,
-) *Result {
+// evaluate does what Evaluate does, at an error rate.
+func (s *Suite) evaluate(run measure.Run, log *measure.Log, a measure.Analysis, alpha float64) *Result {
 	r := &Result{
 		Suite: s, Measured: a.Measured, combine: measure.NewCombiner(run, log, a), run: &run, analysis: &a,
 		narrowed: narrowed(run),
@@ -99,7 +98,7 @@ func (s *Suite) evaluate(run measure.Run, log *measure.Log, a measure.Analysis,
 		}
 		r.Claims = append(r.Claims, j)
 	}
-	answers := judge(questions)
+	answers := measure.Judge(questions, alpha)
 	for i := range r.Claims {
 		c := &r.Claims[i]
 		for j := range c.Parts {
@@ -320,7 +319,7 @@ func (r *Result) Compare() []Compared {
 			}
 		}
 		d, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
-		for i, v := range measure.Verdicts(ratios, d, r.run.Design.Equal()) {
+		for i, v := range measure.Verdicts(ratios, d, r.run.Design) {
 			of[i].Verdict = v
 		}
 	}

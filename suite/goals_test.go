@@ -18,7 +18,7 @@ func TestGoals(t *testing.T) {
 		log := world(run, 10, 3, spread, s.as(&run))
 		var names []string
 		needed := map[string]bool{}
-		for _, g := range s.Goals(run, log, measure.Analyze(run, log), 2, 0.01) {
+		for _, g := range s.Goals(run, log, measure.Analyze(run, log), 2) {
 			if slices.Contains(names, g.Name) || len(g.Cells) == 0 {
 				t.Errorf("two goals have a name, or one needs no cell: %+v", g)
 			}
@@ -53,10 +53,8 @@ func TestGoalsOfAClaimThatFails(t *testing.T) {
 		}
 	}
 	analysis := measure.Analyze(run, log)
-	judged := s.evaluate(run, log, analysis, func(list []measure.Question) []measure.Answer {
-		return measure.JudgeAt(list, measure.LookLevel(1))
-	})
-	goals := s.Goals(run, log, analysis, 1, 0.01)
+	judged := s.evaluate(run, log, analysis, measure.LookLevel(1))
+	goals := s.Goals(run, log, analysis, 1)
 	undecided := 0 // parts of claims that fail, and that are not decided themselves
 	for _, c := range judged.Claims {
 		for _, p := range c.measurements() {

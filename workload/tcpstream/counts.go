@@ -14,6 +14,8 @@ const (
 	countMinRTT      traffic.Count = "tcp_min_rtt"      // ns, likewise
 	countWindow      traffic.Count = "tcp_window"       // segments, likewise
 	countAcked       traffic.Count = "tcp_acked"        // segments that the peer has acknowledged
+	countBytes       traffic.Count = "tcp_bytes"        // that the peer has acknowledged
+	countAcks        traffic.Count = "tcp_acks"         // segments without data that came
 	countBusy        traffic.Count = "tcp_busy"         // ns
 	countPeerLimited traffic.Count = "tcp_peer_limited" // of those, ns
 	countSendLimited traffic.Count = "tcp_send_limited" // likewise
@@ -27,6 +29,8 @@ func put(s *traffic.Sample, tcp sock.TCPInfo) {
 	s.Count(countMinRTT, tcp.MinRTT)
 	s.Count(countWindow, tcp.Window)
 	s.Count(countAcked, tcp.Delivered)
+	s.Count(countBytes, tcp.Bytes)
+	s.Count(countAcks, tcp.Acks)
 	s.Count(countBusy, tcp.Busy)
 	s.Count(countPeerLimited, tcp.PeerLimited)
 	s.Count(countSendLimited, tcp.SendLimited)

@@ -20,5 +20,10 @@ func declared() []measure.Metric {
 			Order:   860,
 			Summary: "congestion window at the end of a trial (TCP_INFO)",
 		},
+		{
+			Name: "tcp_bytes_per_ack", Unit: measure.UnitByte, Better: measure.Neither, Kind: measure.KindMemory,
+			Label: "bytes per TCP acknowledgement", Order: 865,
+			Summary: "bytes acknowledged by each acknowledgement (TCP_INFO); each costs the sender time",
+		},
 	}
 }

@@ -149,7 +149,8 @@ func TestOptions(t *testing.T) {
 				return fmt.Errorf("%s: %q, %v", address, trial.Failure(), result.Metrics)
 			}
 			if tcp := trial.Sources[0].Counts; tcp[countConnections] != 2 || tcp[countAcked] <= 0 || tcp[countBusy] <= 0 ||
-				tcp[countRTT] <= 0 || tcp[countWindow] <= 0 {
+				tcp[countRTT] <= 0 || tcp[countWindow] <= 0 || tcp[countBytes] <= 0 ||
+				tcp[countAcks] <= 0 {
 				return fmt.Errorf("%s: TCP counts %+v", address, tcp) // a sender without a CPU was not busy
 			}
 			return nil

@@ -69,6 +69,9 @@ func putTCP(t workload.Trial, metrics map[string]float64) {
 		metrics["tcp_min_rtt"] = float64(tcp[countMinRTT]) / n / 1e9
 		metrics["tcp_cwnd"] = float64(tcp[countWindow]) / n
 	}
+	if n := tcp[countAcks]; n > 0 && t.Params["direction"] != both { // else data acknowledges data
+		metrics["tcp_bytes_per_ack"] = float64(tcp[countBytes]) / float64(n)
+	}
 }
 
 // counted adds up the counters of both ends: what the kernel has counted for all connections, at each end that writes

@@ -66,7 +66,7 @@ func (Workload) Describe() workload.Description {
 		Metrics: slices.Concat(
 			[]string{
 				"goodput", "goodput_per_pair", "goodput_forward", "goodput_reverse", "service_demand", "retransmits",
-				"tcp_rtt", "tcp_min_rtt", "tcp_cwnd",
+				"tcp_rtt", "tcp_min_rtt", "tcp_cwnd", "tcp_bytes_per_ack",
 			},
 			workload.CPUMetrics(),
 		),

@@ -63,8 +63,8 @@ func TestTCPInfo(t *testing.T) {
 		}
 		got = after.Since(before)
 	}
-	if got.Connections != 1 || got.Delivered != 3 || got.Resent != 0 || got.RTT <= 0 || got.MinRTT <= 0 ||
-		got.Window <= 0 {
+	if got.Connections != 1 || got.Delivered != 3 || got.Bytes != 3000 || got.Acks < 1 || got.Acks > 3 ||
+		got.Resent != 0 || got.RTT <= 0 || got.MinRTT <= 0 || got.Window <= 0 {
 		t.Errorf("after three segments: %+v", got)
 	}
 	twice := got

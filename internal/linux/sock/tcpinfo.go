@@ -7,6 +7,8 @@ type TCPInfo struct {
 	Connections int   `json:"connections"`
 	Resent      int64 `json:"resent"`    // segments sent again
 	Delivered   int64 `json:"delivered"` // segments that the peer has acknowledged
+	Bytes       int64 `json:"bytes"`     // bytes that the peer has acknowledged (tcpi_bytes_acked)
+	Acks        int64 `json:"acks"`      // segments without data that came (tcpi_segs_in − tcpi_data_segs_in)
 	RTT         int64 `json:"rtt"`       // ns, smoothed, of all connections together
 	// ns, the shortest of the last five minutes (tcp_min_rtt_wlen), of all connections together
 	MinRTT int64 `json:"min_rtt"`
@@ -22,6 +24,8 @@ type TCPInfo struct {
 func (i TCPInfo) Since(earlier TCPInfo) TCPInfo {
 	i.Resent -= earlier.Resent
 	i.Delivered -= earlier.Delivered
+	i.Bytes -= earlier.Bytes
+	i.Acks = int64(uint32(i.Acks - earlier.Acks)) // the kernel counts in 32 bits
 	i.Busy -= earlier.Busy
 	i.PeerLimited -= earlier.PeerLimited
 	i.SendLimited -= earlier.SendLimited
@@ -33,6 +37,8 @@ func (i *TCPInfo) Add(other TCPInfo) {
 	i.Connections += other.Connections
 	i.Resent += other.Resent
 	i.Delivered += other.Delivered
+	i.Bytes += other.Bytes
+	i.Acks += other.Acks
 	i.RTT += other.RTT
 	i.MinRTT += other.MinRTT
 	i.Window += other.Window

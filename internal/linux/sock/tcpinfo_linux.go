@@ -21,6 +21,7 @@ func (s Socket) TCPInfo() (TCPInfo, error) {
 	i := TCPInfo{
 		Connections: 1,
 		Resent:      int64(info.Total_retrans), Delivered: int64(info.Delivered),
+		Bytes: int64(info.Bytes_acked), Acks: int64(info.Segs_in - info.Data_segs_in), // both wrap
 		RTT: int64(info.Rtt) * micro, MinRTT: int64(info.Min_rtt) * micro, Window: int64(info.Snd_cwnd),
 		Busy: int64(info.Busy_time) * micro, PeerLimited: int64(info.Rwnd_limited) * micro,
 		SendLimited: int64(info.Sndbuf_limited) * micro,
