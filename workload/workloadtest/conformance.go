@@ -282,27 +282,33 @@ func (s *shifted) Run(trial uint64, w traffic.Window) {
 // hang is an endpoint that does not come to its trial until it is let go.
 type hang struct {
 	traffic.Endpoint
-	until chan struct{}
+	until, done chan struct{}
 }
 
 func (h *hang) Prepare(trial uint64) {
 	<-h.until
 	h.Endpoint.Prepare(trial)
+	close(h.done)
 }
 
 // hangingPeer: a thread that does not come is named, within the gate's limit.
 func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) {
-	release := make(chan struct{})
+	release, done := make(chan struct{}), make(chan struct{})
 	r := NewRig(t, load, Options{
 		Pairs: 1, Length: 30 * time.Millisecond, Given: given,
 		Wrap: func(s workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
 			if s == workload.Source {
 				return e
 			}
-			return &hang{e, release}
+			return &hang{e, release, done}
 		},
 	})
-	defer close(release)
+	// The thread comes too late to measure, but it prepares: it empties its sockets. They may be closed only then. It
+	// would go on with whatever has their numbers next, such as the netlink socket of the next test, and take its answer.
+	defer func() {
+		close(release)
+		<-done
+	}()
 	start := time.Now()
 	_, err := r.Block(context.Background())
 	var stalled *traffic.StalledError

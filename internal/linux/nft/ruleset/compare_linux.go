@@ -104,7 +104,10 @@ func (c *comparison) all() error {
 	if err != nil {
 		return err
 	}
-	if len(flags) == 4 && binary.BigEndian.Uint32(flags)&flagDormant != 0 {
+	if len(flags) != 4 {
+		return errors.New("the kernel's answer has no flags")
+	}
+	if binary.BigEndian.Uint32(flags)&flagDormant != 0 {
 		c.add("table "+c.table.Name, "active", "dormant")
 	}
 	if err := c.chains(); err != nil {
