@@ -455,3 +455,24 @@ func TestLostLabs(t *testing.T) {
 		})
 	}
 }
+
+// A look says the number of blocks that follows, and the figures behind it.
+func TestLookSaysWhy(t *testing.T) {
+	m := &simulation{
+		noise: 0.02, differ: 0.04, overhead: 500 * time.Millisecond, used: map[int]bool{}, after: func(int) {},
+	}
+	var said []string
+	if _, err := Run(t.Context(), Options{
+		Resolved: simulated(t, 6*time.Second), Deployment: &labtest.Fake{}, perform: m.perform,
+		Log: func(line string) { said = append(said, line) },
+	}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "blocks each: a generation takes 0.5 s besides its blocks, a block 0.25 s; the standard deviation between " +
+		"generations is "
+	if !slices.ContainsFunc(said, func(line string) bool {
+		return strings.Contains(line, want) && strings.HasSuffix(line, " times that of blocks (median of 1 cell)")
+	}) {
+		t.Errorf("no line with %q in\n%s", want, strings.Join(said, "\n"))
+	}
+}

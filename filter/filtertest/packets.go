@@ -228,7 +228,7 @@ func datagrams(source, sink end, family string, sizes ...int) error {
 			for tries := 1; errors.Is(err, os.ErrDeadlineExceeded) && tries < 3; tries++ {
 				after, unread := backlogDrops()
 				if unread != nil || after == before {
-					return err // nothing but the filter can have dropped it
+					return err // no backlog has dropped it
 				}
 				before, err = after, one(i, size)
 			}

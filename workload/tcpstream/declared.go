@@ -23,7 +23,7 @@ func declared() []measure.Metric {
 		{
 			Name: "tcp_bytes_per_ack", Unit: measure.UnitByte, Better: measure.Neither, Kind: measure.KindMemory,
 			Label: "bytes per TCP acknowledgement", Order: 865,
-			Summary: "bytes acknowledged by each acknowledgement (TCP_INFO); each costs the sender time",
+			Summary: "bytes acknowledged by each acknowledgement (TCP_INFO)",
 		},
 	}
 }
