@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet/pulse"
 )
 
 // Main runs the tests of a package and exits. They run in a second process, which has mount and network namespaces, a
@@ -30,7 +32,7 @@ func run(m *testing.M) int {
 		return gate(m, token)
 	}
 	if inside || mayConfigure() != nil {
-		return m.Run()
+		return pulse.Around(m.Run)
 	}
 	code, err := enter()
 	if err != nil {
@@ -89,7 +91,7 @@ func gate(m *testing.M, token string) int {
 		fmt.Fprintf(os.Stderr, "testnet: %v\n", err) //nolint:forbidigo // it is the main function of a test binary
 		return 1
 	}
-	code := m.Run()
+	code := pulse.Around(m.Run)
 	if code != 0 {
 		return code
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/testnet/pulse"
 )
 
 // Seen is what a witness saw since it began to watch.
@@ -26,6 +28,9 @@ type Seen struct {
 	// Waited is how long one thread was ready to run and had no CPU, whoever had it: that of the thread for which this is
 	// the longest.
 	Waited time.Duration
+	// Stopped is how long one CPU did nothing for anybody, without the kernel's knowing: that of the CPU for which this is
+	// the longest. It is 0 where threads may not have priority over all others.
+	Stopped time.Duration
 	// Steal is what the hypervisor gave to other machines, on all CPUs, in steps of 10 ms.
 	Steal time.Duration
 	// Others is the CPU time of all that is not of the test, on all CPUs, in steps of 10 ms; Share is its share of the
@@ -35,7 +40,10 @@ type Seen struct {
 }
 
 // Lost is how much time was taken from a thread of the test.
-func (s Seen) Lost() time.Duration { return s.Delay + s.Steal }
+func (s Seen) Lost() time.Duration { return s.Delay + s.away() }
+
+// away is how long the test had no CPU, because the machine had none: what of that the hypervisor owns to is steal.
+func (s Seen) away() time.Duration { return max(s.Steal, s.Stopped) }
 
 // Excuse is by how much something may have taken longer than on a machine of its own, also if programs did it that have
 // ended since. A bound on how long something takes is that much longer, so that it can be asserted in each try, and is
@@ -47,9 +55,9 @@ func (s Seen) String() string {
 	if s.Thread != "" {
 		thread = " (" + s.Thread + ")"
 	}
-	return fmt.Sprintf("a thread%s waited for %v while other work had its CPU, other machines had the CPUs for %v, and "+
-		"other work ran for %v (%.0f %% of the CPUs)",
-		thread, s.Delay.Round(time.Microsecond), s.Steal, s.Others, 100*s.Share)
+	return fmt.Sprintf("a thread%s waited for %v while other work had its CPU, other machines had the CPUs for %v, a CPU "+
+		"stopped for %v, and other work ran for %v (%.0f %% of the CPUs)",
+		thread, s.Delay.Round(time.Microsecond), s.Steal, s.Stopped.Round(time.Microsecond), s.Others, 100*s.Share)
 }
 
 // A Limit says how much may be taken from a test before a try is repeated.
@@ -68,7 +76,7 @@ type Limit struct {
 func (l Limit) holds(s Seen) bool {
 	lost := s.Lost()
 	if l.Crowded {
-		lost = s.Waited + s.Steal
+		lost = s.Waited + s.away()
 	}
 	return lost <= l.Lost && (l.Share == 0 || s.Share <= l.Share)
 }
@@ -83,6 +91,7 @@ func (l Limit) String() string {
 // A Watch is what the kernel said when it began.
 type Watch struct {
 	before   reading
+	stopped  map[int]time.Duration
 	children bool
 }
 
@@ -90,12 +99,13 @@ type Watch struct {
 // keeps no account of them.
 func Begin(t testing.TB) *Watch {
 	t.Helper()
+	since := pulse.Stopped()
 	pids := family("/proc", os.Getpid())
 	before, err := read(pids, true)
 	if err != nil {
 		t.Fatalf("witness: %v", err)
 	}
-	return &Watch{before, len(pids) > 1}
+	return &Watch{before, since, len(pids) > 1}
 }
 
 // Seen returns what was seen since Begin. A thread that began meanwhile counts, but for those of processes if there was
@@ -110,7 +120,11 @@ func (w *Watch) Seen(t testing.TB) Seen {
 	if err != nil {
 		t.Fatalf("witness: %v", err)
 	}
-	return compare(w.before, now)
+	s := compare(w.before, now)
+	for cpu, whole := range pulse.Stopped() {
+		s.Stopped = max(s.Stopped, whole-w.stopped[cpu])
+	}
+	return s
 }
 
 // compare finds the thread that other work kept from running for the longest, and what the rest of the machine did.
@@ -375,7 +389,7 @@ func describe(threads map[string]account) error {
 	return nil
 }
 
-// family lists a process and all that descend from it.
+// family lists a process and all that descend from it, but for the one that beats.
 func family(proc string, root int) []int {
 	parents := map[int]int{}
 	entries, err := os.ReadDir(proc)
@@ -403,7 +417,7 @@ func family(proc string, root int) []int {
 	list := []int{root}
 	for i := 0; i < len(list); i++ {
 		for _, pid := range slices.Sorted(maps.Keys(parents)) {
-			if parents[pid] == list[i] && pid != list[i] {
+			if parents[pid] == list[i] && pid != list[i] && pid != pulse.Process() {
 				list = append(list, pid)
 			}
 		}

@@ -248,6 +248,9 @@ func TestSeveral(t *testing.T) {
 	if l := (Limit{Share: 0.2}); !l.holds(Seen{Share: 0.2}) || l.holds(Seen{Share: 0.21}) || !limit.holds(Seen{Share: 1}) {
 		t.Error("the share of others is not looked at as the limit says")
 	}
+	if s := (Seen{Stopped: 2 * limit.Lost}); limit.holds(s) || s.Excuse() != 2*limit.Lost {
+		t.Errorf("a CPU that stopped is within the limit of %v: %v", limit, s)
+	}
 	if s := (Seen{Waited: time.Second}); !limit.holds(s) || (Limit{Lost: limit.Lost, Crowded: true}).holds(s) {
 		t.Error("what threads of the test take from each other counts only in a crowded test")
 	}

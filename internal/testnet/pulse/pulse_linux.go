@@ -1,0 +1,209 @@
+package pulse
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/shm"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+)
+
+const (
+	beats   = "NETTOLL_TEST_PULSE" // makes a test binary that process
+	beat    = 2 * time.Millisecond
+	slow    = time.Millisecond // a beat that is later by less is not
+	ready   = 2 * time.Second  // how long to wait for one
+	mostCPU = 1024
+	first   = 3 // the first descriptor of exec.Cmd.ExtraFiles
+)
+
+// pulse is what the process writes, for one CPU.
+type pulse struct {
+	count   atomic.Int64
+	stopped atomic.Int64 // ns
+	_       [48]byte     // a cache line of its own
+}
+
+// heart is that process, where there is one.
+//
+//nolint:gochecknoglobals // one of the test binary
+var heart struct {
+	wanted  bool
+	once    sync.Once
+	process *os.Process
+	ended   chan struct{}
+	input   io.Closer // it lasts until this ends
+	pulses  []pulse
+}
+
+// Around runs tests, in which [Stopped] may be called, and returns their exit status.
+func Around(tests func() int) int {
+	if os.Getenv(beats) != "" {
+		if err := serve(); err != nil {
+			fmt.Fprintf(os.Stderr, "pulse: %v\n", err) //nolint:forbidigo // it is the main function of a test binary
+			return 1
+		}
+		return 0
+	}
+	heart.wanted = true
+	code := tests()
+	heart.wanted = false
+	if heart.process != nil {
+		heart.input.Close()
+		<-heart.ended
+	}
+	return code
+}
+
+// serve is the process. It ends with the test's.
+func serve() error {
+	debug.SetGCPercent(-1) // threads that sleep hold their processor, and a collection would wait for them
+	pulses, err := mapped(os.NewFile(first, "pulses"))
+	if err != nil {
+		return err
+	}
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(len(cpus) + 2)
+	failed := make(chan error)
+	for _, cpu := range cpus {
+		if cpu < mostCPU {
+			go func() { failed <- measure(cpu, &pulses[cpu]) }()
+		}
+	}
+	go func() {
+		_, err := io.Copy(io.Discard, os.Stdin) //nolint:forbidigo // it is a process of its own
+		failed <- err
+	}()
+	return <-failed
+}
+
+// measure writes down what a CPU does not do.
+func measure(cpu int, p *pulse) error {
+	runtime.LockOSThread()
+	if err := thread.Pin(cpu); err != nil {
+		return err
+	}
+	if err := urgent(1); err != nil {
+		return err
+	}
+	nap := unix.NsecToTimespec(int64(beat))
+	for {
+		before := clock.Now()
+		// A signal of the Go runtime ends it early: that is no stop.
+		_, _, _ = unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&nap)), 0, 0, 0)
+		if late := clock.Now() - before - int64(beat); late > int64(slow) {
+			p.stopped.Add(late)
+		}
+		p.count.Add(1)
+	}
+}
+
+// urgent lets the calling thread run before all that have no real-time priority, or a lower one.
+func urgent(priority uint32) error {
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority}
+	if err := unix.SchedSetAttr(0, &attr, 0); err != nil {
+		return fmt.Errorf("sched_setattr: %w", err)
+	}
+	return nil
+}
+
+func mapped(f *os.File) ([]pulse, error) {
+	memory, err := shm.Map(f)
+	if err != nil {
+		return nil, err
+	}
+	return unsafe.Slice((*pulse)(unsafe.Pointer(&memory[0])), mostCPU), nil
+}
+
+// Process returns the id of the process that beats, or 0.
+func Process() int {
+	if heart.process == nil {
+		return 0
+	}
+	return heart.process.Pid
+}
+
+// Stopped returns for how long each CPU has not run since the first call, up to now: it waits for a beat of each. It is
+// empty outside of [Around], and where threads may not be urgent.
+func Stopped() map[int]time.Duration {
+	if !heart.wanted {
+		return nil
+	}
+	heart.once.Do(func() {
+		done := make(chan struct{})
+		go func() { // the calling thread may be in a namespace that is not to last
+			defer close(done)
+			begin()
+		}()
+		<-done
+	})
+	all := map[int]time.Duration{}
+	for cpu := range heart.pulses {
+		p := &heart.pulses[cpu]
+		now := p.count.Load()
+		if now == 0 {
+			continue
+		}
+		for end := time.Now().Add(ready); p.count.Load() == now && time.Now().Before(end); {
+			time.Sleep(beat / 4)
+		}
+		all[cpu] = time.Duration(p.stopped.Load())
+	}
+	return all
+}
+
+// begin starts the process.
+func begin() {
+	memory, err := shm.Create("pulses", mostCPU*int(unsafe.Sizeof(pulse{})))
+	if err != nil {
+		return
+	}
+	defer memory.Close()
+	pulses, err := mapped(memory)
+	if err != nil {
+		return
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.ExtraFiles = append(os.Environ(), beats+"=1"), []*os.File{memory}
+	input, err := cmd.StdinPipe()
+	if err != nil || cmd.Start() != nil {
+		return
+	}
+	heart.process, heart.ended, heart.input, heart.pulses = cmd.Process, make(chan struct{}), input, pulses
+	go func() {
+		_ = cmd.Wait() // it fails where threads may not be so urgent
+		close(heart.ended)
+	}()
+	for late := time.After(ready); ; {
+		select {
+		case <-heart.ended:
+			return
+		case <-late:
+			return
+		case <-time.After(beat):
+		}
+		beating := 0
+		for i := range pulses {
+			if pulses[i].count.Load() > 0 {
+				beating++
+			}
+		}
+		if cpus, err := thread.CPUs(); err != nil || beating == len(cpus) {
+			return
+		}
+	}
+}
