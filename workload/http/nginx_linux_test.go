@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,7 +182,7 @@ func TestNginxFaults(t *testing.T) {
 	signal := func(s syscall.Signal) {
 		deadline := time.Now().Add(time.Second)
 		for time.Now().Before(deadline) {
-			if pids := children(t); len(pids) == 1 {
+			if pids := workloadtest.Started(t, nginx); len(pids) == 1 {
 				time.Sleep(length / 2)
 				_ = syscall.Kill(pids[0], s)
 				return
@@ -252,37 +251,10 @@ func TestNginxMissing(t *testing.T) {
 	}
 }
 
-// children lists the processes nginx that this one has started.
-func children(t testing.TB) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			continue // that thread has ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			name, err := os.ReadFile("/proc/" + word + "/comm")
-			if err != nil || strings.TrimSpace(string(name)) != nginx {
-				continue
-			}
-			pid, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // nothingLeft: the processes of a trial are gone.
 func nothingLeft(t testing.TB) {
 	t.Helper()
-	if left := children(t); len(left) > 0 {
+	if left := workloadtest.Started(t, nginx); len(left) > 0 {
 		t.Errorf("processes left behind: %v", left)
 	}
 }

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,29 +39,6 @@ func withRedis(t *testing.T, given map[string]string) map[string]string {
 	return given
 }
 
-// redises lists the processes that this one has started.
-func redises(t *testing.T) (pids []int) {
-	t.Helper()
-	files, err := filepath.Glob("/proc/self/task/*/children")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("list children: %v, %v", files, err)
-	}
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err != nil {
-			continue // that thread has ended
-		}
-		for word := range strings.FieldsSeq(string(text)) {
-			pid, err := strconv.Atoi(word)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // redisTries is how many trials may pass until one was drained.
 const redisTries = 10
 
@@ -72,7 +46,7 @@ func soundRedis(t *testing.T, r *workloadtest.Rig) {
 	t.Helper()
 	for range redisTries {
 		trial, result := r.Trial(t)
-		if left := redises(t); len(left) > 0 {
+		if left := workloadtest.Started(t, "redis-server"); len(left) > 0 {
 			t.Fatalf("processes left behind: %v", left)
 		}
 		s, server := trial.Sources[0], trial.Sinks[0]
@@ -143,7 +117,7 @@ func TestRedisDisturbed(t *testing.T) {
 	})
 	all := func(s syscall.Signal) func() {
 		return func() {
-			for _, pid := range redises(t) {
+			for _, pid := range workloadtest.Started(t, "redis-server") {
 				_ = syscall.Kill(pid, s) // it may be gone
 			}
 		}
@@ -174,7 +148,7 @@ func TestRedisDisturbed(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, said, tt.want)
 		}
 		t.Logf("%s: %s", tt.name, said)
-		if left := redises(t); len(left) > 0 {
+		if left := workloadtest.Started(t, "redis-server"); len(left) > 0 {
 			t.Fatalf("%s: processes left behind: %v", tt.name, left)
 		}
 	}

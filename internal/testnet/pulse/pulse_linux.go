@@ -23,7 +23,7 @@ const (
 	beats   = "NETTOLL_TEST_PULSE" // makes a test binary that process
 	beat    = 2 * time.Millisecond
 	slow    = time.Millisecond // a beat that is later by less is not
-	ready   = 2 * time.Second  // how long to wait for one
+	ready   = 2 * time.Second  // how long to wait for the first one
 	mostCPU = 1024
 	first   = 3 // the first descriptor of exec.Cmd.ExtraFiles
 )
@@ -158,8 +158,12 @@ func Stopped() map[int]time.Duration {
 		if now == 0 {
 			continue
 		}
-		for end := time.Now().Add(ready); p.count.Load() == now && time.Now().Before(end); {
-			time.Sleep(beat / 4)
+		for p.count.Load() == now {
+			select {
+			case <-heart.ended:
+				panic("pulse: the process has ended: a test must end only what it has started")
+			case <-time.After(beat / 4):
+			}
 		}
 		all[cpu] = time.Duration(p.stopped.Load())
 	}
