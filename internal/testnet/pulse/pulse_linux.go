@@ -20,7 +20,9 @@ import (
 )
 
 const (
-	beats   = "NETTOLL_TEST_PULSE" // makes a test binary that process
+	role    = "NETTOLL_TEST_PULSE" // makes a test binary that process, by way of another
+	parent  = "parent"             // starts it and ends, so that it is no child of the tests'
+	beats   = "beats"              // is it
 	beat    = 2 * time.Millisecond
 	slow    = time.Millisecond // a beat that is later by less is not
 	ready   = 2 * time.Second  // how long to wait for the first one
@@ -39,31 +41,46 @@ type pulse struct {
 //
 //nolint:gochecknoglobals // one of the test binary
 var heart struct {
-	wanted  bool
-	once    sync.Once
-	process *os.Process
-	ended   chan struct{}
-	input   io.Closer // it lasts until this ends
-	pulses  []pulse
+	wanted bool
+	once   sync.Once
+	ended  chan struct{}
+	input  io.Closer // it lasts until this ends
+	pulses []pulse
 }
 
 // Around runs tests, in which [Stopped] may be called, and returns their exit status.
 func Around(tests func() int) int {
-	if os.Getenv(beats) != "" {
-		if err := serve(); err != nil {
-			fmt.Fprintf(os.Stderr, "pulse: %v\n", err) //nolint:forbidigo // it is the main function of a test binary
-			return 1
-		}
-		return 0
+	switch os.Getenv(role) {
+	case parent:
+		in, out := os.Stdin, os.Stdout //nolint:forbidigo // they are handed on
+		return status(start(beats, in, out, os.NewFile(first, "pulses")).Start())
+	case beats:
+		return status(serve())
 	}
 	heart.wanted = true
 	code := tests()
 	heart.wanted = false
-	if heart.process != nil {
+	if heart.input != nil {
 		heart.input.Close()
 		<-heart.ended
 	}
 	return code
+}
+
+func status(err error) int {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "pulse: %v\n", err) //nolint:forbidigo // it is the main function of a test binary
+		return 1
+	}
+	return 0
+}
+
+// start makes a command of this program.
+func start(as string, in, out, memory *os.File) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), role+"="+as)
+	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles = in, out, []*os.File{memory}
+	return cmd
 }
 
 // serve is the process. It ends with the test's.
@@ -129,14 +146,6 @@ func mapped(f *os.File) ([]pulse, error) {
 	return unsafe.Slice((*pulse)(unsafe.Pointer(&memory[0])), mostCPU), nil
 }
 
-// Process returns the id of the process that beats, or 0.
-func Process() int {
-	if heart.process == nil {
-		return 0
-	}
-	return heart.process.Pid
-}
-
 // Stopped returns for how long each CPU has not run since the first call, up to now: it waits for a beat of each. It is
 // empty outside of [Around], and where threads may not be urgent.
 func Stopped() map[int]time.Duration {
@@ -181,15 +190,27 @@ func begin() {
 	if err != nil {
 		return
 	}
-	cmd := exec.Command("/proc/self/exe")
-	cmd.Env, cmd.ExtraFiles = append(os.Environ(), beats+"=1"), []*os.File{memory}
-	input, err := cmd.StdinPipe()
-	if err != nil || cmd.Start() != nil {
+	in, input, err := os.Pipe()
+	if err != nil {
 		return
 	}
-	heart.process, heart.ended, heart.input, heart.pulses = cmd.Process, make(chan struct{}), input, pulses
+	defer in.Close()
+	output, out, err := os.Pipe()
+	if err != nil {
+		input.Close()
+		return
+	}
+	err = start(parent, in, out, memory).Run()
+	out.Close()
+	if err != nil {
+		input.Close()
+		output.Close()
+		return
+	}
+	heart.ended, heart.input, heart.pulses = make(chan struct{}), input, pulses
 	go func() {
-		_ = cmd.Wait() // it fails where threads may not be so urgent
+		_, _ = io.Copy(io.Discard, output) // it says nothing: its end is the end of this
+		output.Close()
 		close(heart.ended)
 	}()
 	for late := time.After(ready); ; {

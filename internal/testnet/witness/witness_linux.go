@@ -389,7 +389,7 @@ func describe(threads map[string]account) error {
 	return nil
 }
 
-// family lists a process and all that descend from it, but for the one that beats.
+// family lists a process and all that descend from it.
 func family(proc string, root int) []int {
 	parents := map[int]int{}
 	entries, err := os.ReadDir(proc)
@@ -417,7 +417,7 @@ func family(proc string, root int) []int {
 	list := []int{root}
 	for i := 0; i < len(list); i++ {
 		for _, pid := range slices.Sorted(maps.Keys(parents)) {
-			if parents[pid] == list[i] && pid != list[i] && pid != pulse.Process() {
+			if parents[pid] == list[i] && pid != list[i] {
 				list = append(list, pid)
 			}
 		}
