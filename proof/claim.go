@@ -60,8 +60,8 @@ func (c Container) End(family string, port uint16) End {
 
 const (
 	// counted is how many small datagrams are sent each way through a pair: more than what links see besides (neighbour
-	// solicitations, group reports) while a lab is proven.
-	counted = 20
+	// solicitations, group reports) while a lab is proven, so that a device which passes packets to everybody is seen.
+	counted = 64
 	// refused is how many pairs of a lab with a filter are tried with what must not pass.
 	refused = 8
 )
@@ -83,8 +83,10 @@ func (l Lab) Claims(ways *Ways) []Claim {
 // the claim says no more than that datagrams of the proof do.
 func (l Lab) path(ways *Ways) Claim {
 	c := Claim{
-		Name: Path, Expected: "the plan's neighbours, and as many packets at each device as arrived", Ways: ways,
-		Text: "packets go to the neighbours that the plan has, and were counted at every device on their way",
+		Name:     Path,
+		Expected: "the plan's neighbours, and as many packets at each device as arrived, and no more than were sent",
+		Ways:     ways,
+		Text:     "packets go to the neighbours that the plan has, and were counted at every device on their way",
 	}
 	if len(l.Uncounted) > 0 {
 		c.Text += fmt.Sprintf(" (of %s: at least 1 packet, that of the proof)", strings.Join(l.Uncounted, ", "))

@@ -37,14 +37,14 @@ func Play(ctx context.Context, claims []Claim, with Player) []measure.Proof {
 			}
 		}
 	}
-	arrived := map[Trip]int{}
+	arrived, sent := map[Trip]int{}, map[Trip]int{}
 	list := make([]measure.Proof, len(claims))
 	for i, c := range claims {
 		r := &records[i]
 		if c.Ways != nil {
-			r.compare(ctx, c.Ways, arrived)
+			r.compare(ctx, c.Ways, arrived, sent)
 		} else {
-			r.play(ctx, c, with, arrived)
+			r.play(ctx, c, with, arrived, sent)
 		}
 		list[i] = r.result()
 	}
@@ -69,12 +69,15 @@ func (r *record) fail(detail string) {
 	}
 }
 
-// play makes the tries of a claim, and notes how many packets have gone each way.
-func (r *record) play(ctx context.Context, c Claim, with Player, arrived map[Trip]int) {
+// play makes the tries of a claim, and notes how many packets have gone each way, and how many were sent at most.
+func (r *record) play(ctx context.Context, c Claim, with Player, arrived, sent map[Trip]int) {
 	for _, t := range c.Tries {
 		if err := with.Open(ctx, t); err != nil {
 			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
 			continue
+		}
+		for _, back := range []bool{false, true} {
+			sent[Trip{t.Pair, t.Family, back}] += tries + t.More
 		}
 		seen, err := with.Try(ctx, t)
 		if err != nil {
@@ -112,8 +115,8 @@ func (t Try) wrong(seen Seen) string {
 }
 
 // compare compares the ways of what has arrived with the plan.
-func (r *record) compare(ctx context.Context, w *Ways, arrived map[Trip]int) {
-	tried, errs := w.end(ctx, arrived)
+func (r *record) compare(ctx context.Context, w *Ways, arrived, sent map[Trip]int) {
+	tried, errs := w.end(ctx, arrived, sent)
 	if tried {
 		for t := range w.trips {
 			r.Tried[t.Family]++

@@ -76,8 +76,8 @@ func (f *fake) Close(context.Context) error {
 // plan is one of ways that finds what it is told to.
 type plan struct{ next, counted error }
 
-func (p plan) Next([]host.Trace) error                             { return p.next }
-func (p plan) Counted(before, after []host.Trace, _ []int64) error { return p.counted }
+func (p plan) Next([]host.Trace) error                       { return p.next }
+func (p plan) Counted(_, _ []host.Trace, _, _ []int64) error { return p.counted }
 
 func ways(p plan, err error) *proof.Ways {
 	var trips []proof.Trip

@@ -12,8 +12,9 @@ import (
 type Plan interface {
 	// Next says what differs of where packets go on.
 	Next(traces []host.Trace) error
-	// Counted says which counters have not counted, from one trace to the other, what each trip has carried.
-	Counted(before, after []host.Trace, carried []int64) error
+	// Counted says which counters have not counted, from one trace to the other, what each trip has carried, or have
+	// counted more than was sent for all of them; nil: it is not known how much.
+	Counted(before, after []host.Trace, carried, sent []int64) error
 }
 
 // A Trip is one way between the ends of a pair.
@@ -69,7 +70,7 @@ func (w *Ways) begin(ctx context.Context) error {
 	if w.since == nil {
 		return nil
 	}
-	if err := w.plan.Counted(w.since, w.before, w.carried); err != nil {
+	if err := w.plan.Counted(w.since, w.before, w.carried, nil); err != nil {
 		return fmt.Errorf("packets of the trials: %w", err)
 	}
 	return nil
@@ -77,7 +78,7 @@ func (w *Ways) begin(ctx context.Context) error {
 
 // end compares what was counted since begin with what the proof has sent and seen arrive, and asks where packets go on.
 // Nothing was tried where a host did not say what it has counted.
-func (w *Ways) end(ctx context.Context, arrived map[Trip]int) (tried bool, errs []error) {
+func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool, errs []error) {
 	before := w.before
 	w.before = nil
 	w.Forget()
@@ -88,10 +89,14 @@ func (w *Ways) end(ctx context.Context, arrived map[Trip]int) (tried bool, errs 
 	if err != nil {
 		return false, []error{fmt.Errorf("not tried: %w", err)}
 	}
-	carried := make([]int64, len(w.trips))
-	for trip, packets := range arrived {
-		carried[w.trips[trip]] = int64(packets)
-	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
-	return true, []error{w.plan.Next(after), w.plan.Counted(before, after, carried)}
+	return true, []error{w.plan.Next(after), w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))}
+}
+
+func (w *Ways) numbered(packets map[Trip]int) []int64 {
+	list := make([]int64, len(w.trips))
+	for trip, n := range packets {
+		list[w.trips[trip]] = int64(n)
+	}
+	return list
 }

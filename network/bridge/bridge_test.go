@@ -62,6 +62,64 @@ func TestAnotherBridge(t *testing.T) {
 	}
 }
 
+// A bridge that forgets at once who is where sends every packet to everybody: those who must have it do, and others
+// count packets that nobody has sent to them.
+func TestFlooding(t *testing.T) {
+	b, err := networktest.MakeBed(t, bridge.Network{}, networktest.Lab(1, 2))
+	testnet.Skip(t, err)
+	defer func() {
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+	}()
+	testnet.Skip(t, b.Apply(t))
+	paths, err := b.Paths(bridge.Network{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const rounds = 16
+	// counted says what is wrong with the counters when every trip has had so many datagrams.
+	counted := func() error {
+		before, err := b.Trace(t, paths.Questions(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range rounds {
+			for _, family := range []string{"ipv4", "ipv6"} {
+				if err := b.Exchange(family, 100); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		after, err := b.Trace(t, paths.Questions(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := make([]int64, paths.Len())
+		for i := range sent {
+			sent[i] = rounds * networktest.Exchanged
+		}
+		return paths.Counted(before, after, sent, sent)
+	}
+	if err := counted(); err != nil {
+		t.Errorf("a bridge that learns: %v", err)
+	}
+	if err := b.Hosts[0].Do(func() error {
+		br, err := netlink.LinkByName(network.Bridge)
+		if err != nil {
+			return err
+		}
+		never := uint32(0)
+		return netlink.LinkModify(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: br.Attrs().Name}, AgeingTime: &never})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := counted(); err == nil || !strings.Contains(err.Error(), "host1 counted") ||
+		!strings.Contains(err.Error(), "but no more than 128 were sent") {
+		t.Errorf("a bridge that floods: %v", err)
+	}
+}
+
 func TestPlan(t *testing.T) {
 	lab := networktest.Lab(2, 1)
 	plans, ends, err := network.Join(bridge.Network{}, lab)

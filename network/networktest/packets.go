@@ -19,8 +19,8 @@ import (
 const (
 	// patience is how long a packet may take.
 	patience = 2 * time.Second
-	// count is how many datagrams of each size are sent.
-	count = 4
+	// Exchanged is how many datagrams of each size are sent.
+	Exchanged = 4
 	// small is a payload of the papers' smallest packets, in bytes.
 	small = 28
 	// stream is how much is sent over TCP, in bytes.
@@ -179,7 +179,7 @@ func datagrams(source, sink end, family string, port uint16, fragments bool, siz
 	}
 	defer in.Close()
 	for _, size := range sizes {
-		for i := range count {
+		for i := range Exchanged {
 			want := pattern(size, byte(i))
 			if _, err := out.WriteToUDPAddrPort(want, sink.public(family, port)); err != nil {
 				return fmt.Errorf("send a datagram of %d bytes: %w", size, err)

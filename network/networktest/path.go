@@ -98,9 +98,9 @@ func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) 
 	}
 	carried := make([]int64, p.Len())
 	for i := range carried {
-		carried[i] = count
+		carried[i] = Exchanged
 	}
-	return p.Next(after), p.Counted(before, after, carried), nil
+	return p.Next(after), p.Counted(before, after, carried, carried), nil
 }
 
 // exchange sends a number of datagrams from every source to its sink and back, in both families.
@@ -183,7 +183,7 @@ func (b *Bed) blind(t testing.TB, n network.Network) error {
 	}
 	carried := make([]int64, p.Len())
 	carried[0] = 1
-	if p.Counted(traces, traces, carried) == nil {
+	if p.Counted(traces, traces, carried, nil) == nil {
 		return errors.New("no counter counts the first trip")
 	}
 	questions := p.Questions(true)

@@ -44,8 +44,8 @@ func TestUnderlayDelay(t *testing.T) {
 	if err := datagrams(b.ends("src", 0), b.ends("snk", 0), "ipv4", portForth, whole, small); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(began); took < count*2*lab.Underlay.Delay {
-		t.Errorf("%d round trips take %v, and each packet is to be delayed by %v", count, took, lab.Underlay.Delay)
+	if took := time.Since(began); took < Exchanged*2*lab.Underlay.Delay {
+		t.Errorf("%d round trips take %v, and each packet is to be delayed by %v", Exchanged, took, lab.Underlay.Delay)
 	}
 }
 
