@@ -86,11 +86,12 @@ func originOf(info *debug.BuildInfo, file string) (o origin) {
 	return o
 }
 
-// goRun matches where `go run` keeps programs: a temporary directory, or the build cache.
-var goRun = regexp.MustCompile(`/go-build[^/]*/b[0-9]+/exe/[^/]+$|/[0-9a-f]{2}/[0-9a-f]{64}-d/[^/]+$`)
-
-// byGoRun reports whether a program was compiled by `go run`.
-func byGoRun(file string) bool { return goRun.MatchString(filepath.ToSlash(file)) }
+// byGoRun reports whether a program was compiled by `go run`, which keeps programs in a temporary directory, or in the
+// build cache.
+func byGoRun(file string) bool {
+	kept := regexp.MustCompile(`/go-build[^/]*/b[0-9]+/exe/[^/]+$|/[0-9a-f]{2}/[0-9a-f]{64}-d/[^/]+$`)
+	return kept.MatchString(filepath.ToSlash(file))
+}
 
 // inClone asks git for the commit of the working directory, whether the tree was changed, and the version as `make
 // build` has it. All are empty without git or outside a clone.

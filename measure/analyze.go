@@ -193,17 +193,29 @@ func byBlock(x, y *Trial) int {
 	return cmp.Or(cmp.Compare(x.Generation, y.Generation), cmp.Compare(x.Block, y.Block))
 }
 
-// transpose fills the columns from the trials.
+// transpose fills the columns from the trials. Those of a cell have nearly always the same metrics, and to look up so
+// many is cheaper than to go through a map.
 func (c *cellData) transpose() {
 	c.columns = map[string]*column{}
+	var names []string
 	for i, t := range c.trials {
-		for name, x := range t.Metrics {
-			m := c.columns[name]
-			if m == nil {
-				m = newColumn(len(c.trials))
-				c.columns[name] = m
+		found := 0
+		for _, name := range names {
+			if x, ok := t.Metrics[name]; ok {
+				found++
+				c.columns[name].set(i, x)
 			}
-			m.set(i, x)
+		}
+		if found == len(t.Metrics) {
+			continue
+		}
+		for name, x := range t.Metrics {
+			if c.columns[name] != nil {
+				continue
+			}
+			names = append(names, name)
+			c.columns[name] = newColumn(len(c.trials))
+			c.columns[name].set(i, x)
 		}
 	}
 }

@@ -19,11 +19,9 @@ type oldCell struct {
 	Defaults map[string]string `json:"defaults"`
 }
 
-// oldParam matches a parameter in an id of such a cell.
-var oldParam = regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
-
 // upgrade gives a cell the parts, the stack, the label and the lab that its old fields describe.
 func (o oldCell) upgrade(c *Cell) {
+	param := regexp.MustCompile(`([a-z][a-z0-9-]*)=([^,()]+)`)
 	for _, p := range []Part{
 		{Kind: "network", ID: o.Network},
 		{Kind: "filter", ID: o.Filter},
@@ -35,10 +33,10 @@ func (o oldCell) upgrade(c *Cell) {
 			continue
 		}
 		p.Name, _, _ = strings.Cut(p.ID, "(")
-		if found := oldParam.FindAllStringSubmatch(p.ID, -1); found != nil {
+		if found := param.FindAllStringSubmatch(p.ID, -1); found != nil {
 			p.Params = map[string]string{}
-			for _, param := range found {
-				p.Params[param[1]] = param[2]
+			for _, one := range found {
+				p.Params[one[1]] = one[2]
 			}
 		}
 		c.Parts = append(c.Parts, p)

@@ -12,7 +12,8 @@ type scanner struct {
 	rest  []byte
 	ok    bool
 	names map[string]string // each name and cell once, because they repeat with each trial
-	size  int               // number of metrics of the trial before
+	last  []string          // metrics of the trial before, in their order: those of this one, as a rule
+	now   []string          // of this one
 }
 
 const trialHead = `{"type":"trial","v":`
@@ -39,13 +40,15 @@ func (s *scanner) trial(line []byte) (t Trial, ok bool) {
 	s.expect(`,"dur":`)
 	t.Duration = s.number()
 	s.expect(`,"metrics":{`)
-	t.Metrics = make(map[string]float64, s.size)
+	t.Metrics = make(map[string]float64, len(s.last))
+	s.now = s.now[:0]
 	for more := !s.next('}'); s.ok && more; more = s.more('}') {
-		name := s.name()
+		name := s.expected(len(s.now))
+		s.now = append(s.now, name)
 		s.expect(":")
 		t.Metrics[name] = s.number()
 	}
-	s.size = len(t.Metrics)
+	s.last, s.now = s.now, s.last
 	if s.has(`,"pairs":{`) {
 		t.PerPair = map[string][]float64{}
 		for more := !s.next('}'); s.ok && more; more = s.more('}') {
@@ -133,6 +136,18 @@ func (s *scanner) name() string {
 	return text
 }
 
+// expected reads the name of a metric, most cheaply if it is that of the trial before at this place.
+func (s *scanner) expected(at int) string {
+	if at < len(s.last) {
+		if n := len(s.last[at]); len(s.rest) > n+1 && s.rest[0] == '"' && s.rest[n+1] == '"' &&
+			string(s.rest[1:n+1]) == s.last[at] {
+			s.rest = s.rest[n+2:]
+			return s.last[at]
+		}
+	}
+	return s.name()
+}
+
 // digits returns the number of digits from position i.
 func (s *scanner) digits(i int) int {
 	n := 0
@@ -165,6 +180,10 @@ func (s *scanner) integer() int {
 }
 
 func (s *scanner) number() float64 {
+	if x, n := exact(s.rest); n > 0 {
+		s.rest = s.rest[n:]
+		return x
+	}
 	i := s.whole()
 	if i == 0 {
 		s.ok = false
@@ -188,4 +207,33 @@ func (s *scanner) number() float64 {
 	s.rest = s.rest[i:]
 	s.ok = s.ok && err == nil
 	return x
+}
+
+// exact reads a number that has no sign and no exponent, at most 15 digits and one before its point, and returns its
+// length; 0: it is another one. Its digits and the power of ten are floating-point numbers without an error, and so
+// their quotient is the one nearest to the number (W. D. Clinger, How to read floating point numbers accurately, PLDI
+// 1990, section 3).
+func exact(b []byte) (x float64, length int) {
+	const most = 16 // characters, with the point
+	powers := [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}
+	mantissa, point := uint64(0), 0
+	for i, c := range b {
+		switch {
+		case c >= '0' && c <= '9' && i < most:
+			mantissa = 10*mantissa + uint64(c-'0')
+		case c == '.' && point == 0 && i > 0:
+			point = i
+		case c == '.' || c >= '0' && c <= '9' || c == 'e' || c == 'E':
+			return 0, 0
+		case i == 0 || point == i-1 && point > 0 || i > most-1 && point == 0:
+			return 0, 0
+		case b[0] == '0' && i > 1 && point != 1:
+			return 0, 0
+		case point == 0:
+			return float64(mantissa), i
+		default:
+			return float64(mantissa) / powers[i-1-point], i
+		}
+	}
+	return 0, 0
 }

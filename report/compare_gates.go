@@ -40,10 +40,6 @@ const gateForms = "METRIC>+5%, METRIC<-3%, METRIC>x1.2, METRIC>+0.5points"
 // ErrGate is wrapped by errors about invalid gates.
 var ErrGate = errors.New("unknown --fail-on")
 
-// expression matches METRIC>BOUND and METRIC<BOUND.
-var expression = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*([<>])` +
-	`\s*([x×]?)\s*([+−-]?)\s*([0-9]*\.?[0-9]+)\s*(%|points?)?$`)
-
 // ParseGates reads gates. A text may have several, separated by commas. The error wraps [ErrGate].
 func ParseGates(texts []string) ([]Gate, error) {
 	var list []Gate
@@ -65,6 +61,9 @@ func parseGate(text string) (Gate, error) {
 		g.word = text
 		return g, nil
 	}
+	// METRIC>BOUND or METRIC<BOUND
+	expression := regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]*)\s*([<>])` +
+		`\s*([x×]?)\s*([+−-]?)\s*([0-9]*\.?[0-9]+)\s*(%|points?)?$`)
 	m := expression.FindStringSubmatch(text)
 	if m == nil {
 		return g, fmt.Errorf("%w %q (known: %s; or an expression such as %s)", ErrGate, text,

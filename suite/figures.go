@@ -15,9 +15,6 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// numeral is the form of numbers in papers: 87,263 or 5.690.
-var numeral = regexp.MustCompile(`^(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$`)
-
 // figures reads figures.csv: the coordinates of each figure, its value as the paper writes it, and its place in the
 // paper. A line that begins with # is a comment.
 func (s *Suite) figures(text []byte) ([]Figure, error) {
@@ -33,6 +30,7 @@ func (s *Suite) figures(text []byte) ([]Figure, error) {
 		return nil, fmt.Errorf("missing columns or figures (needed: the columns %s and at least one figure)",
 			strings.Join(want, ","))
 	}
+	numeral := regexp.MustCompile(`^(\d+|\d{1,3}(,\d{3})+)(\.\d+)?$`) // as in papers: 87,263 or 5.690
 	var list []Figure
 	for _, row := range rows[1:] {
 		f := Figure{At: Point{}, Source: row[len(row)-1]}
