@@ -22,7 +22,7 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 		h := l.spec.Net.Hosts[s.Host]
 		return network.Stop{Host: h, Container: h.Containers[s.Container], Endpoint: site.Endpoints[s.Host][s.Container]}
 	}
-	paths, trips := &network.Paths{}, []proof.Trip(nil)
+	paths, trips, ports := &network.Paths{}, []proof.Trip(nil), []string(nil)
 	for pair, ends := range l.spec.Pairs {
 		for _, family := range l.families {
 			for _, back := range []bool{false, true} {
@@ -31,14 +31,23 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 					from, to, text = to, from, "pair %d, %s, from sink to source"
 				}
 				trips = append(trips, proof.Trip{Pair: pair, Family: family, Back: back})
-				paths.Add(fmt.Sprintf(text, pair, family), tracer.Trace(network.Trip{
-					Lab: site.Lab, Family: family, From: from, To: to,
-				}))
+				way := tracer.Trace(network.Trip{Lab: site.Lab, Family: family, From: from, To: to})
+				paths.Add(fmt.Sprintf(text, pair, family), way)
+				ports = append(ports, way.Ports...)
 			}
 		}
 	}
-	return proof.NewWays(paths, trips, func(ctx context.Context, hops bool) ([]host.Trace, error) {
-		return l.trace(ctx, paths.Questions(hops))
+	var wire proof.Wire
+	evidence := network.NewEvidence(site.Lab, ports)
+	if evidence != nil {
+		wire = evidence
+	}
+	return proof.NewWays(paths, wire, trips, func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, error) {
+		questions := paths.Questions(hops)
+		if mark != nil {
+			questions[0].Tap = evidence.Tap(mark)
+		}
+		return l.trace(ctx, questions)
 	})
 }
 

@@ -44,6 +44,7 @@ type opened struct {
 	programs []*Running
 	spaces   map[string]*space    // by reference
 	gone     map[string]time.Time // namespaces removed so far, by reference, and when
+	tap      *tap                 // that listens; nil: none does
 	haste    bool                 // the last link that was waited for did not come to run
 }
 
@@ -99,6 +100,9 @@ func (k *Kernel) Close() error {
 	}
 	k.closed = true
 	var errs []error
+	if k.tap != nil {
+		errs = append(errs, k.tap.Close())
+	}
 	for _, s := range k.spaces {
 		errs = append(errs, s.close())
 	}

@@ -56,6 +56,8 @@ type Question struct {
 	Hops []Hop `json:"hops,omitempty"`
 	// Links are the namespaces whose links are to be counted, besides the host's own.
 	Links []string `json:"links,omitempty"`
+	// Tap begins to listen. A tap that listens already has its frames in the answer, and ends.
+	Tap *Tap `json:"tap,omitempty"`
 }
 
 // A Hop is packets that leave a namespace.
@@ -90,6 +92,8 @@ type Trace struct {
 	Next []Next `json:"next,omitempty"`
 	// Counts are what all counters of the host have counted, by namespace and name.
 	Counts map[string]map[string]uint64 `json:"counts"`
+	// Frames are what a tap has heard that listened until now.
+	Frames []Frames `json:"frames,omitempty"`
 }
 
 // Count returns what a counter has counted. A counter that the host does not have is not ok.
@@ -102,6 +106,10 @@ func (t Trace) Count(c Counter) (packets uint64, ok bool) {
 // steps that count.
 func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error) {
 	t := Trace{Counts: map[string]map[string]uint64{}}
+	var err error
+	if t.Frames, err = k.retap(q.Tap); err != nil {
+		return Trace{}, err
+	}
 	for _, hop := range q.Hops {
 		if err := ctx.Err(); err != nil {
 			return Trace{}, fmt.Errorf("trace packets: %w", err)

@@ -23,6 +23,11 @@ type Span struct {
 	Overhead Overhead
 	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below, "" of the underlay.
 	Outer string
+	// Wire are the protocols that its packets, and those that it needs besides, are of on the span below: none of the
+	// underlay.
+	Wire []Protocol
+	// Protected says that nobody can read on the span below what it carries.
+	Protected bool
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
 	// Steps make it, by host, on the span below. The underlay has none: [Underlay] and [Base] make it.
@@ -34,6 +39,18 @@ type Overhead struct {
 	Bytes int
 	// Source says what they are and where that stands: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)".
 	Source string
+}
+
+// A Protocol is what a packet is on its way between hosts.
+type Protocol struct {
+	Name   string // as its RFC has it: "VXLAN"
+	Number int    // of what IP carries (IANA, Protocol Numbers)
+	Port   int    // of its destination; 0: the protocol has none
+}
+
+// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)".
+func (p Protocol) String() string {
+	return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number, Port: p.Port})
 }
 
 // A Reach describes how a host reaches another one on a span.

@@ -39,6 +39,8 @@ type Way struct {
 	Counters []Count
 	// Still are counters that none of its packets moves, and nothing else in the lab does.
 	Still []Count
+	// Ports are those of the underlay's switch that receive its packets: none on one host.
+	Ports []string
 }
 
 // A Hop says where packets leave a namespace, and where the plan sends them. An empty MAC address is not compared: the
@@ -126,6 +128,7 @@ func (w *Way) Across(t Trip) {
 
 // Switched adds that the switch of the underlay passes the packets from one of its ports to another.
 func (w *Way) Switched(from, to string) {
+	w.Ports = append(w.Ports, from)
 	w.Counters = append(w.Counters, Count{0, host.Received("", from, underlayBridge)},
 		Count{0, host.Sent("", to, underlayBridge)})
 }

@@ -8,7 +8,7 @@ import (
 
 // A Claim is a statement about a lab, with the tries that would refute it.
 type Claim struct {
-	Name     string // one of [Passes], [Path] and [Refuses]
+	Name     string // one of [Passes], [Path], [Refuses] and [OnWire]
 	Text     string // a sentence without its full stop: "every pair passes packets of 1500 bytes both ways, unfragmented"
 	Expected string // of each try: "an answer"
 	Tries    []Try
@@ -16,6 +16,8 @@ type Claim struct {
 	Failure string
 	// Ways are compared with the plan instead of tries, after those of the claims before this one.
 	Ways *Ways
+	// Wire is that what was heard between hosts meanwhile is compared, after that.
+	Wire *Ways
 }
 
 // Names of claims. Records have them: they do not change.
@@ -23,6 +25,7 @@ const (
 	Passes  = "passes"
 	Path    = "path"
 	Refuses = "refuses"
+	OnWire  = "wire"
 )
 
 // A Try is datagrams from one container to another, and whether they are to be answered.
@@ -34,6 +37,8 @@ type Try struct {
 	To     End    `json:"to"`
 	// Payload is the UDP payload in bytes of a datagram that is to be answered.
 	Payload int `json:"payload,omitempty"`
+	// Mark is in each datagram that is to be answered, so that it is known again on the wire; nil: none.
+	Mark []byte `json:"mark,omitempty"`
 	// More is how many small datagrams are sent when one was answered.
 	More     int  `json:"more,omitempty"`
 	Answered bool `json:"answered"` // what is expected
@@ -72,6 +77,12 @@ func (l Lab) Claims(ways *Ways) []Claim {
 	list := []Claim{l.passes()}
 	if ways != nil {
 		list = append(list, l.path(ways))
+		if ways.wire != nil {
+			list = append(list, Claim{
+				Name: OnWire, Text: ways.wire.Text(), Wire: ways,
+				Expected: "frames that are what the stack says, as long as it says",
+			})
+		}
 	}
 	if l.Filtered {
 		list = append(list, l.refuses())

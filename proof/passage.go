@@ -70,19 +70,19 @@ func (m *Mirror) Close() {
 
 // Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The
 // don't-fragment bit is set: a packet that is larger than any link on the path does not pass. When one has passed it
-// sends more small ones, and says how many of those were answered, each once: for who counts packets on the way. Call
-// Passage inside the container's network namespace; the returned function may run anywhere.
-func Passage(local, remote netip.AddrPort, payload, more int) (func() (answered int, err error), error) {
+// sends more small ones, and says how many of those were answered, each once: for who counts packets on the way. All
+// hold the mark. Call Passage inside the container's network namespace; the returned function may run anywhere.
+func Passage(local, remote netip.AddrPort, payload, more int, mark []byte) (func() (answered int, err error), error) {
 	s, err := open(local, remote)
 	if err != nil {
 		return nil, err
 	}
 	return func() (int, error) {
 		defer s.Close()
-		if err := try(s, remote, payload); err != nil {
+		if err := try(s, remote, payload, mark); err != nil {
 			return 0, err
 		}
-		return burst(s, more), nil
+		return burst(s, more, mark), nil
 	}, nil
 }
 
@@ -90,8 +90,8 @@ func Passage(local, remote netip.AddrPort, payload, more int) (func() (answered 
 const firstOfBurst = 1 << 16
 
 // burst sends small datagrams one after the other and returns how many were answered.
-func burst(s sock.Socket, n int) (answered int) {
-	out, in, seen := []byte("0000nettoll burst"), make([]byte, 1<<16), make([]bool, n)
+func burst(s sock.Socket, n int, mark []byte) (answered int) {
+	out, in, seen := append([]byte("0000nettoll burst"), mark...), make([]byte, 1<<16), make([]bool, n)
 	for i := range n {
 		binary.LittleEndian.PutUint32(out, firstOfBurst+uint32(i))
 		s.Send(&out[0], len(out), 0) // one that is not sent is not answered
@@ -152,11 +152,15 @@ func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 	return s, err
 }
 
-func try(s sock.Socket, remote netip.AddrPort, payload int) error {
+// numbered is the length in bytes of the number of a datagram.
+const numbered = 4
+
+func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte) error {
 	out, in := make([]byte, payload), make([]byte, 1<<16)
 	for i := range out {
 		out[i] = byte(i * 7)
 	}
+	copy(out[min(len(out), numbered):], mark)
 	last := fmt.Errorf("no answer from %s to %d datagrams of %d bytes", remote, tries, payload)
 	for number := range tries {
 		binary.LittleEndian.PutUint32(out, uint32(number))

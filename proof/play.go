@@ -38,13 +38,23 @@ func Play(ctx context.Context, claims []Claim, with Player) []measure.Proof {
 		}
 	}
 	arrived, sent := map[Trip]int{}, map[Trip]int{}
+	var mark []byte
+	for _, c := range claims {
+		if c.Ways != nil {
+			mark = c.Ways.mark
+		}
+	}
 	list := make([]measure.Proof, len(claims))
 	for i, c := range claims {
 		r := &records[i]
-		if c.Ways != nil {
+		switch {
+		case c.Ways != nil:
+			mark = nil
 			r.compare(ctx, c.Ways, arrived, sent)
-		} else {
-			r.play(ctx, c, with, arrived, sent)
+		case c.Wire != nil:
+			r.listen(c.Wire)
+		default:
+			r.play(ctx, c, with, mark, arrived, sent)
 		}
 		list[i] = r.result()
 	}
@@ -70,8 +80,11 @@ func (r *record) fail(detail string) {
 }
 
 // play makes the tries of a claim, and notes how many packets have gone each way, and how many were sent at most.
-func (r *record) play(ctx context.Context, c Claim, with Player, arrived, sent map[Trip]int) {
+func (r *record) play(ctx context.Context, c Claim, with Player, mark []byte, arrived, sent map[Trip]int) {
 	for _, t := range c.Tries {
+		if t.Answered {
+			t.Mark = mark
+		}
 		if err := with.Open(ctx, t); err != nil {
 			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
 			continue
@@ -132,6 +145,21 @@ func (r *record) compare(ctx context.Context, w *Ways, arrived, sent map[Trip]in
 	}
 }
 
+// listen says what was heard on the wire while packets took their ways.
+func (r *record) listen(w *Ways) {
+	if !w.heard {
+		return
+	}
+	for t := range w.trips {
+		r.Tried[t.Family]++
+	}
+	if w.leak != nil {
+		r.fail(w.leak.Error())
+		return
+	}
+	r.Seen = r.Tried
+}
+
 func (r *record) result() measure.Proof {
 	if len(r.Tried) == 0 && r.failures == 0 {
 		r.fail("not tried")
@@ -168,7 +196,7 @@ func (h *Here) Try(_ context.Context, t Try) (Seen, error) {
 			try, err = refusal(t.From.Local, t.To.Public)
 			return err
 		}
-		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More)
+		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More, t.Mark)
 		try = func() Seen {
 			answered, err := passage()
 			if err != nil {

@@ -86,7 +86,9 @@ func ways(p plan, err error) *proof.Ways {
 			trips = append(trips, proof.Trip{Pair: pair, Family: family}, proof.Trip{Pair: pair, Family: family, Back: true})
 		}
 	}
-	return proof.NewWays(p, trips, func(context.Context, bool) ([]host.Trace, error) { return []host.Trace{}, err })
+	return proof.NewWays(p, nil, trips, func(context.Context, bool, []byte) ([]host.Trace, error) {
+		return []host.Trace{}, err
+	})
 }
 
 // Each leak and each loss is reported with the claim that it breaks, and with no other.
@@ -202,6 +204,70 @@ func TestPlay(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// wire is what is between hosts. It wants frames that hold the mark.
+type wire struct{ text string }
+
+func (w wire) Text() string { return w.text }
+
+func (w wire) Heard(frames []host.Frames) error {
+	if len(frames) != 1 || frames[0].Marked == 0 {
+		return fmt.Errorf("heard %v", frames)
+	}
+	return nil
+}
+
+// Each datagram that is to be answered holds what the tap looks for, which is another in each proof. What the tap has
+// heard is a claim of its own, between that of the way and that of the filter.
+func TestWire(t *testing.T) {
+	var listening []byte
+	var marks []string
+	var f fake
+	gone := false
+	w := proof.NewWays(plan{}, wire{"packets are ciphertext"}, []proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
+		func(_ context.Context, hops bool, mark []byte) ([]host.Trace, error) {
+			if gone {
+				return nil, errors.New("the host is gone")
+			}
+			heard := host.Frames{Count: len(f.tried)}
+			for _, try := range f.tried {
+				if listening != nil && string(try.Mark) == string(listening) {
+					heard.Marked++
+				}
+			}
+			if hops != (mark == nil) {
+				t.Errorf("with mark %x it asks for hops: %t", mark, hops)
+			}
+			if listening = mark; mark != nil {
+				marks = append(marks, string(mark))
+			}
+			return []host.Trace{{Frames: []host.Frames{heard}}}, nil
+		})
+	lab := described(1)
+	for range 2 {
+		f = fake{}
+		list := proof.Play(t.Context(), lab.Claims(w), &f)
+		if len(list) != 4 || list[2].Name != proof.OnWire || !list[2].OK || list[2].Claim != "packets are ciphertext" {
+			t.Fatalf("%+v, want all claims to hold, the third one of the wire", list)
+		}
+		for _, try := range f.tried {
+			if try.Answered != (len(try.Mark) == 16) {
+				t.Errorf("%s holds the mark %x", try.Name, try.Mark)
+			}
+		}
+	}
+	if len(marks) != 2 || marks[0] == marks[1] {
+		t.Errorf("marks of two proofs: %x", marks)
+	}
+	f = fake{err: func(proof.Try) error { return errors.New("the worker is dead") }}
+	if list := proof.Play(t.Context(), lab.Claims(w), &f); list[2].OK || list[2].Detail != "heard [IP protocol 0]" {
+		t.Errorf("nothing was sent, and the claim of the wire is %+v", list[2])
+	}
+	gone = true
+	if list := proof.Play(t.Context(), lab.Claims(w), &fake{}); list[2].OK || list[2].Detail != "not tried" {
+		t.Errorf("the host is gone, and the claim of the wire is %+v", list[2])
 	}
 }
 

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
@@ -24,12 +25,26 @@ type Trip struct {
 	Back   bool // from sink to source
 }
 
-// A Tracer asks all hosts of a lab the questions of its plan; with hops, also for next hops.
-type Tracer func(ctx context.Context, hops bool) ([]host.Trace, error)
+// A Tracer asks all hosts of a lab the questions of its plan; with hops, also for next hops. With a mark it has a tap
+// look for that on what is between hosts, up to the next trace.
+type Tracer func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, error)
+
+// A Wire says what packets are on their way between hosts, and compares it with what a tap has heard.
+// network.Evidence is one.
+type Wire interface {
+	// Text is a sentence without its full stop.
+	Text() string
+	// Heard says what differs.
+	Heard(frames []host.Frames) error
+}
 
 // Ways holds the ways of packets according to the plan of a lab, and how many packets are known to have taken them.
 type Ways struct {
 	plan  Plan
+	wire  Wire // nil: nothing is between hosts
+	mark  []byte
+	leak  error        // what the last proof heard
+	heard bool         // it heard something
 	trips map[Trip]int // their numbers in the plan
 	trace Tracer
 
@@ -38,9 +53,9 @@ type Ways struct {
 	carried []int64      // since then, by trip: packets that trials are known to have carried
 }
 
-// NewWays takes the trips of a plan in its order.
-func NewWays(plan Plan, trips []Trip, trace Tracer) *Ways {
-	w := &Ways{plan: plan, trips: map[Trip]int{}, trace: trace}
+// NewWays takes the trips of a plan in its order. Wire may be nil.
+func NewWays(plan Plan, wire Wire, trips []Trip, trace Tracer) *Ways {
+	w := &Ways{plan: plan, wire: wire, trips: map[Trip]int{}, trace: trace}
 	for i, t := range trips {
 		w.trips[t] = i
 	}
@@ -56,6 +71,9 @@ func (w *Ways) Carry(pair int, family string, there, back int64) {
 	w.carried[w.trips[Trip{pair, family, true}]] += back
 }
 
+// markSize is the length in bytes of what is looked for on the wire: nobody else sends it by chance.
+const markSize = 16
+
 // Forget is for a lab that was built anew: its counters are gone.
 func (w *Ways) Forget() { w.since, w.carried = nil, nil }
 
@@ -63,7 +81,12 @@ func (w *Ways) Forget() { w.since, w.carried = nil, nil }
 // one.
 func (w *Ways) begin(ctx context.Context) error {
 	var err error
-	if w.before, err = w.trace(ctx, false); err != nil {
+	w.mark, w.leak, w.heard = nil, nil, false
+	if w.wire != nil {
+		w.mark = make([]byte, markSize)
+		_, _ = rand.Read(w.mark) // it never fails (crypto/rand)
+	}
+	if w.before, err = w.trace(ctx, false, w.mark); err != nil {
 		w.before = nil
 		return fmt.Errorf("not tried: %w", err)
 	}
@@ -85,9 +108,16 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	if before == nil {
 		return false, nil
 	}
-	after, err := w.trace(ctx, true)
+	after, err := w.trace(ctx, true, nil)
 	if err != nil {
 		return false, []error{fmt.Errorf("not tried: %w", err)}
+	}
+	if w.wire != nil {
+		var frames []host.Frames
+		for _, t := range after {
+			frames = append(frames, t.Frames...)
+		}
+		w.leak, w.heard = w.wire.Heard(frames), true
 	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
 	return true, []error{w.plan.Next(after), w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))}

@@ -1,0 +1,205 @@
+package host
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/sock"
+)
+
+// A Tap has a host listen at links: from one [Trace] on, which has it in its question, to the next one.
+type Tap struct {
+	// Links are links of the host's own namespace. What they receive is looked at, and not what they send.
+	Links []string `json:"links"`
+	// Mark is looked for in each frame.
+	Mark []byte `json:"mark"`
+}
+
+// Frames are frames that a link has received while a [Tap] listened, alike in what carries them.
+type Frames struct {
+	Link string `json:"link"`
+	Wire
+	Count  int `json:"count"`
+	Marked int `json:"marked"` // of those, frames that hold the mark
+	// Longest is the length in bytes of the longest one, with its Ethernet header (14 bytes) and without its checksum.
+	Longest int `json:"longest"`
+}
+
+// A Wire is what the outermost headers of a frame say.
+type Wire struct {
+	// Family is "ipv4" or "ipv6"; "" if the frame holds another protocol, as ARP.
+	Family string `json:"family,omitempty"`
+	// Protocol is the number of the protocol that IP carries (IANA, Protocol Numbers); without IP, the EtherType.
+	Protocol int `json:"protocol"`
+	// Port is the port of the destination; 0 if the protocol has none, or the frame is not the first fragment.
+	Port int `json:"port,omitempty"`
+}
+
+// String says it as a person would: "UDP to port 4789".
+func (w Wire) String() string {
+	text, known := map[int]string{
+		1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", udp: "UDP", 41: "IPv6", 47: "GRE", 50: "ESP", 58: "ICMPv6",
+	}[w.Protocol]
+	switch {
+	case w.Protocol > 0xff:
+		return fmt.Sprintf("EtherType %#04x", w.Protocol)
+	case !known:
+		text = fmt.Sprintf("IP protocol %d", w.Protocol)
+	}
+	if w.Port > 0 {
+		text += fmt.Sprintf(" to port %d", w.Port)
+	}
+	return text
+}
+
+// tap is one that listens.
+type tap struct {
+	mark  []byte
+	links []string
+	files []*os.File
+}
+
+// retap ends the tap that listens, if there is one, and returns what it has heard; then it begins the next, if any.
+func (k *Kernel) retap(next *Tap) (list []Frames, err error) {
+	k.mu.Lock()
+	last := k.tap
+	k.tap = nil
+	k.mu.Unlock()
+	if last != nil {
+		list, err = last.heard()
+		err = errors.Join(err, last.Close())
+	}
+	if err != nil || next == nil {
+		return list, err
+	}
+	open, err := k.listen(*next)
+	if err != nil {
+		return list, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tap = open
+	return list, nil
+}
+
+// listen begins to listen at links.
+func (k *Kernel) listen(t Tap) (*tap, error) {
+	open := &tap{mark: t.Mark, links: t.Links}
+	handle, err := k.Links("")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range t.Links {
+		l, err := handle.ByName(name)
+		if err == nil {
+			err = k.Do("", func() error {
+				f, err := sock.Frames(l.Index)
+				open.files = append(open.files, f)
+				return err
+			})
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listen at %s: %w", name, err), open.Close())
+		}
+	}
+	return open, nil
+}
+
+// Close ends it.
+func (t *tap) Close() error {
+	var errs []error
+	for _, f := range t.files {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// heard reads the frames that were received so far.
+func (t *tap) heard() ([]Frames, error) {
+	type kind struct {
+		link string
+		Wire
+	}
+	all := map[kind]*Frames{}
+	frame := make([]byte, 1<<17)
+	for i, f := range t.files {
+		// nothing is waited for: what the socket holds was received before
+		if err := f.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+			return nil, err
+		}
+		for {
+			n, err := f.Read(frame)
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("frames of %s: %w", t.links[i], err)
+			}
+			of := kind{t.links[i], WireOf(frame[:n])}
+			if all[of] == nil {
+				all[of] = &Frames{Link: of.link, Wire: of.Wire}
+			}
+			s := all[of]
+			s.Count++
+			s.Longest = max(s.Longest, n)
+			if bytes.Contains(frame[:n], t.mark) {
+				s.Marked++
+			}
+		}
+	}
+	list := make([]Frames, 0, len(all))
+	for _, s := range all {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b Frames) int {
+		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.Family, b.Family),
+			cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
+	})
+	return list, nil
+}
+
+// Numbers of protocols (IANA, Protocol Numbers) and EtherTypes, and lengths of headers in bytes (RFC 791 section 3.1,
+// RFC 8200 sections 3 and 4, IEEE 802.3).
+const (
+	tcp, udp                 = 6, 17
+	hopByHop, fragment6      = 0, 44
+	etherIPv4, etherIPv6     = 0x0800, 0x86dd
+	ethernet, least4, least6 = 14, 20, 40
+)
+
+// WireOf reads the headers of an Ethernet frame. What is cut off is read as far as it goes.
+func WireOf(frame []byte) Wire {
+	if len(frame) < ethernet {
+		return Wire{}
+	}
+	w, rest := Wire{Protocol: int(binary.BigEndian.Uint16(frame[12:]))}, frame[ethernet:]
+	first := true // of the fragments of its packet
+	switch {
+	case w.Protocol == etherIPv4 && len(rest) >= least4:
+		w.Family, w.Protocol = "ipv4", int(rest[9])
+		first = binary.BigEndian.Uint16(rest[6:])&0x1fff == 0
+		rest = rest[min(len(rest), 4*int(rest[0]&0xf)):]
+	case w.Protocol == etherIPv6 && len(rest) >= least6:
+		w.Family, w.Protocol, rest = "ipv6", int(rest[6]), rest[least6:]
+		for len(rest) >= 8 && (w.Protocol == hopByHop || w.Protocol == fragment6) {
+			size := 8
+			if w.Protocol == fragment6 {
+				first = first && binary.BigEndian.Uint16(rest[2:])&^7 == 0
+			} else {
+				size += 8 * int(rest[1])
+			}
+			w.Protocol, rest = int(rest[0]), rest[min(len(rest), size):]
+		}
+	}
+	if w.Family != "" && first && (w.Protocol == tcp || w.Protocol == udp) && len(rest) >= 4 {
+		w.Port = int(binary.BigEndian.Uint16(rest[2:]))
+	}
+	return w
+}

@@ -1,0 +1,129 @@
+package host_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// A tap hears what a link receives from one trace to the next, once, and tells apart what carries it; then it is gone.
+func TestTap(t *testing.T) {
+	k, _ := kernel(t, nil)
+	ctx := t.Context()
+	var s host.Stack
+	testnet.Skip(t, s.Apply(ctx, k, lab()))
+	defer func() {
+		if err := s.Undo(t.Context(), k); err != nil {
+			t.Error(err)
+		}
+	}()
+	mark := []byte("a mark of 16 B..")
+	send := func(n int, text string) {
+		t.Helper()
+		if err := k.Do("c", func() error {
+			c, err := net.ListenUDP("udp4", nil) // one that is connected would be told that nobody listens
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			for range n {
+				if _, err := c.WriteToUDP([]byte(text), &net.UDPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4711}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask := func(q host.Question) []host.Frames {
+		t.Helper()
+		trace, err := s.Trace(ctx, k, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.DeleteFunc(trace.Frames, func(f host.Frames) bool { return f.Port != 4711 })
+	}
+	listening := host.Question{Tap: &host.Tap{Links: []string{"v0"}, Mark: mark}}
+	send(1, "before "+string(mark))
+	if got := ask(listening); got != nil {
+		t.Errorf("a tap that begins has heard %+v", got)
+	}
+	send(3, "with "+string(mark))
+	send(2, "without, and a little longer than the other one")
+	// Read while the next one begins.
+	want := []host.Frames{{
+		Link: "v0", Wire: host.Wire{Family: "ipv4", Protocol: 17, Port: 4711}, Count: 5, Marked: 3, Longest: 14 + 20 + 8 + 47,
+	}}
+	if diff := cmp.Diff(want, ask(listening)); diff != "" {
+		t.Errorf("heard (-want +got):\n%s", diff)
+	}
+	send(1, "again")
+	want[0].Count, want[0].Marked, want[0].Longest = 1, 0, 14+20+8+5
+	if diff := cmp.Diff(want, ask(host.Question{})); diff != "" {
+		t.Errorf("heard by the second tap (-want +got):\n%s", diff)
+	}
+	send(1, string(mark))
+	if got := ask(host.Question{}); got != nil {
+		t.Errorf("a tap that has ended has heard %+v", got)
+	}
+	if _, err := s.Trace(ctx, k, host.Question{Tap: &host.Tap{Links: []string{"v0", "nosuch"}}}); err == nil {
+		t.Error("a tap listens at a link that does not exist")
+	}
+}
+
+// What carries a frame is read from its headers, and no frame is read beyond its end.
+func FuzzWire(f *testing.F) {
+	ether := func(kind uint16, rest ...byte) []byte {
+		return append(binary.BigEndian.AppendUint16(make([]byte, 12), kind), rest...)
+	}
+	v4 := func(protocol byte, fragment uint16, options int, rest ...byte) []byte {
+		h := make([]byte, 20+4*options)
+		h[0], h[9] = byte(0x45+options), protocol
+		binary.BigEndian.PutUint16(h[6:], fragment)
+		return ether(0x0800, slices.Concat(h, rest)...)
+	}
+	v6 := func(next byte, rest ...byte) []byte {
+		h := make([]byte, 40)
+		h[0], h[6] = 0x60, next
+		return ether(0x86dd, slices.Concat(h, rest)...)
+	}
+	ports := []byte{0x9c, 0x40, 0x12, 0xb5, 0, 8, 0, 0}
+	for _, tt := range []struct {
+		frame []byte
+		want  host.Wire
+	}{
+		{nil, host.Wire{}},
+		{ether(0x0806, 1, 2, 3), host.Wire{Protocol: 0x0806}},
+		{ether(0x0800, 0x45), host.Wire{Protocol: 0x0800}},
+		{v4(17, 0, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17, Port: 4789}},
+		{v4(6, 0x4000, 3, ports...), host.Wire{Family: "ipv4", Protocol: 6, Port: 4789}},
+		{v4(17, 0x2000, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17, Port: 4789}},
+		{v4(17, 0x2001, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17}},
+		{v4(17, 0, 0, 1, 2, 3), host.Wire{Family: "ipv4", Protocol: 17}},
+		{v4(47, 0, 0, ports...), host.Wire{Family: "ipv4", Protocol: 47}},
+		{v6(17, ports...), host.Wire{Family: "ipv6", Protocol: 17, Port: 4789}},
+		{v6(0, append([]byte{58, 0, 0, 0, 0, 0, 0, 0}, ports...)...), host.Wire{Family: "ipv6", Protocol: 58}},
+		{v6(44, append([]byte{17, 0, 0, 1, 0, 0, 0, 0}, ports...)...), host.Wire{Family: "ipv6", Protocol: 17, Port: 4789}},
+		{v6(44, append([]byte{17, 0, 0, 9, 0, 0, 0, 0}, ports...)...), host.Wire{Family: "ipv6", Protocol: 17}},
+		{v6(0, 17, 255, 0, 0, 0, 0, 0, 0), host.Wire{Family: "ipv6", Protocol: 17}},
+	} {
+		if got := host.WireOf(tt.frame); got != tt.want {
+			f.Errorf("%x: %+v, want %+v", tt.frame, got, tt.want)
+		}
+		f.Add(tt.frame)
+	}
+	f.Fuzz(func(t *testing.T, frame []byte) {
+		w := host.WireOf(bytes.Clone(frame))
+		if w.Family == "" && w.Port != 0 || w.Port != 0 && w.Protocol != 6 && w.Protocol != 17 || w.String() == "" {
+			t.Errorf("%x: %+v", frame, w)
+		}
+	})
+}

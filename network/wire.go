@@ -1,0 +1,123 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// Evidence compares what a tap on the underlay has heard with what the spans of a lab say of it.
+type Evidence struct {
+	lab Lab
+	// ports are those of the underlay's switch that packets come in by.
+	ports []string
+}
+
+// NewEvidence is that of a lab whose packets come in by ports of the underlay's switch, see [Way.Ports]. It is nil if
+// there are none: then nothing passes the underlay.
+func NewEvidence(lab Lab, ports []string) *Evidence {
+	if len(ports) == 0 {
+		return nil
+	}
+	return &Evidence{lab, slices.Compact(slices.Sorted(slices.Values(ports)))}
+}
+
+// Tap is what the underlay is to listen to.
+func (e *Evidence) Tap(mark []byte) *host.Tap { return &host.Tap{Links: e.ports, Mark: mark} }
+
+// protected says whether a span hides what containers send.
+func (e *Evidence) protected() bool {
+	return slices.ContainsFunc(e.lab.spans(), func(s Span) bool { return s.Protected })
+}
+
+// wire are the protocols that may carry packets of containers on the underlay; nil: they pass it as they are.
+func (e *Evidence) wire() []Protocol {
+	if all := e.lab.spans(); len(all) > 1 {
+		return all[1].Wire
+	}
+	return nil
+}
+
+// Text says it as a sentence without its full stop.
+func (e *Evidence) Text() string {
+	text := "packets between hosts are those of containers"
+	if list := e.wire(); list != nil {
+		names := make([]string, len(list))
+		for i, p := range list {
+			names[i] = p.String()
+		}
+		text = "packets between hosts are " + strings.Join(names, " and ")
+	}
+	if e.protected() {
+		return text + ", and nothing that containers send can be read in them"
+	}
+	return text + ", and what containers send can be read in them"
+}
+
+// length is that of the longest frame on the underlay that carries a packet of full size, in bytes.
+func (e *Evidence) length() int {
+	n := ethernetHeader + e.lab.MTU
+	for _, s := range e.lab.spans() {
+		n += s.Overhead.Bytes
+	}
+	return n
+}
+
+const (
+	ethernetHeader = 14 // bytes (IEEE 802.3)
+
+	// padded is by how many bytes frames may be shorter than the overhead says, where packets are padded to whole blocks
+	// before they are encrypted: the overhead has room for the longest padding.
+	padded = 16
+)
+
+// Protocols of hosts themselves (IANA, Protocol Numbers).
+const icmp, igmp, icmpv6 = 1, 2, 58
+
+// Heard says what differs of frames that the underlay has received, while packets of full size that held the mark went
+// through every pair, and came back.
+func (e *Evidence) Heard(frames []host.Frames) error {
+	var errs []error
+	for _, port := range e.ports {
+		if err := e.sent(port, frames); err != nil {
+			errs = append(errs, fmt.Errorf("on the underlay, from %s: %w", port, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Evidence) sent(port string, frames []host.Frames) error {
+	wire, protected := e.wire(), e.protected()
+	carried, marked, longest := 0, 0, 0
+	for _, f := range frames {
+		if f.Link != port {
+			continue
+		}
+		if protected && f.Marked > 0 {
+			return fmt.Errorf("it leaks: what a container sent can be read in %d of %d frames (%s)", f.Marked, f.Count, f.Wire)
+		}
+		own := f.Family == "" || f.Protocol == icmp || f.Protocol == igmp || f.Protocol == icmpv6
+		switch {
+		case wire == nil && !own, slices.ContainsFunc(wire, func(p Protocol) bool {
+			return f.Family != "" && p.Number == f.Protocol && p.Port == f.Port
+		}):
+			carried, marked, longest = carried+f.Count, marked+f.Marked, max(longest, f.Longest)
+		case wire != nil && (!own || f.Marked > 0):
+			return fmt.Errorf("%d frames go around %s (%s)", f.Count, e.lab.spans()[1].Name, f.Wire)
+		}
+	}
+	want := e.length()
+	switch {
+	case carried == 0:
+		return errors.New("no packet passes")
+	case !protected && marked == 0:
+		return fmt.Errorf("what containers send is in none of %d frames: the tap does not see what it should", carried)
+	case longest > want || longest < want-padded || !protected && longest != want:
+		return fmt.Errorf("the longest frame has %d bytes, but a packet of %d bytes makes one of %d (%s)", longest, e.lab.MTU,
+			want, e.lab.Layers())
+	}
+	return nil
+}

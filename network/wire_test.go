@@ -1,0 +1,128 @@
+package network_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+)
+
+// What differs between what hosts send each other and what the stack says is named, with the host that sent it.
+func TestEvidence(t *testing.T) {
+	const mtu, udp, tcp, gre, icmpv6 = 1500, 17, 6, 47, 58
+	arp := host.Wire{Protocol: 0x0806}
+	v4 := func(protocol, port int) host.Wire { return host.Wire{Family: "ipv4", Protocol: protocol, Port: port} }
+	tunnel := network.Span{
+		Name: "hose", MTU: mtu - 50, Overhead: network.Overhead{Bytes: 50},
+		Wire: []network.Protocol{{Name: "HOSE", Number: udp, Port: 4789}},
+	}
+	secret := network.Span{
+		Name: "vault", MTU: mtu - 60, Overhead: network.Overhead{Bytes: 60}, Protected: true,
+		Wire: []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
+	}
+	inVault := tunnel
+	inVault.MTU = mtu - 110
+	lab := func(spans ...network.Span) network.Lab {
+		l := network.NewLab(2, mtu)
+		for i, s := range append([]network.Span{{Name: "underlay", MTU: mtu}}, spans...) {
+			l.Spans, l.MTU = append(l.Spans, s), mtu
+			if i > 0 {
+				l.MTU = s.MTU
+			}
+		}
+		return l
+	}
+	frame := func(w host.Wire, count, marked, longest int) host.Frames {
+		return host.Frames{Link: "host1", Wire: w, Count: count, Marked: marked, Longest: longest}
+	}
+	for _, tt := range []struct {
+		name   string
+		lab    network.Lab
+		text   string
+		frames []host.Frames
+		want   string // "" for nothing
+	}{
+		{
+			"as they are", lab(), "packets between hosts are those of containers, and what containers send can be read in them",
+			[]host.Frames{frame(arp, 2, 0, 42), frame(v4(udp, 20000), 65, 65, 1514), frame(v4(tcp, 22), 1, 0, 60)},
+			"",
+		},
+		{"nothing", lab(), "", []host.Frames{frame(arp, 2, 0, 42)}, "on the underlay, from host1: no packet passes"},
+		{"of another", lab(), "", []host.Frames{{Link: "host2", Wire: v4(udp, 1), Count: 1, Marked: 1, Longest: 1514}}, "no packet"},
+		{"unmarked", lab(), "", []host.Frames{frame(v4(udp, 1), 9, 0, 1514)}, "what containers send is in none of 9 frames"},
+		{
+			"tunnel", lab(tunnel),
+			"packets between hosts are HOSE (UDP to port 4789), and what containers send can be read in them",
+			[]host.Frames{
+				frame(arp, 2, 0, 42), frame(v4(udp, 4789), 65, 65, 1514),
+				frame(host.Wire{Family: "ipv6", Protocol: icmpv6}, 3, 0, 90),
+			},
+			"",
+		},
+		{
+			"around a tunnel", lab(tunnel), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(udp, 20000), 1, 0, 60)},
+			"1 frames go around hose (UDP to port 20000)",
+		},
+		{
+			"an echo around a tunnel", lab(tunnel), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(1, 0), 1, 1, 60)},
+			"1 frames go around hose (ICMP)",
+		},
+		{
+			"a tunnel of another overhead", lab(tunnel), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1510)},
+			"the longest frame has 1510 bytes, but a packet of 1450 bytes makes one of 1514 (underlay 1500, hose −50)",
+		},
+		{
+			"encryption", lab(secret),
+			"packets between hosts are VAULT (UDP to port 500) and VAULT's payload (GRE), and nothing that containers send can " +
+				"be read in them",
+			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1500)},
+			"",
+		},
+		{
+			"a null cipher", lab(secret), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 65, 1514)},
+			"it leaks: what a container sent can be read in 65 of 65 frames (GRE)",
+		},
+		{
+			"a second way", lab(secret), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 0, 1514), frame(host.Wire{Family: "ipv6", Protocol: udp, Port: 9}, 3, 2, 90)},
+			"it leaks: what a container sent can be read in 2 of 3 frames (UDP to port 9)",
+		},
+		{
+			"a second way of others", lab(secret), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 0, 1514), frame(v4(tcp, 80), 3, 0, 90)},
+			"3 frames go around vault (TCP to port 80)",
+		},
+		{
+			"more than padding", lab(secret), "", []host.Frames{frame(v4(gre, 0), 65, 0, 1490)}, "the longest frame has 1490 bytes",
+		},
+		{
+			"a tunnel in encryption", lab(secret, inVault), "", []host.Frames{frame(v4(gre, 0), 65, 0, 1514)}, "",
+		},
+		{
+			"a tunnel beside encryption", lab(secret, inVault), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 0, 1514), frame(v4(udp, 4789), 1, 0, 90)},
+			"1 frames go around vault",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := network.NewEvidence(tt.lab, []string{"host1", "host1"})
+			if tt.text != "" && e.Text() != tt.text {
+				t.Errorf("it says %q, want %q", e.Text(), tt.text)
+			}
+			switch err := e.Heard(tt.frames); {
+			case tt.want == "" && err != nil:
+				t.Error(err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+	if network.NewEvidence(lab(), nil) != nil {
+		t.Error("there is evidence of an underlay that nothing passes")
+	}
+}
