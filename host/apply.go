@@ -375,7 +375,26 @@ func (r Route) parse() (link.Route, error) {
 	if r.Via == "" && r.Dev == "" {
 		return link.Route{}, fmt.Errorf("route to %q has neither a gateway (via) nor a link (dev)", r.To)
 	}
+	if route.Encap, err = r.Encap.parse(); err != nil {
+		return link.Route{}, fmt.Errorf("route to %q: %w", r.To, err)
+	}
 	return route, nil
+}
+
+// parse turns the addresses into such.
+func (e Encap) parse() (link.Encap, error) {
+	if e == (Encap{}) {
+		return link.Encap{}, nil
+	}
+	local, err := netip.ParseAddr(e.Local)
+	if err != nil {
+		return link.Encap{}, fmt.Errorf("encap from %q: %w", e.Local, err)
+	}
+	remote, err := netip.ParseAddr(e.Remote)
+	if err != nil {
+		return link.Encap{}, fmt.Errorf("encap to %q: %w", e.Remote, err)
+	}
+	return link.Encap{ID: uint64(e.ID), Local: local, Remote: remote, Checksum: e.Checksum}, nil
 }
 
 // sysctlWas is the value that a [Sysctl] found and changed.

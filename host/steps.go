@@ -90,6 +90,19 @@ type Route struct {
 	Via string `json:"via,omitempty"`
 	// Dev is the name of the link; "" leaves it to the kernel, which takes it from Via.
 	Dev string `json:"dev,omitempty"`
+	// Encap is what the route tells an external tunnel device, which Dev is then; the zero value is nothing.
+	Encap Encap `json:"encap,omitzero"`
+}
+
+// An Encap is what a route tells an external tunnel device about its packets (ip-route(8), encap ip and encap ip6).
+type Encap struct {
+	// ID is the identifier of the virtual network (VNI).
+	ID uint32 `json:"id"`
+	// Local and Remote are the addresses, of one family, between which the device sends the packets.
+	Local  string `json:"local"`
+	Remote string `json:"remote"`
+	// Checksum lets the packets of the device have a UDP checksum.
+	Checksum bool `json:"checksum,omitempty"`
 }
 
 // A Sysctl sets a variable below /proc/sys, as seen inside a namespace. Undoing it restores the former value.
@@ -201,7 +214,19 @@ func (r Route) String() string {
 	if r.Dev != "" {
 		s += " through " + r.Dev
 	}
+	if r.Encap != (Encap{}) {
+		s += ", " + r.Encap.String()
+	}
 	return s + in(r.NS)
+}
+
+// String says it in a few words.
+func (e Encap) String() string {
+	s := fmt.Sprintf("encap id %d from %s to %s", e.ID, e.Local, e.Remote)
+	if e.Checksum {
+		s += " with checksum"
+	}
+	return s
 }
 
 // String says the step as a person would.

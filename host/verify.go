@@ -207,13 +207,17 @@ func (r Route) Verify(k *Kernel) error {
 		}
 		want.Link = l.Index
 	}
-	found, err := h.Routes(want.To)
+	read := h.Routes
+	if want.Encap != (link.Encap{}) {
+		read = h.EncapRoutes
+	}
+	found, err := read(want.To)
 	if err != nil {
 		return err
 	}
 	var got []string
 	for _, f := range found {
-		if f.Via == want.Via && (want.Link == 0 || f.Link == want.Link) {
+		if f.Via == want.Via && (want.Link == 0 || f.Link == want.Link) && f.Encap == want.Encap {
 			return nil
 		}
 		got = append(got, describe(h, f))
@@ -236,6 +240,9 @@ func describe(h *link.Handle, r link.Route) string {
 			name = l.Name
 		}
 		parts = append(parts, "through "+name)
+	}
+	if r.Encap != (link.Encap{}) {
+		parts = append(parts, r.Encap.String())
 	}
 	return strings.Join(parts, " ")
 }

@@ -43,7 +43,7 @@ func Routes(n Network, lab Lab, h Host) []host.Route {
 		r := top.Reach[h.Index-1][other.Index-1]
 		for _, to := range Serves(n, lab, other) {
 			if via := r.Pick(to.Addr()); to != netip.PrefixFrom(via, via.BitLen()) {
-				routes = append(routes, host.Route{To: to.String(), Via: via.String(), Dev: r.Link})
+				routes = append(routes, host.Route{To: to.String(), Via: via.String(), Dev: r.Link, Encap: r.Encap})
 			}
 		}
 	}

@@ -61,6 +61,9 @@ type Reach struct {
 	IPv4, IPv6 netip.Addr
 	// MAC is that of the other host's link, "" if it has none or nobody knows it beforehand.
 	MAC string
+	// Encap is what each route to the other host tells the link, which is then an external tunnel device. The zero value
+	// is nothing: the link knows the way itself.
+	Encap host.Encap
 }
 
 // Pick returns the address that is of the family of another one.

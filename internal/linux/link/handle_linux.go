@@ -311,7 +311,11 @@ func (h *Handle) Local(a netip.Addr) (bool, error) {
 
 // AddRoute adds a route to the main table. One that is there already is [ErrExists].
 func (h *Handle) AddRoute(r Route) error {
-	return explain("add route to "+r.To.String(), h.h.RouteAdd(route(r)), family(r.To.Addr()))
+	missing := family(r.To.Addr())
+	if r.Encap != (Encap{}) {
+		missing = "lightweight tunnels" // CONFIG_LWTUNNEL: net/core/lwtunnel.c, lwtunnel_valid_encap_type
+	}
+	return explain("add route to "+r.To.String(), h.h.RouteAdd(route(r)), missing)
 }
 
 // DeleteRoute removes a route from the main table. One that is gone already is [ErrNotFound].
@@ -383,6 +387,9 @@ func route(r Route) *netlink.Route {
 		n.Gw = r.Via.AsSlice()
 	} else if r.Link != 0 {
 		n.Scope = netlink.SCOPE_LINK
+	}
+	if r.Encap != (Encap{}) {
+		n.Encap = &r.Encap
 	}
 	return n
 }

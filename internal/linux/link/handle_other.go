@@ -112,3 +112,27 @@ func (*Handle) Traffic() ([]Traffic, error) { return nil, unsupported() }
 
 // Next is not supported here.
 func (*Handle) Next(netip.Addr, netip.Addr) (Next, error) { return Next{}, unsupported() }
+
+// EncapRoutes is not supported here.
+func (*Handle) EncapRoutes(netip.Prefix) ([]Route, error) { return nil, unsupported() }
+
+// AddVXLAN is not supported here.
+func (*Handle) AddVXLAN(VXLAN) (int, error) { return 0, unsupported() }
+
+// VXLAN is not supported here.
+func (*Handle) VXLAN(string) (VXLAN, error) { return VXLAN{}, unsupported() }
+
+// AddGeneve is not supported here.
+func (*Handle) AddGeneve(Geneve) (int, error) { return 0, unsupported() }
+
+// Geneve is not supported here.
+func (*Handle) Geneve(string) (Geneve, error) { return Geneve{}, unsupported() }
+
+// AddFDBEntry is not supported here.
+func (*Handle) AddFDBEntry(FDBEntry) error { return unsupported() }
+
+// DeleteFDBEntry is not supported here.
+func (*Handle) DeleteFDBEntry(FDBEntry) error { return unsupported() }
+
+// FDB is not supported here.
+func (*Handle) FDB(int) ([]FDBEntry, error) { return nil, unsupported() }

@@ -93,4 +93,6 @@ type Route struct {
 	Via netip.Addr
 	// Link is the index of the link, 0 to let the kernel choose.
 	Link int
+	// Encap is what it tells an external tunnel device about its packets; the zero value is nothing.
+	Encap Encap
 }

@@ -1,0 +1,12 @@
+// Package geneve is the tunnel "geneve": a GENEVE device of the kernel on each host (RFC 8926), without options.
+//
+//	host1                                   host2
+//	geneve0 198.19.1.1/24                   geneve0 198.19.1.2/24
+//	   |     fd00:198:19:1::1/64               |     fd00:198:19:1::2/64
+//	   |     MAC address from the seed         |
+//	up0 198.18.0.1 ===== UDP port 6081 ===== up0 198.18.0.2
+//
+// The devices are external: a device of GENEVE has no forwarding entries, and one that is not external has a single
+// peer. Each route to another host says where its packets go (encap). Each host has permanent neighbour entries for the
+// devices of the others, so that nothing is learned and nothing is flooded.
+package geneve

@@ -1,0 +1,14 @@
+// Package vxlan is the tunnel "vxlan": a VXLAN device of the kernel on each host (RFC 7348).
+//
+//	host1                                   host2
+//	vxlan0 198.19.1.1/24                    vxlan0 198.19.1.2/24
+//	   |    fd00:198:19:1::1/64                |    fd00:198:19:1::2/64
+//	   |    MAC address from the seed          |
+//	up0 198.18.0.1 ===== UDP port 4789 ===== up0 198.18.0.2
+//
+// Nothing is learned and nothing is flooded: each host has permanent neighbour entries for the devices of the others.
+// How a device knows behind which host another one is depends on the parameter peers:
+//
+//   - peers=fdb: from permanent entries in its forwarding database, one for each other device.
+//   - peers=routes: the device is external. Each route to another host says where its packets go (encap).
+package vxlan
