@@ -41,6 +41,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/tunnel"
+	"github.com/nettoll/nettoll/tunnel/geneve"
+	"github.com/nettoll/nettoll/tunnel/vxlan"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/burst"
 	"github.com/nettoll/nettoll/workload/command"
@@ -91,7 +93,10 @@ func New() Catalogue {
 				filterovs.Filter{},
 				filterebpf.Filter{},
 			},
-			tunnel.Kind{},
+			tunnel.Kind{
+				vxlan.Tunnel{},
+				geneve.Tunnel{},
+			},
 			encryption.Kind{},
 			runtime.Kind{
 				netns.Runtime{},

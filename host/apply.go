@@ -375,14 +375,14 @@ func (r Route) parse() (link.Route, error) {
 	if r.Via == "" && r.Dev == "" {
 		return link.Route{}, fmt.Errorf("route to %q has neither a gateway (via) nor a link (dev)", r.To)
 	}
-	if route.Encap, err = r.Encap.parse(); err != nil {
+	if route.Encap, err = r.Encap.Parse(); err != nil {
 		return link.Route{}, fmt.Errorf("route to %q: %w", r.To, err)
 	}
 	return route, nil
 }
 
-// parse turns the addresses into such.
-func (e Encap) parse() (link.Encap, error) {
+// Parse turns the text into addresses.
+func (e Encap) Parse() (link.Encap, error) {
 	if e == (Encap{}) {
 		return link.Encap{}, nil
 	}

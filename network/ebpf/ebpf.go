@@ -139,7 +139,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 				return nil, nil, fmt.Errorf("%s is not a single link that carries Ethernet frames, which network ebpf "+
 					"needs", top.Name)
 			}
-			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{r.To, r.Via})
+			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{To: r.To, Via: r.Via, Encap: r.Encap})
 		}
 		plans[i] = host.Plan{Steps: append(steps, f)}
 	}

@@ -38,9 +38,11 @@ type Member struct {
 
 // A Range is the containers of another host.
 type Range struct {
-	// To is in CIDR notation; Via is the address of the host on the underlay.
+	// To is in CIDR notation; Via is the address of the host on the uplink.
 	To  string `json:"to"`
 	Via string `json:"via"`
+	// Encap is what the program tells the uplink, if that is an external tunnel device.
+	Encap host.Encap `json:"encap,omitzero"`
 }
 
 // Kind returns "ebpf-forwarding".
@@ -54,6 +56,9 @@ func (f Forwarding) String() string {
 			return s + fmt.Sprintf("; and to %d more ranges", len(f.Ranges)-i)
 		}
 		s += fmt.Sprintf("; to %s via %s through %s", r.To, r.Via, f.Uplink)
+		if r.Encap != (host.Encap{}) {
+			s += " " + r.Encap.String()
+		}
 	}
 	return s
 }
@@ -161,7 +166,11 @@ func (f Forwarding) table() (forward.Table, error) {
 		if err != nil {
 			return t, fmt.Errorf("forward to %q via %q: %w", r.To, r.Via, err)
 		}
-		t.Ranges = append(t.Ranges, forward.Range{To: to, Via: via})
+		encap, err := r.Encap.Parse()
+		if err != nil {
+			return t, fmt.Errorf("forward to %q: %w", r.To, err)
+		}
+		t.Ranges = append(t.Ranges, forward.Range{To: to, Via: via, Encap: encap})
 	}
 	return t, nil
 }

@@ -16,7 +16,7 @@ func TestConformance(t *testing.T) {
 	tunneltest.Conformance(t, vxlan.Tunnel{}, map[string]string{"outer": "ipv6", "port": "8472"}, bridge.Network{},
 		routed.Network{}, ebpf.Network{}, nat.Network{})
 	tunneltest.Conformance(t, vxlan.Tunnel{}, map[string]string{"peers": "routes"}, bridge.Network{}, routed.Network{},
-		nat.Network{})
+		ebpf.Network{}, nat.Network{})
 	tunneltest.Conformance(t, vxlan.Tunnel{}, map[string]string{"peers": "routes", "outer": "ipv6", "checksum": "on"},
-		bridge.Network{}, routed.Network{}, nat.Network{})
+		bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
 }

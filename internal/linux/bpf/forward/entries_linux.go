@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
@@ -48,7 +50,8 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 		if r.To.Addr().Is6() {
 			m = objectMapRanges6
 		}
-		e[m][key(r.To)] = string(append(binary.NativeEndian.AppendUint32(nil, uint32(index)), r.Via.AsSlice()...))
+		value := append(binary.NativeEndian.AppendUint32(nil, uint32(index)), r.Via.AsSlice()...)
+		e[m][key(r.To)] = string(tunnel(value, r.Encap))
 	}
 	return e, nil
 }
@@ -56,4 +59,35 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 // key is a prefix as a trie has it: its bits, then its address.
 func key(p netip.Prefix) string {
 	return string(append(binary.NativeEndian.AppendUint32(nil, uint32(p.Bits())), p.Masked().Addr().AsSlice()...))
+}
+
+// tunnelled is TUNNELLED of forward.c.
+const tunnelled = 1 << 31
+
+// tunnel appends the structure of forward.c.
+func tunnel(b []byte, e link.Encap) []byte {
+	number := binary.NativeEndian.AppendUint32
+	var flags uint32
+	if e != (link.Encap{}) {
+		flags = tunnelled
+		if !e.Checksum {
+			flags |= unix.BPF_F_ZERO_CSUM_TX
+		}
+		if e.Remote.Is6() {
+			flags |= unix.BPF_F_TUNINFO_IPV6
+		}
+	}
+	b = number(number(b, flags), uint32(e.ID))
+	for _, a := range []netip.Addr{e.Remote, e.Local} {
+		var words [16]byte
+		switch {
+		case a.Is4():
+			four := a.As4()
+			binary.NativeEndian.PutUint32(words[:], binary.BigEndian.Uint32(four[:]))
+		case a.Is6():
+			words = a.As16()
+		}
+		b = append(b, words[:]...)
+	}
+	return b
 }

@@ -35,15 +35,27 @@ struct container {
 	__u8 from[ETH_ALEN]; // that of the host's link
 };
 
+// What an external tunnel device is told about a packet: see bpf_skb_set_tunnel_key of bpf-helpers(7).
+struct tunnel {
+	__u32 flags; // of that call, and TUNNELLED; 0: the uplink is no such device
+	__u32 id;
+	__u32 remote[4]; // of IPv4 the first, as the host has numbers; of IPv6 as packets have it
+	__u32 local[4];
+};
+
+#define TUNNELLED (1U << 31)
+
 // A range of containers of another host. Addresses are as packets have them.
 struct range4 {
 	__u32 link; // index of the uplink
 	__u32 via;  // the other host
+	struct tunnel tunnel;
 };
 
 struct range6 {
 	__u32 link;
 	struct in6_addr via;
+	struct tunnel tunnel;
 };
 
 struct key4 {
@@ -104,6 +116,16 @@ static __always_inline void age(struct iphdr *ip)
 	ip->ttl--;
 }
 
+// tunnelled tells an external device where a packet goes, and 0 if it did.
+static __always_inline int tunnelled(struct __sk_buff *skb, const struct tunnel *t)
+{
+	struct bpf_tunnel_key key = {.tunnel_id = t->id};
+
+	__builtin_memcpy(key.remote_ipv6, t->remote, sizeof(t->remote));
+	__builtin_memcpy(key.local_ipv6, t->local, sizeof(t->local));
+	return bpf_skb_set_tunnel_key(skb, &key, sizeof(key), t->flags & ~TUNNELLED);
+}
+
 // forward sends a packet on. peer: straight into the container, past the host's link to it; otherwise out of that link.
 static __always_inline int forward(struct __sk_buff *skb, int peer)
 {
@@ -129,6 +151,8 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 				return NEXT;
 			age(ip);
 			next.ipv4_nh = r->via;
+			if (r->tunnel.flags && tunnelled(skb, &r->tunnel))
+				return TC_ACT_SHOT;
 			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
 		}
 		age(ip);
@@ -153,6 +177,8 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 			struct bpf_redir_neigh next = {.nh_family = AF_INET6};
 
 			__builtin_memcpy(next.ipv6_nh, &r->via, sizeof(r->via));
+			if (r->tunnel.flags && tunnelled(skb, &r->tunnel))
+				return TC_ACT_SHOT;
 			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
 		}
 	} else {

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
 // Ways to hook the programs to links.
@@ -45,6 +47,8 @@ type Range struct {
 	To netip.Prefix
 	// Via is the host, a neighbour of the uplink.
 	Via netip.Addr
+	// Encap is what the uplink, an external tunnel device, is told about each packet; the zero value is nothing.
+	Encap link.Encap
 }
 
 // check returns what is wrong with the table.
