@@ -40,8 +40,8 @@ func TestReadErrors(t *testing.T) {
 			`f.yaml:6:5: unknown workload "udp-rx" (known: udp-rr, `,
 		},
 		{
-			"unknown tunnel", head + "  tunnel: vxlan\nworkloads: udp-rr\n",
-			`f.yaml:4:11: unknown tunnel "vxlan" (known: none)`,
+			"unknown tunnel", head + "  tunnel: pipe\nworkloads: udp-rr\n",
+			`f.yaml:4:11: unknown tunnel "pipe" (known: none, vxlan, `,
 		},
 		{
 			"form of the command line", "factors:\n  network: bridge(hairpin=on)\nworkloads: udp-rr\n",
