@@ -41,7 +41,7 @@ func (Tunnel) Steps() map[string]func() host.Step {
 
 // Check wants a kernel that has GENEVE.
 func (Tunnel) Check(part.Params) error {
-	return link.CheckKind("geneve", "load the kernel's module geneve; VXLAN adds as many bytes to a packet")
+	return link.CheckKind("geneve", "load the kernel's module geneve, or choose vxlan, which adds as many bytes to a packet")
 }
 
 // Carry puts a device on each host.
