@@ -11,4 +11,7 @@
 //
 //   - peers=fdb: from permanent entries in its forwarding database, one for each other device.
 //   - peers=routes: the device is external. Each route to another host says where its packets go (encap).
+//
+// With checksum=on the packets between the hosts have a UDP checksum. It is left to the link below, as any other: links
+// between namespaces need none and leave it out.
 package vxlan
