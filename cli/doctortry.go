@@ -148,6 +148,8 @@ func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) [
 			switch p.Value.(type) {
 			case network.Network:
 				t.network(ctx, d, simple)
+			case network.Carrier:
+				t.between(ctx, d, simple, stack.PartsOf[network.Network](parts.Kinds))
 			case runtime.Runtime:
 				makers = append(makers, d) // tried below: it makes something only if containers have namespaces of their own
 			default:
@@ -214,7 +216,7 @@ func (t *tries) choose(d *diagnosed, kind, name string, given map[string]string)
 }
 
 // network tries a network on one host and on two, and once with each other value of its parameters, such as modes and
-// ways to attach. A value is tried on one host, or on two if it means nothing on one.
+// ways to attach.
 func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	simple := s.Stack
 	c, ok := t.choose(d, d.Kind, d.Name, nil)
@@ -230,6 +232,39 @@ func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 		}
 		t.try(ctx, d, what, s)
 	}
+	s.Stack = simple
+	t.values(ctx, d, c, s)
+}
+
+// between tries a carrier between two hosts, once with each other value of its parameters, under the first network
+// whose packets it can carry.
+func (t *tries) between(ctx context.Context, d *diagnosed, s control.Sample, networks []network.Network) {
+	simple := s.Stack
+	c, ok := t.choose(d, d.Kind, d.Name, nil)
+	if !ok {
+		return
+	}
+	s.Hosts = 2
+	for _, n := range networks {
+		joined, ok := t.choose(d, simple[0].Kind.Describe().Name, n.Describe().Name, nil)
+		if !ok {
+			return
+		}
+		s.Stack = simple.With(joined).With(c)
+		if left(s) == "" {
+			t.try(ctx, d, twoHosts, s)
+			s.Stack = simple.With(joined)
+			t.values(ctx, d, c, s)
+			return
+		}
+	}
+	d.Tried = append(d.Tried, &attempt{What: twoHosts, LeftOut: left(s)})
+}
+
+// values tries a part once with each other value of its parameters, besides the stack of the sample. A value is tried
+// on one host, or on two if it means nothing on one.
+func (t *tries) values(ctx context.Context, d *diagnosed, c stack.Choice, s control.Sample) {
+	simple := s.Stack
 	for _, p := range c.Part.Params {
 		if p.Quiet || p.Values == nil {
 			continue

@@ -44,6 +44,9 @@ func TestReadme(t *testing.T) {
 		"run suite:ji2019": {"--time", "200ms", "--trial", "50ms", "--placement", "same-host", "--pairs", "1", "-o", "JI"},
 		"run --network routed,bridge --filter none,nftables(match=set,rules=1000),iptables(rules=1000) --placement " +
 			"same-host": {"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "FILTERS"},
+		"run --network bridge --tunnel vxlan --placement cross-host": {
+			"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "-o", "TUNNEL",
+		},
 		"run --network macvlan --baseline bridge": {
 			"--time", "200ms", "--trial", "50ms", "--workload", "udp-rr(mode=wait)", "--placement", "same-host", "-o", "MACVLAN",
 		},

@@ -28,9 +28,8 @@ type Tunnel struct{}
 // Describe says what it is.
 func (Tunnel) Describe() part.Description {
 	return part.Description{
-		Name:    "geneve",
-		Summary: "an external GENEVE device on each host, whose routes say where packets go (encap)", Implementation: "kernel",
-		Params: tunnel.UDP(standard),
+		Name: "geneve", Summary: "a GENEVE device on each host, for which routes say where packets go (encap)",
+		Implementation: "kernel", Params: tunnel.UDP(standard),
 	}
 }
 
@@ -41,7 +40,7 @@ func (Tunnel) Steps() map[string]func() host.Step {
 
 // Check wants a kernel that has GENEVE.
 func (Tunnel) Check(part.Params) error {
-	return link.CheckKind("geneve", "load the kernel's module geneve, or choose vxlan, which adds as many bytes to a packet")
+	return link.CheckKind("geneve", "load the kernel's module geneve, or choose vxlan, which adds as many bytes")
 }
 
 // Carry puts a device on each host.

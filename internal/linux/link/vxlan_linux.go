@@ -17,8 +17,8 @@ func (h *Handle) AddVXLAN(v VXLAN) (int, error) {
 	if err := checkName(v.Name); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
-	// Not by the library: without an attribute the kernel fills in the checksum over IPv4 (drivers/net/vxlan, vxlan_nl2conf),
-	// and the library has none for a checksum that is left out.
+	// Not by the library: without an attribute the kernel makes checksums over IPv4 (drivers/net/vxlan/vxlan_core.c,
+	// vxlan_nl2conf), and the library sends none to leave them out.
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -275,4 +275,3 @@ func (h *Handle) EncapRoutes(to netip.Prefix) ([]Route, error) {
 	}
 	return list, nil
 }
-
