@@ -12,6 +12,10 @@
 //   - peers=fdb: from permanent entries in its forwarding database, one for each other device.
 //   - peers=routes: the device is external. Each route to another host says where its packets go (encap).
 //
+// The devices believe whoever reaches their port (RFC 7348, section 7): a container that can send to the address of
+// another host can send frames to its containers in the name of anybody. A filter prevents that, because containers
+// cannot reach hosts then; so does an encryption below. External devices take packets of every identifier.
+//
 // With checksum=on the packets between the hosts have a UDP checksum. It is left to the link below, as any other: links
 // between namespaces need none and leave it out.
 package vxlan
