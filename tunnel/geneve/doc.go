@@ -10,7 +10,7 @@
 // peer. Each route to another host says where its packets go (encap). Each host has permanent neighbour entries for the
 // devices of the others, so that nothing is learned and nothing is flooded.
 //
-// The devices believe whoever reaches their port, with every identifier (RFC 8926, section 6): a container that can send
-// to the address of another host can send frames to its containers in the name of anybody. A filter prevents that,
+// The devices believe whoever reaches their port, with every identifier (RFC 8926, section 6): a container that can
+// send to the address of another host can send frames to its containers in the name of anybody. A filter prevents that,
 // because containers cannot reach hosts then; so does an encryption below.
 package geneve

@@ -16,7 +16,7 @@ const (
 	// id is the virtual network identifier. All labs have the same: they share no underlay.
 	id = 100
 	// header is the length in bytes of the headers of UDP, GENEVE without options, and the Ethernet frame inside:
-	// RFC 8926, sections 3.1 and 3.4.
+	// RFC 8926, sections 3.1 to 3.4.
 	header = 8 + 8 + 14
 	// device is the name of the link.
 	device = "geneve0"
@@ -51,7 +51,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	bytes, ip := tunnel.Header(s.Outer)
 	top := lab.Above("geneve", 2, s.Outer, device, network.Overhead{
-		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 GENEVE, 14 Ethernet (RFC 8926, sections 3.1 and 3.4)",
+		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 GENEVE, 14 Ethernet (RFC 8926, sections 3.1 to 3.4)",
 			bytes, ip),
 	})
 	for i := range lab.Hosts {
