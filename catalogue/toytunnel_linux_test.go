@@ -48,6 +48,7 @@ func (toyTunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above("hose", 2, "ipv4", hoseLink, network.Overhead{
 		Bytes: 50, Source: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)",
 	})
+	top.Wire = []network.Protocol{{Name: "VXLAN", Number: network.UDP, Port: 4789}}
 	for i, h := range lab.Hosts {
 		step := hose{
 			Name: hoseLink, ID: p["id"], MTU: top.MTU, MAC: top.Reach[i][i].MAC,

@@ -74,8 +74,11 @@ const (
 	padded = 16
 )
 
-// Protocols of hosts themselves (IANA, Protocol Numbers).
-const icmp, igmp, icmpv6 = 1, 2, 58
+// UDP is the number of the protocol (IANA, Protocol Numbers); the others are those of hosts themselves.
+const (
+	UDP                = 17
+	icmp, igmp, icmpv6 = 1, 2, 58
+)
 
 // Heard says what differs of frames that the underlay has received, while packets of full size that held the mark went
 // through every pair, and came back.
@@ -102,7 +105,7 @@ func (e *Evidence) sent(port string, frames []host.Frames) error {
 		own := f.Family == "" || f.Protocol == icmp || f.Protocol == igmp || f.Protocol == icmpv6
 		switch {
 		case wire == nil && !own, slices.ContainsFunc(wire, func(p Protocol) bool {
-			return f.Family != "" && p.Number == f.Protocol && p.Port == f.Port
+			return f.Family == e.lab.spans()[1].Outer && p.Number == f.Protocol && p.Port == f.Port
 		}):
 			carried, marked, longest = carried+f.Count, marked+f.Marked, max(longest, f.Longest)
 		case wire != nil && (!own || f.Marked > 0):

@@ -14,11 +14,11 @@ func TestEvidence(t *testing.T) {
 	arp := host.Wire{Protocol: 0x0806}
 	v4 := func(protocol, port int) host.Wire { return host.Wire{Family: "ipv4", Protocol: protocol, Port: port} }
 	tunnel := network.Span{
-		Name: "hose", MTU: mtu - 50, Overhead: network.Overhead{Bytes: 50},
+		Name: "hose", Outer: "ipv4", MTU: mtu - 50, Overhead: network.Overhead{Bytes: 50},
 		Wire: []network.Protocol{{Name: "HOSE", Number: udp, Port: 4789}},
 	}
 	secret := network.Span{
-		Name: "vault", MTU: mtu - 60, Overhead: network.Overhead{Bytes: 60}, Protected: true,
+		Name: "vault", Outer: "ipv4", MTU: mtu - 60, Overhead: network.Overhead{Bytes: 60}, Protected: true,
 		Wire: []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
 	}
 	inVault := tunnel

@@ -54,6 +54,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 GENEVE, 14 Ethernet (RFC 8926, sections 3.1 to 3.4)",
 			bytes, ip),
 	})
+	top.Wire = []network.Protocol{{Name: "GENEVE", Number: network.UDP, Port: int(s.Port)}}
 	for i := range lab.Hosts {
 		top.Steps[i] = []host.Step{Device{Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port}}
 	}

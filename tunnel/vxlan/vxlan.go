@@ -63,6 +63,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above("vxlan", 2, s.Outer, device, network.Overhead{
 		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)", bytes, ip),
 	})
+	top.Wire = []network.Protocol{{Name: "VXLAN", Number: network.UDP, Port: int(s.Port)}}
 	for i := range lab.Hosts {
 		d := Device{
 			Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port, ID: id,
