@@ -123,7 +123,7 @@ fuzz: ## run every fuzz target for a million inputs (hours), or make fuzz FUZZTI
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
 # package's = is which of its tests, as of go test -run.
-GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit ./tunnel/geneve
+GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit ./tunnel/geneve ./encryption/wireguard
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it.
 GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./network/macvlan=Conformance ./network/nat=Conformance ./network/routed=Conformance \
   ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs ./filter/ebpf=TestCheck \

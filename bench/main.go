@@ -24,7 +24,7 @@ import (
 
 func main() {
 	// The hosts, agents and workers of the labs are this program once more.
-	if args := os.Args[1:]; len(args) > 0 && slices.Contains([]string{"host-init", "agent", "worker"}, args[0]) {
+	if args := os.Args[1:]; len(args) > 0 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, args[0]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/wireguard"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	filterebpf "github.com/nettoll/nettoll/filter/ebpf"
@@ -69,6 +70,7 @@ type Catalogue struct {
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
 	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
+	Daemons   map[string]host.Daemon      // the roles of this program that parts bring
 }
 
 // New returns the catalogue.
@@ -97,7 +99,9 @@ func New() Catalogue {
 				vxlan.Tunnel{},
 				geneve.Tunnel{},
 			},
-			encryption.Kind{},
+			encryption.Kind{
+				wireguard.Encryption{},
+			},
 			runtime.Kind{
 				netns.Runtime{},
 			},
@@ -134,11 +138,16 @@ func New() Catalogue {
 		Probes: []probe.Probe{
 			softirq.Probe{},
 		},
-		Steps: host.Steps(),
+		Steps: host.Steps(), Daemons: map[string]host.Daemon{},
 	}
 	for _, kind := range c.Kinds {
 		if own, ok := kind.(host.Stepper); ok {
 			maps.Copy(c.Steps, own.Steps())
+		}
+		for _, p := range kind.Parts() {
+			if own, ok := p.Value.(host.Daemoner); ok {
+				maps.Copy(c.Daemons, own.Daemons())
+			}
 		}
 	}
 	return c

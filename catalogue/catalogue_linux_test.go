@@ -21,7 +21,7 @@ import (
 // TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line with
 // the kinds and steps of the toys.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
 		streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}
 		os.Exit(cli.RunWith(context.Background(), withToys(withHose()), "", streams, os.Args[1:]))
 	}

@@ -16,11 +16,15 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/tunnel"
 )
@@ -131,6 +135,23 @@ func withHose() catalogue.Catalogue {
 		}
 	}
 	return c
+}
+
+// The suite of encryptions sees that a tunnel encrypts nothing, and that it delivers what was forged.
+func TestTunnelIsNoEncryption(t *testing.T) {
+	between := carriertest.Choose(t, encryption.Kind{toyTunnel{}}, nil)
+	outer := encryptiontest.Outer{Protocol: 17, Port: 4789}
+	err := carriertest.OnWire(t, bridge.Network{}, between, outer.Hidden)
+	if errors.Is(err, errors.ErrUnsupported) {
+		testnet.Skip(t, err)
+	}
+	if err == nil || !strings.Contains(err.Error(), "holds the payload") {
+		t.Errorf("on the wire: %v, want a frame that holds the payload", err)
+	}
+	if err := encryptiontest.Forged(t, bridge.Network{}, between, outer); err == nil ||
+		!strings.Contains(err.Error(), "once more: 64 bytes are delivered") {
+		t.Errorf("forged: %v, want a repeated packet to be delivered", err)
+	}
 }
 
 // A new tunnel is a folder and a line: files, flags, ids, plans, runs, exports and comparisons know it.

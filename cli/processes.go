@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 
 	"github.com/nettoll/nettoll/byhand"
@@ -11,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/process"
@@ -34,6 +36,8 @@ func child(
 		err = serveAgent(ctx, parts, args[1:], stdin, stdout)
 	case "worker":
 		err = serveWorker(ctx, args[1:], stdin, stdout)
+	case host.DaemonCommand:
+		err = serveDaemon(ctx, parts, args[1:], stdin, stderr)
 	case byhand.SessionCommand:
 		err = serveSession(ctx, args[1:], stdin, stdout)
 	case lab.OwnerCommand:
@@ -75,6 +79,20 @@ func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer
 	return protocol.Serve(ctx, in, unclosed{out}, worker.New(worker.Config{
 		Workloads: parts.Workloads, Drivers: parts.Drivers, Probes: parts.Probes, Host: local.Worker(files),
 	}).Methods())
+}
+
+// serveDaemon runs a daemon of a part, whose name is the first argument.
+func serveDaemon(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, log io.Writer) error {
+	socket, ok := in.(*os.File)
+	if len(args) == 0 || parts.Daemons[args[0]] == nil || !ok {
+		return fmt.Errorf("unknown daemon %q (nettoll starts its daemons itself)", args)
+	}
+	control, err := net.FileConn(socket)
+	if err != nil {
+		return fmt.Errorf("its input is not a socket (nettoll starts its daemons itself): %w", err)
+	}
+	_ = socket.Close() // the connection has a copy
+	return parts.Daemons[args[0]](ctx, control, args[1:], log)
 }
 
 func serveSession(ctx context.Context, args []string, in io.Reader, out io.Writer) error {

@@ -40,6 +40,7 @@ type opened struct {
 
 	mu       sync.Mutex
 	closed   bool
+	secret   Secret
 	report   Report
 	programs []*Running
 	spaces   map[string]*space    // by reference
@@ -59,6 +60,8 @@ type KernelConfig struct {
 	Files map[string]*os.File
 	// Journal is where steps are noted before they make what outlives namespaces. nil refuses such steps.
 	Journal Journal
+	// Secret is that of the lab; the zero value is none, see [Kernel.Entrust].
+	Secret Secret
 }
 
 // space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean
@@ -80,7 +83,7 @@ func NewKernel(c KernelConfig) (*Kernel, error) {
 	}
 	k := &Kernel{opened: &opened{
 		dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), journal: c.Journal, spaces: map[string]*space{"": {file: own}},
-		gone: map[string]time.Time{},
+		gone: map[string]time.Time{}, secret: c.Secret,
 	}}
 	if k.dir == "" {
 		k.dir = DefaultDir

@@ -1,8 +1,11 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +23,9 @@ import (
 // DefaultRun is where programs keep sockets, databases and logs. A host has a /run of its own.
 const DefaultRun = "/run/nettoll"
 
+// self is the program of this process.
+const self = "/proc/self/exe"
+
 // orphanWait is how long what a program has started may go on to write after the program has ended: then it is killed.
 const orphanWait = 200 * time.Millisecond
 
@@ -35,6 +41,23 @@ type Program struct {
 	Env []string
 	// Package is what Debian calls the package that has it: for the error where it is missing.
 	Package string
+	// Self says that the program is this one, in the role that Args name, see [Daemon].
+	Self bool
+	// Control gives the program a socket as its standard input, whose other end is [Running.Control].
+	Control bool
+}
+
+// A Daemon is a role of this program that carries packets of a lab. Control is its standard input: when that ends, it
+// ends, too. What it writes to log is kept as what programs say.
+type Daemon func(ctx context.Context, control net.Conn, args []string, log io.Writer) error
+
+// DaemonCommand is the command of this program that runs a daemon: its arguments are the name of the daemon and those
+// that it gets.
+const DaemonCommand = "daemon"
+
+// A Daemoner is a part that brings daemons, by their names.
+type Daemoner interface {
+	Daemons() map[string]Daemon
 }
 
 // A Running is a program that was started. It is killed when its agent ends, for whatever reason.
@@ -44,6 +67,7 @@ type Running struct {
 	tail    process.Tail
 	log     *os.File
 	done    chan struct{}
+	control net.Conn // nil without
 
 	mu      sync.Mutex
 	stopped bool // it was asked to end
@@ -58,13 +82,16 @@ func (k *Kernel) RunDir(name string) (string, error) {
 	return dir, nil
 }
 
-// Start starts a program in a network namespace of the host, its input empty, its output in a log. Where the program is
-// not installed the error is a [linux.UnsupportedError].
+// Start starts a program in a network namespace of the host, its input empty unless it is controlled, its output in a
+// log. Where the program is not installed the error is a [linux.UnsupportedError].
 func (k *Kernel) Start(p Program) (*Running, error) {
 	if len(p.Args) == 0 {
 		return nil, fmt.Errorf("start %q: no program given", p.Name)
 	}
-	path, err := exec.LookPath(p.Args[0])
+	path, err := self, error(nil)
+	if !p.Self {
+		path, err = exec.LookPath(p.Args[0])
+	}
 	if err != nil {
 		return nil, &linux.UnsupportedError{
 			What: fmt.Sprintf("start %q", p.Name), Missing: fmt.Sprintf("program %q", p.Args[0]),
@@ -87,17 +114,35 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	r.cmd = exec.Command(path, p.Args[1:]...)
 	r.cmd.Args[0] = p.Args[0]
 	r.cmd.Env = append(os.Environ(), p.Env...)
+	if p.Self {
+		r.cmd.Args = append([]string{"nettoll"}, p.Args...)
+		r.cmd.Env = append(r.cmd.Env, "GOMAXPROCS=") // that of an agent is 1, and this one carries packets
+	}
 	r.cmd.Stdout, r.cmd.Stderr = r, r
+	if p.Control {
+		var theirs *os.File
+		if r.control, theirs, err = process.Control(); err != nil {
+			return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
+		}
+		defer theirs.Close()
+		r.cmd.Stdin = theirs
+	}
 	r.cmd.WaitDelay = orphanWait
 	err = process.StartIn(r.cmd, process.Options{Group: true}, func(f func() error) error {
 		return netns.Here(int(s.file.Fd()), f)
 	})
 	if err != nil {
+		if r.control != nil {
+			_ = r.control.Close()
+		}
 		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
 	}
 	go func() {
 		_ = r.cmd.Wait() // the state says more
 		_ = process.KillGroup(r.cmd)
+		if r.control != nil {
+			_ = r.control.Close()
+		}
 		_ = r.log.Close()
 		close(r.done)
 	}()
@@ -112,6 +157,10 @@ func (r *Running) Write(p []byte) (int, error) {
 	_, _ = r.tail.Write(p) // never fails
 	return r.log.Write(p)
 }
+
+// Control is the other end of the program's input, nil if it has none. It is closed when the program has ended. One
+// caller at a time uses it.
+func (r *Running) Control() net.Conn { return r.control }
 
 // PID is the number of the process.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
@@ -139,19 +188,26 @@ func (r *Running) Process() (Process, error) {
 // Process returns the program of that name which was started last and has not been stopped, the zero value if there
 // is none or it has died.
 func (k *Kernel) Process(name string) Process {
+	if r := k.Running(name); r != nil {
+		if p, err := r.Process(); err == nil {
+			return p
+		}
+	}
+	return Process{}
+}
+
+// Running returns the program of that name which this process has started last and which has not been stopped, nil if
+// there is none. It may have died.
+func (k *Kernel) Running(name string) *Running {
 	k.mu.Lock()
 	programs := slices.Clone(k.programs)
 	k.mu.Unlock()
 	for _, r := range slices.Backward(programs) {
-		if r.program.Name != name || r.isStopped() {
-			continue
+		if r.program.Name == name && !r.isStopped() {
+			return r
 		}
-		if p, err := r.Process(); err == nil {
-			return p
-		}
-		break
 	}
-	return Process{}
+	return nil
 }
 
 // Runs says whether a program still runs, whichever process has started it.

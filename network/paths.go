@@ -144,8 +144,12 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) error
 		n.packets += packets
 	}
 	for i, t := range p.trips {
+		least := carried[i]
+		if merged := int64(t.way.Merged); merged > 1 {
+			least = (least + merged - 1) / merged
+		}
 		for _, c := range t.way.Counters {
-			add(c, i, carried[i], false)
+			add(c, i, least, false)
 			if sent != nil {
 				needs[c].most += sent[i]
 			}

@@ -30,6 +30,9 @@ type Span struct {
 	Protected bool
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
+	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that
+	// once. 0 if devices count each packet.
+	Merged int
 	// Steps make it, by host, on the span below. The underlay has none: [Underlay] and [Base] make it.
 	Steps [][]host.Step
 }
@@ -39,6 +42,17 @@ type Overhead struct {
 	Bytes int
 	// Source says what they are and where that stands: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)".
 	Source string
+	// Padding is the block size in bytes to whose multiples packets are padded besides, but not beyond the MTU of the
+	// span: the largest packet has none. 0 if packets are not padded.
+	Padding int
+}
+
+// On returns the length on the span below of a packet of that length, which the span carries whole.
+func (o Overhead) On(packet, mtu int) int {
+	if o.Padding > 0 {
+		packet = min(mtu, (packet+o.Padding-1)/o.Padding*o.Padding)
+	}
+	return packet + o.Bytes
 }
 
 // A Protocol is what a packet is on its way between hosts.

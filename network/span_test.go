@@ -100,3 +100,41 @@ func TestCarried(t *testing.T) {
 		t.Errorf("%d counters: %v, want two of each device and the underlay's", len(w.Counters), w.Counters)
 	}
 }
+
+// Packets are padded to multiples, but not beyond the MTU.
+func TestOverheadOn(t *testing.T) {
+	padded := network.Overhead{Bytes: 60, Padding: 16}
+	for _, tt := range []struct {
+		o                 network.Overhead
+		packet, mtu, want int
+	}{
+		{padded, 56, 1380, 64 + 60},
+		{padded, 64, 1380, 64 + 60},
+		{padded, 1377, 1380, 1380 + 60},
+		{padded, 1380, 1380, 1380 + 60},
+		{network.Overhead{Bytes: 50}, 56, 1380, 56 + 50},
+	} {
+		if got := tt.o.On(tt.packet, tt.mtu); got != tt.want {
+			t.Errorf("%d bytes with %+v on an MTU of %d are %d, want %d", tt.packet, tt.o, tt.mtu, got, tt.want)
+		}
+	}
+}
+
+// A counter on a way that joins packets may count as many of them as one, and no more.
+func TestMergedPackets(t *testing.T) {
+	counter := host.Received("", "wg0", "")
+	for _, tt := range []struct {
+		merged  int
+		counted uint64
+		wrong   bool
+	}{{0, 256, false}, {0, 255, true}, {128, 2, false}, {128, 1, true}} {
+		var p network.Paths
+		p.Add("trip", network.Way{Merged: tt.merged, Counters: []network.Count{{Host: 1, Counter: counter}}})
+		at := func(n uint64) []host.Trace {
+			return []host.Trace{{}, {Counts: map[string]map[string]uint64{"": {counter.Name: n}}}}
+		}
+		if err := p.Counted(at(0), at(tt.counted), []int64{256}, nil); (err != nil) != tt.wrong {
+			t.Errorf("%d of 256 packets counted, %d as one at most: %v", tt.counted, tt.merged, err)
+		}
+	}
+}

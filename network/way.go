@@ -37,6 +37,8 @@ type Way struct {
 	Hops []Hop
 	// Counters count each of its packets at least once. A large segment is one packet.
 	Counters []Count
+	// Merged is how many of its packets may be counted as one, because a carrier joins them; 0: each is counted.
+	Merged int
 	// Still are counters that none of its packets moves, and nothing else in the lab does.
 	Still []Count
 	// Ports are those of the underlay's switch that receive its packets: none on one host.
@@ -144,6 +146,7 @@ func (w *Way) Carried(t Trip) {
 		if i == 0 {
 			break
 		}
+		w.Merged = max(w.Merged, s.Merged)
 		w.Sent(from, "", there.Link, "")
 		w.Received(to, "", back.Link, "")
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]

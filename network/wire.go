@@ -66,13 +66,12 @@ func (e *Evidence) length() int {
 	return n
 }
 
-const (
-	ethernetHeader = 14 // bytes (IEEE 802.3)
+const ethernetHeader = 14 // bytes (IEEE 802.3)
 
-	// padded is by how many bytes frames may be shorter than the overhead says, where packets are padded to whole blocks
-	// before they are encrypted: the overhead has room for the longest padding.
-	padded = 16
-)
+// merged says whether a span joins packets, so that the tap sees several as one.
+func (e *Evidence) merged() bool {
+	return slices.ContainsFunc(e.lab.spans(), func(s Span) bool { return s.Merged > 0 })
+}
 
 // UDP is the number of the protocol (IANA, Protocol Numbers); the others are those of hosts themselves.
 const (
@@ -118,7 +117,7 @@ func (e *Evidence) sent(port string, frames []host.Frames) error {
 		return errors.New("no packet passes")
 	case !protected && marked == 0:
 		return fmt.Errorf("what containers send is in none of %d frames: the tap does not see what it should", carried)
-	case longest > want || longest < want-padded || !protected && longest != want:
+	case longest < want || longest > want && !e.merged():
 		return fmt.Errorf("the longest frame has %d bytes, but a packet of %d bytes makes one of %d (%s)", longest, e.lab.MTU,
 			want, e.lab.Layers())
 	}

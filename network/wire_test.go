@@ -21,6 +21,8 @@ func TestEvidence(t *testing.T) {
 		Name: "vault", Outer: "ipv4", MTU: mtu - 60, Overhead: network.Overhead{Bytes: 60}, Protected: true,
 		Wire: []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
 	}
+	joining := secret
+	joining.Merged = 128
 	inVault := tunnel
 	inVault.MTU = mtu - 110
 	lab := func(spans ...network.Span) network.Lab {
@@ -98,8 +100,16 @@ func TestEvidence(t *testing.T) {
 			"3 frames go around vault (TCP to port 80)",
 		},
 		{
-			"more than padding", lab(secret), "", []host.Frames{frame(v4(gre, 0), 65, 0, 1490)}, "the longest frame has 1490 bytes",
+			"encryption of another overhead", lab(secret), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 0, 1513)},
+			"the longest frame has 1513 bytes",
 		},
+		{
+			"frames that are not joined", lab(secret), "",
+			[]host.Frames{frame(v4(gre, 0), 65, 0, 3000)},
+			"the longest frame has 3000 bytes",
+		},
+		{"joined frames", lab(joining), "", []host.Frames{frame(v4(gre, 0), 65, 0, 3000)}, ""},
 		{
 			"a tunnel in encryption", lab(secret, inVault), "", []host.Frames{frame(v4(gre, 0), 65, 0, 1514)}, "",
 		},

@@ -16,7 +16,7 @@ import (
 
 // TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
 	}
 	testnet.Main(m)

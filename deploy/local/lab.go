@@ -107,12 +107,16 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
 	}
 	many := len(l.plan.Plans) > 1
+	secret := host.NewSecret() // nobody keeps it but the agents, and the underlay has it not
 	for i := range l.plan.Plans {
 		h, err := l.deployment.start(ctx, network.Host{Index: i + 1}.Name(), files)
 		if err != nil {
 			return err
 		}
 		l.hosts = append(l.hosts, h)
+		if err := h.Entrust(ctx, secret); err != nil {
+			return err
+		}
 		if many {
 			if namespaces["netns:"+h.Name()], err = h.NetNS(); err != nil {
 				return err

@@ -169,6 +169,11 @@ func (h *Host) Check(ctx context.Context, question any) error {
 	return h.call(ctx, methodCheck, question, nil)
 }
 
+// Entrust gives the host the secret of its lab, see [host.Kernel.Derive].
+func (h *Host) Entrust(ctx context.Context, s host.Secret) error {
+	return h.call(ctx, methodEntrust, entrustParams{s.Reveal()}, nil)
+}
+
 // Apply applies all steps of a plan in order, on top of what was applied before. If a step fails, what this call had
 // applied is undone, and the error names the number and the text of the step.
 func (h *Host) Apply(ctx context.Context, p host.Plan) error {

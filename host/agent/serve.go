@@ -63,6 +63,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 	}
 	a.rpc = protocol.NewServer(in, out, protocol.Methods{
 		methodCheck:       protocol.Method(a.check),
+		methodEntrust:     protocol.Method(a.entrust),
 		methodApply:       protocol.Method(a.apply),
 		methodVerify:      protocol.Method(a.verify),
 		methodMeasure:     protocol.Method(a.measure),
@@ -114,6 +115,16 @@ func (a *server) check(_ context.Context, question json.RawMessage) (none, error
 		in = host.Machine
 	}
 	return none{}, a.kernel.Do(in, func() error { return a.config.Check(question) })
+}
+
+// entrust says nothing of what it was given, in no error either.
+func (a *server) entrust(_ context.Context, p entrustParams) (none, error) {
+	secret, err := host.SecretOf(p.Secret)
+	if err != nil {
+		return none{}, err
+	}
+	a.kernel.Entrust(secret)
+	return none{}, nil
 }
 
 func (a *server) apply(ctx context.Context, p applyParams) (none, error) {

@@ -12,6 +12,7 @@ import (
 // notification, "worker.died".
 const (
 	methodCheck       = "check"
+	methodEntrust     = "entrust"
 	methodApply       = "apply"
 	methodVerify      = "verify"
 	methodMeasure     = "measure"
@@ -31,6 +32,10 @@ const (
 
 // codeDied is the code of the error of a call to a worker that is gone; its data is a death.
 const codeDied = 100
+
+type entrustParams struct {
+	Secret []byte `json:"secret"`
+}
 
 type applyParams struct {
 	Plan json.RawMessage `json:"plan"`

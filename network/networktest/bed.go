@@ -66,6 +66,7 @@ func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 	}
 	b := &Bed{Lab: lab, Ends: built.Ends}
 	files := map[string]*os.File{}
+	secret := host.NewSecret()
 	for i, h := range lab.Hosts {
 		var containers host.Plan // what the runtime makes
 		for _, e := range b.Ends[i] {
@@ -73,7 +74,7 @@ func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 				containers.Steps = append(containers.Steps, host.Namespace{Name: e.Namespace})
 			}
 		}
-		m, err := makeMachine(t, nil, containers, built.Plans[i])
+		m, err := makeMachine(t, nil, secret, containers, built.Plans[i])
 		if err != nil {
 			return nil, err
 		}
@@ -81,14 +82,14 @@ func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 		files[fmt.Sprintf("netns:host%d", h.Index)] = m.NS
 	}
 	if len(lab.Hosts) > 1 {
-		if b.Underlay, err = makeMachine(t, files, network.Underlay(n, lab)); err != nil {
+		if b.Underlay, err = makeMachine(t, files, host.Secret{}, network.Underlay(n, lab)); err != nil {
 			return nil, err
 		}
 	}
 	return b, nil
 }
 
-func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*Machine, error) {
+func makeMachine(t testing.TB, files map[string]*os.File, secret host.Secret, plans ...host.Plan) (*Machine, error) {
 	m := &Machine{Machine: testnet.New(t), Plans: plans}
 	//nolint:usetesting // the path of a socket has 107 bytes at most, and the name of a directory of t.TempDir is long
 	run, err := os.MkdirTemp("", "nettoll")
@@ -104,6 +105,7 @@ func makeMachine(t testing.TB, files map[string]*os.File, plans ...host.Plan) (*
 	if m.Kernel, err = m.Fresh(); err != nil {
 		return nil, err
 	}
+	m.Kernel.Entrust(secret) // a fresh kernel has none: what was applied is removed without it
 	t.Cleanup(func() {
 		if err := m.Kernel.Close(); err != nil {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 )
 
@@ -32,6 +33,15 @@ const (
 	// largest is the payload of the largest datagram of IPv4, in bytes: RFC 791 section 3.1.
 	largest = 1<<16 - 1 - 20 - udpHeader
 )
+
+// seriesPatience is how long a stream, or datagrams of all sizes, may take: longer in a guest, whose emulated
+// processors may have to encrypt them.
+func seriesPatience() time.Duration {
+	if testnet.Guest() {
+		return 10 * patience
+	}
+	return patience
+}
 
 // end is one end of a pair.
 type end struct {
@@ -151,7 +161,7 @@ func (e end) udp(a netip.AddrPort, fragments bool) (c *net.UDPConn, err error) {
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return c, c.SetDeadline(time.Now().Add(patience))
+	return c, c.SetDeadline(time.Now().Add(seriesPatience()))
 }
 
 // control calls f with the socket of a connection.
@@ -244,7 +254,7 @@ func transfer(source, sink end, family string, segment int) error {
 		return err
 	}
 	defer listener.Close()
-	if err := listener.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := listener.SetDeadline(time.Now().Add(seriesPatience())); err != nil {
 		return err
 	}
 	want := pattern(stream, 7)
@@ -259,7 +269,7 @@ func transfer(source, sink end, family string, segment int) error {
 			if got, want := c.RemoteAddr().String(), source.public(family, portStream).String(); got != want {
 				return fmt.Errorf("it comes from %s, want %s", got, want)
 			}
-			if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			if err := c.SetDeadline(time.Now().Add(seriesPatience())); err != nil {
 				return err
 			}
 			got, err := io.ReadAll(c)
@@ -282,7 +292,7 @@ func transfer(source, sink end, family string, segment int) error {
 	if err != nil {
 		return errors.Join(err, listener.Close(), <-received)
 	}
-	err = c.SetDeadline(time.Now().Add(patience))
+	err = c.SetDeadline(time.Now().Add(seriesPatience()))
 	if err == nil {
 		_, err = c.Write(want)
 	}

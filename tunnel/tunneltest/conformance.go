@@ -1,267 +1,36 @@
 package tunneltest
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"os"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
-
-	"github.com/nettoll/nettoll/internal/linux/sock"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/network/networktest"
-	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/tunnel"
 )
 
-// Conformance runs the suite on a tunnel with the parameters given, under the first of the networks: it describes
-// itself, its spans hold together, and in a lab of two hosts it carries packets of full size in both families, its
-// devices count them, it adds to them what it says, refuses or cuts larger ones, notices when somebody tampers, and
-// leaves nothing. Under the others it carries and counts packets.
+// Conformance runs the suite of carriers on a tunnel with the parameters given, see [carriertest.Conformance]. Payloads
+// pass the underlay as they are, in frames that are longer by the overhead.
 func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ...network.Network) {
-	d := one.Describe()
-	if d.Name == "" || d.Summary == "" || strings.HasSuffix(d.Summary, ".") || d.Implementation == "" {
-		t.Errorf("it describes itself as %q, %q, by %q: want a name, a sentence without its full stop, and who does the work",
-			d.Name, d.Summary, d.Implementation)
-	}
-	kinds := stack.Kinds{tunnel.Kind{one}}
-	chosen, err := kinds.Choose(kinds[0].Describe().Name, d.Name, given)
-	if err != nil {
-		t.Fatal(err)
-	}
-	between := stack.Stack{chosen}
-	t.Run(chosen.ID()+"/spans", func(t *testing.T) {
-		for _, hosts := range []int{2, 5} {
-			if err := spans(networktest.Lab(hosts, 1), between); err != nil {
-				t.Errorf("%d hosts: %v", hosts, err)
+	carriertest.Conformance(t, tunnel.Kind{one}, given, whole, on...)
+}
+
+// whole wants payloads in both directions, in frames of the length that the overhead says.
+func whole(p carriertest.Passage) error {
+	for i, frames := range p.Frames {
+		found := 0
+		for _, f := range frames {
+			if !p.Readable(f) {
+				continue
 			}
-		}
-	})
-	checks := []string{
-		"packets, 2 hosts, 1 pairs", "path, 2 hosts", "pure", "shape", "round trip", "MAC addresses",
-		"packets, 2 hosts, 3 pairs", "undo, 2 hosts", "undo from data, 2 hosts", "tampering",
-	}
-	for i, n := range on {
-		if i == 1 {
-			checks = checks[:2]
-		}
-		t.Run(chosen.ID(), func(t *testing.T) { networktest.CheckCarried(t, n, between, checks...) })
-	}
-	t.Run(chosen.ID()+"/wire", func(t *testing.T) {
-		if err := wire(t, on[0], between); errors.Is(err, errors.ErrUnsupported) {
-			testnet.Skip(t, err)
-		} else if err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// spans wants the same span for the same lab, one that is the lower one less what it says it adds, and every host to
-// reach every other one.
-func spans(lab network.Lab, between stack.Stack) error {
-	composed, err := network.Compose(lab, between)
-	if err != nil {
-		return err
-	}
-	again, err := network.Compose(lab, between)
-	if err != nil {
-		return err
-	}
-	if diff := cmp.Diff(composed.Spans, again.Spans, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
-		return fmt.Errorf("the same lab, composed twice (-first +second):\n%s", diff)
-	}
-	below, s := composed.Spans[0], composed.Top()
-	switch {
-	case len(composed.Spans) != 2 || s.Name == "":
-		return fmt.Errorf("%d spans, the upper one called %q; want the underlay and one with a name", len(composed.Spans),
-			s.Name)
-	case s.Overhead.Bytes <= 0 || s.Overhead.Source == "":
-		return fmt.Errorf("an overhead of %d bytes by %q; want what it adds, and where that stands", s.Overhead.Bytes,
-			s.Overhead.Source)
-	case s.MTU != below.MTU-s.Overhead.Bytes:
-		return fmt.Errorf("an MTU of %d bytes on one of %d, with an overhead of %d", s.MTU, below.MTU, s.Overhead.Bytes)
-	case s.Layer != 2 && s.Layer != 3 || s.Outer != "ipv4" && s.Outer != "ipv6":
-		return fmt.Errorf("layer %d in packets of %q; want 2 or 3, in ipv4 or ipv6", s.Layer, s.Outer)
-	case len(s.Wire) == 0 || s.Wire[0].Name == "" || s.Wire[0].Number == 0:
-		return fmt.Errorf("packets on the span below are %+v; want the name and the number of their protocol", s.Wire)
-	case len(s.Reach) != len(lab.Hosts) || len(s.Steps) != len(lab.Hosts):
-		return fmt.Errorf("%d hosts that reach others, and %d with steps, of %d", len(s.Reach), len(s.Steps), len(lab.Hosts))
-	}
-	for i, row := range s.Reach {
-		for j, r := range row {
-			own := s.Reach[j][j]
-			switch {
-			case !r.IPv4.Is4() || !r.IPv6.Is6() || r.IPv4 != own.IPv4 || r.IPv6 != own.IPv6:
-				return fmt.Errorf("host %d reaches host %d at %s and %s, whose addresses are %s and %s", i+1, j+1, r.IPv4, r.IPv6,
-					own.IPv4, own.IPv6)
-			case i != j && r.Link == "":
-				return fmt.Errorf("host %d reaches host %d by no link", i+1, j+1)
-			case (r.MAC == "") == (s.Layer == 2):
-				return fmt.Errorf("host %d reaches host %d on layer %d at MAC address %q", i+1, j+1, s.Layer, r.MAC)
+			if len(f) != p.Length() {
+				return fmt.Errorf("they pass the underlay in frames of %d bytes, and the overhead says %d", len(f), p.Length())
 			}
-		}
-	}
-	return nil
-}
-
-// Lengths of headers: RFC 791 section 3.1, RFC 8200 section 3, RFC 768, IEEE 802.3 section 3.1.1.
-const (
-	header4, header6 = 20, 40
-	udpHeader        = 8
-	ethernetHeader   = 14
-)
-
-// small is a payload in bytes.
-const small = 28
-
-// wire captures what passes the underlay: each packet of the containers, larger by the overhead. It also sends more
-// than the span takes.
-func wire(t *testing.T, n network.Network, between stack.Stack) (err error) {
-	lab, err := network.Compose(networktest.Lab(2, 1), between)
-	if err != nil {
-		return err
-	}
-	b, err := networktest.MakeBed(t, n, lab)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.Undo()) }()
-	if err := errors.Join(b.Apply(t), b.Verify(t)); err != nil {
-		return err
-	}
-	tap, err := listen(b)
-	if err != nil {
-		return err
-	}
-	defer tap.Close()
-	for family, header := range map[string]int{"ipv4": header4, "ipv6": header6} {
-		for _, size := range []int{small, lab.MTU - header - udpHeader} {
-			want := ethernetHeader + lab.Top().Overhead.Bytes + header + udpHeader + size
-			if err := errors.Join(b.Exchange(family, size), tap.want(size, want)); err != nil {
-				return fmt.Errorf("datagrams of %d bytes over %s: %w", size, family, err)
-			}
-		}
-		if err := larger(b, family, lab.Top().MTU-header-udpHeader+1); err != nil {
-			return fmt.Errorf("over %s: %w", family, err)
-		}
-	}
-	return nil
-}
-
-// tap is what the underlay receives from the first host.
-type tap struct{ *os.File }
-
-func listen(b *networktest.Bed) (tap, error) {
-	h, err := b.Underlay.Kernel.Links("")
-	if err != nil {
-		return tap{}, err
-	}
-	port, err := h.ByName(b.Lab.Hosts[0].Name())
-	if err != nil {
-		return tap{}, err
-	}
-	var f *os.File
-	err = b.Underlay.Kernel.Do("", func() (err error) {
-		f, err = sock.Frames(port.Index)
-		return err
-	})
-	return tap{f}, err
-}
-
-// want reads what has come, and wants the frames that hold the beginning of a payload of Exchange to be so long.
-func (t tap) want(size, length int) error {
-	payload := make([]byte, min(size, small))
-	for i := range payload {
-		payload[i] = byte(i)
-	}
-	if err := t.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return err
-	}
-	found := 0
-	for frame := make([]byte, 1<<16); ; {
-		n, err := t.Read(frame)
-		switch {
-		case errors.Is(err, os.ErrDeadlineExceeded) && found > 0:
-			return nil
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			return errors.New("they do not pass the underlay as they are")
-		case err != nil:
-			return err
-		case !bytes.Contains(frame[:n], payload):
-		case n != length:
-			return fmt.Errorf("they pass the underlay in frames of %d bytes, and the overhead says %d", n, length)
-		default:
 			found++
 		}
-	}
-}
-
-// patience is how long packets may take.
-const patience = 200 * time.Millisecond
-
-// larger sends a datagram from host to host that is larger than the span takes: it is refused if it may not be cut, and
-// arrives if it may.
-func larger(b *networktest.Bed, family string, size int) error {
-	top := b.Lab.Top()
-	from, to := top.Reach[0][0], top.Reach[0][1]
-	source, sink := from.IPv4, to.IPv4
-	if family == "ipv6" {
-		source, sink = from.IPv6, to.IPv6
-	}
-	in, err := open(b.Hosts[1], sink, false)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	for _, whole := range []bool{true, false} {
-		out, err := open(b.Hosts[0], source, whole)
-		if err != nil {
-			return err
+		if found == 0 {
+			return fmt.Errorf("from host %d they do not pass the underlay as they are", i+1)
 		}
-		_, err = out.WriteToUDPAddrPort(make([]byte, size), in.LocalAddr().(*net.UDPAddr).AddrPort())
-		_ = out.Close()
-		switch {
-		case whole && !errors.Is(err, syscall.EMSGSIZE):
-			return fmt.Errorf("a datagram of %d bytes, one more than the span takes whole: %w, want that it is too long", size,
-				err)
-		case !whole && err != nil:
-			return fmt.Errorf("a datagram of %d bytes that may be cut: %w", size, err)
-		}
-	}
-	n, err := in.Read(make([]byte, size+1))
-	if err != nil || n != size {
-		return fmt.Errorf("of a datagram of %d bytes that may be cut %d arrive: %w", size, n, err)
 	}
 	return nil
-}
-
-// open opens a socket of a host at one of its addresses.
-func open(m *networktest.Machine, a netip.Addr, whole bool) (c *net.UDPConn, err error) {
-	if err := m.Do(func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
-		return err
-	}); err != nil {
-		return nil, err
-	}
-	if whole {
-		raw, err := c.SyscallConn()
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		var ferr error
-		err = raw.Control(func(fd uintptr) { ferr = (sock.Socket{FD: int(fd)}).SetNoFragment(a.Is6()) })
-		if err := errors.Join(err, ferr); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-	}
-	return c, c.SetDeadline(time.Now().Add(10 * patience))
 }

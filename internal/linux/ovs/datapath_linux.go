@@ -4,14 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
 // The names and commands of the kernel module (include/uapi/linux/openvswitch.h).
@@ -41,24 +40,7 @@ func KernelDatapath() error {
 
 // UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own
 // link, and asks for others, by /dev/net/tun.
-func UserspaceDatapath() error {
-	const device = "/dev/net/tun"
-	f, err := os.OpenFile(device, os.O_RDWR, 0)
-	switch {
-	case err == nil:
-		return f.Close()
-	case errors.Is(err, fs.ErrPermission):
-		return &linux.UnsupportedError{
-			What: "forward by Open vSwitch in userspace", Missing: "access to " + device, Hint: "run as root, or chmod 666 " +
-				device, Err: err,
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		return &linux.UnsupportedError{
-			What: "forward by Open vSwitch in userspace", Missing: device, Hint: "use a kernel with CONFIG_TUN", Err: err,
-		}
-	}
-	return fmt.Errorf("forward by Open vSwitch in userspace: %w", err)
-}
+func UserspaceDatapath() error { return link.CheckTUN("forward by Open vSwitch in userspace") }
 
 // DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone
 // succeeds.

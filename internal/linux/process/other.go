@@ -4,6 +4,7 @@ package process
 
 import (
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -30,6 +31,9 @@ func Start(*exec.Cmd, Options) error { return unsupported("start process") }
 
 // StartIn is not supported here.
 func StartIn(*exec.Cmd, Options, func(func() error) error) error { return unsupported("start process") }
+
+// Control is not supported here.
+func Control() (net.Conn, *os.File, error) { return nil, nil, unsupported("control a process") }
 
 // RunHere is not supported here.
 func RunHere(*exec.Cmd, Options) error { return unsupported("start process") }

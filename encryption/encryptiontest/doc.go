@@ -1,0 +1,2 @@
+// Package encryptiontest holds the conformance suite of encryptions.
+package encryptiontest

@@ -1,0 +1,87 @@
+package wireguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"strconv"
+
+	"golang.zx2c4.com/wireguard/conn"
+	"golang.zx2c4.com/wireguard/device"
+	"golang.zx2c4.com/wireguard/tun"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// MergedMost is the number of packets that the library sends, or puts into its link, as one large segment at most
+// (conn.IdealBatchSize, which bounds both UDP GSO and what it joins for the link).
+const MergedMost = conn.IdealBatchSize
+
+// Embeddable says whether an embedded device can have its link, nil or what is missing.
+func Embeddable() error { return link.CheckTUN("encrypt by the embedded WireGuard") }
+
+// Args are the arguments of [Serve] for a link of that name and MTU.
+func Args(name string, mtu int) []string { return []string{name, strconv.Itoa(mtu)} }
+
+// Serve is the life of the process of an embedded device: it makes the link in the network namespace of the process,
+// is configured over control, and carries packets until control ends or the link is deleted. The device works as soon
+// as it is configured, whether the link is up already or not: so no packet is lost when it is set up.
+func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer) error {
+	if len(args) != 2 {
+		return fmt.Errorf("%d arguments (valid: the name of a link, and its MTU)", len(args))
+	}
+	mtu, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("MTU %q: %w", args[1], err)
+	}
+	native, err := tun.CreateTUN(args[0], mtu)
+	if err != nil {
+		return fmt.Errorf("make link %q: %w", args[0], err)
+	}
+	logger := log.New(said, "", log.LstdFlags)
+	d := device.NewDevice(alwaysUp(native), conn.NewDefaultBind(), &device.Logger{
+		Verbosef: device.DiscardLogf, Errorf: logger.Printf,
+	})
+	defer d.Close()
+	if err := d.Up(); err != nil {
+		return fmt.Errorf("start the device: %w", err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		d.IpcHandle(control)
+		close(ended)
+	}()
+	select {
+	case <-ended:
+		return nil
+	case <-d.Wait():
+		return errors.New("the link is gone")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// up hides from the device that its link is set up and down: the device would learn of it later than the first packet.
+type up struct {
+	tun.Device
+	events chan tun.Event
+}
+
+func alwaysUp(d tun.Device) up {
+	u := up{d, make(chan tun.Event)}
+	go func() {
+		defer close(u.events)
+		for e := range d.Events() {
+			if e &= tun.EventMTUUpdate; e != 0 {
+				u.events <- e
+			}
+		}
+	}()
+	return u
+}
+
+// Events returns changes of the MTU.
+func (u up) Events() <-chan tun.Event { return u.events }

@@ -1,0 +1,37 @@
+//go:build !linux
+
+package wireguard
+
+import (
+	"context"
+	"io"
+	"net"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+func unsupported(what string) error { return &linux.UnsupportedError{What: what, Missing: "Linux"} }
+
+// MergedMost is as on Linux, so that plans are the same.
+const MergedMost = 128
+
+// InKernel says that there is none.
+func InKernel() error { return unsupported("make links of type \"wireguard\"") }
+
+// Embeddable says that there is none.
+func Embeddable() error { return unsupported("encrypt by the embedded WireGuard") }
+
+// Args are the arguments of [Serve].
+func Args(string, int) []string { return nil }
+
+// Add is not supported here.
+func Add(string, int) (int, error) { return 0, InKernel() }
+
+// SetKernel is not supported here.
+func SetKernel(string, Config) error { return InKernel() }
+
+// GetKernel is not supported here.
+func GetKernel(string) (State, error) { return State{}, InKernel() }
+
+// Serve is not supported here.
+func Serve(context.Context, net.Conn, []string, io.Writer) error { return Embeddable() }
