@@ -43,6 +43,8 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/tunnel"
 	"github.com/nettoll/nettoll/tunnel/geneve"
+	"github.com/nettoll/nettoll/tunnel/gre"
+	"github.com/nettoll/nettoll/tunnel/ipip"
 	"github.com/nettoll/nettoll/tunnel/vxlan"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/burst"
@@ -96,6 +98,8 @@ func New() Catalogue {
 				filterebpf.Filter{},
 			},
 			tunnel.Kind{
+				ipip.Tunnel{},
+				gre.Tunnel{},
 				vxlan.Tunnel{},
 				geneve.Tunnel{},
 			},

@@ -41,7 +41,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"unknown tunnel", head + "  tunnel: pipe\nworkloads: udp-rr\n",
-			`f.yaml:4:11: unknown tunnel "pipe" (known: none, vxlan, `,
+			`f.yaml:4:11: unknown tunnel "pipe" (known: none, ipip, `,
 		},
 		{
 			"form of the command line", "factors:\n  network: bridge(hairpin=on)\nworkloads: udp-rr\n",

@@ -255,7 +255,7 @@ func TestBaseline(t *testing.T) {
 	}
 	for baseline, want := range map[string]string{
 		"yours":               `f.yaml:1:11: unknown network "yours" (known: host, `,
-		"bridge+nftabels":     `f.yaml:1:11: unknown filter or tunnel or encryption "nftabels" (known: none, iptables, ipset, nftables, ovs, ebpf, vxlan, `,
+		"bridge+nftabels":     `f.yaml:1:11: unknown filter or tunnel or encryption "nftabels" (known: none, iptables, ipset, nftables, ovs, ebpf, ipip, `,
 		"bridge+mtu=12":       `f.yaml:1:11: mtu: "12" is out of range (valid: 1280 to 65535 bytes)`,
 		"bridge+mut=12":       `f.yaml:1:11: unknown setting "mut" (known: mtu, congestion)`,
 		"bridge+congestion=x": `f.yaml:1:11: congestion: invalid value "x" (valid: cubic, reno, bbr)`,

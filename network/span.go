@@ -64,6 +64,9 @@ type Protocol struct {
 
 // String says it with what tells it on the wire: "VXLAN (UDP to port 4789)".
 func (p Protocol) String() string {
+	if p.Port == 0 {
+		return fmt.Sprintf("%s (IP protocol %d)", p.Name, p.Number)
+	}
 	return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number, Port: p.Port})
 }
 
@@ -78,6 +81,9 @@ type Reach struct {
 	// Encap is what each route to the other host tells the link, which is then an external tunnel device. The zero value
 	// is nothing: the link knows the way itself.
 	Encap host.Encap
+	// Sent and Received are the names of counters of the host, by a step that is a [host.Counting], for packets to the
+	// other host and from it. They are "" where the link counts them itself.
+	Sent, Received string
 }
 
 // Pick returns the address that is of the family of another one.

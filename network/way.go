@@ -147,8 +147,16 @@ func (w *Way) Carried(t Trip) {
 			break
 		}
 		w.Merged = max(w.Merged, s.Merged)
-		w.Sent(from, "", there.Link, "")
-		w.Received(to, "", back.Link, "")
+		if there.Sent != "" {
+			w.Counted(from, there.Sent)
+		} else {
+			w.Sent(from, "", there.Link, "")
+		}
+		if back.Received != "" {
+			w.Counted(to, back.Received)
+		} else {
+			w.Received(to, "", back.Link, "")
+		}
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]
 		if target = below.IPv4; s.Outer == "ipv6" {
 			target = below.IPv6

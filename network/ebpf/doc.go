@@ -16,7 +16,8 @@
 //   - to a container of the same host by bpf_redirect_peer: it is received at once on the container's own link, and
 //     neither on the host's end nor by way of the queue of packets that a veth otherwise hands to the receiving CPU;
 //   - to another host by bpf_redirect_neigh: out of the uplink, to where the host is by the kernel's neighbour table.
-//     There the same program is on the uplink, and redirects into the container.
+//     There the same program is on the uplink, and redirects into the container. On an uplink without Ethernet
+//     frames, such as a tunnel of layer 3, it is another program, which first gives packets the header of a frame.
 //
 // The program leaves other packets to the host's stack: those for the host itself and for nobody, broadcasts, and
 // packets whose time to live is at its end, which the stack answers. The stack has routes to all containers and all

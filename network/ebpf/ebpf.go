@@ -135,11 +135,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			steps = append(steps, network.Inside(c)...)
 		}
 		for _, r := range network.Routes(Network{}, lab, h) {
-			if top := lab.Top(); top.Layer != 2 || f.Uplink != "" && f.Uplink != r.Dev {
-				return nil, nil, fmt.Errorf("%s is not a single link that carries Ethernet frames, which network ebpf "+
-					"needs", top.Name)
-			}
-			f.Uplink, f.Ranges = r.Dev, append(f.Ranges, Range{To: r.To, Via: r.Via, Encap: r.Encap})
+			f.Ranges = append(f.Ranges, Range{To: r.To, Via: r.Via, Link: r.Dev, Encap: r.Encap})
 		}
 		plans[i] = host.Plan{Steps: append(steps, f)}
 	}

@@ -19,9 +19,7 @@ import (
 // A Forwarding hooks the program that forwards to the links of a host, with the table of where to.
 type Forwarding struct {
 	// Attach is one of [forward.Ways], or "auto" for the first of tcx and tc that the kernel has.
-	Attach string `json:"attach"`
-	// Uplink is the name of the host's link to others, "" where there is none.
-	Uplink  string   `json:"uplink,omitempty"`
+	Attach  string   `json:"attach"`
 	Members []Member `json:"members,omitempty"`
 	Ranges  []Range  `json:"ranges,omitempty"`
 }
@@ -38,10 +36,11 @@ type Member struct {
 
 // A Range is the containers of another host.
 type Range struct {
-	// To is in CIDR notation; Via is the address of the host on the uplink.
-	To  string `json:"to"`
-	Via string `json:"via"`
-	// Encap is what the program tells the uplink, if that is an external tunnel device.
+	// To is in CIDR notation; Via is the address of the host, a neighbour of Link.
+	To   string `json:"to"`
+	Via  string `json:"via"`
+	Link string `json:"link"`
+	// Encap is what the program tells the link, if that is an external tunnel device.
 	Encap host.Encap `json:"encap,omitzero"`
 }
 
@@ -55,7 +54,7 @@ func (f Forwarding) String() string {
 		if i == maxRanges && len(f.Ranges) > maxRanges+1 {
 			return s + fmt.Sprintf("; and to %d more ranges", len(f.Ranges)-i)
 		}
-		s += fmt.Sprintf("; to %s via %s through %s", r.To, r.Via, f.Uplink)
+		s += fmt.Sprintf("; to %s via %s through %s", r.To, r.Via, r.Link)
 		if r.Encap != (host.Encap{}) {
 			s += " " + r.Encap.String()
 		}
@@ -138,7 +137,7 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 
 // table turns the text of the step into addresses. The way is left out.
 func (f Forwarding) table() (forward.Table, error) {
-	t := forward.Table{Uplink: f.Uplink}
+	t := forward.Table{}
 	for _, m := range f.Members {
 		c := forward.Container{Link: m.Link}
 		var err error
@@ -170,7 +169,7 @@ func (f Forwarding) table() (forward.Table, error) {
 		if err != nil {
 			return t, fmt.Errorf("forward to %q: %w", r.To, err)
 		}
-		t.Ranges = append(t.Ranges, forward.Range{To: to, Via: via, Encap: encap})
+		t.Ranges = append(t.Ranges, forward.Range{To: to, Via: via, Link: r.Link, Encap: encap})
 	}
 	return t, nil
 }

@@ -49,6 +49,7 @@ type Links struct {
 	h     *netlink.Handle
 	index map[string]int
 	xdp   map[int]uint32 // the program of a link
+	bare  map[string]bool
 }
 
 // Open reads the links of the namespace of the calling thread as they are now.
@@ -57,7 +58,7 @@ func Open() (*Links, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}}
+	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}}
 	var list []netlink.Link
 	for range maxDumps {
 		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -71,6 +72,7 @@ func Open() (*Links, error) {
 	for _, found := range list {
 		a := found.Attrs()
 		l.index[a.Name] = a.Index
+		l.bare[a.Name] = a.EncapType != "ether" && a.EncapType != "loopback"
 		if a.Xdp != nil && a.Xdp.Attached {
 			l.xdp[a.Index] = a.Xdp.ProgId
 		}
@@ -86,6 +88,9 @@ func (l *Links) Close() { l.h.Close() }
 
 // Index returns the index of the link of this name, 0 where there is none.
 func (l *Links) Index(name string) int { return l.index[name] }
+
+// Bare says whether packets have no header of Ethernet on the link of this name, as on a tunnel of layer 3.
+func (l *Links) Bare(name string) bool { return l.bare[name] }
 
 // Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is
 // closed, its process ends or the link is gone; a Classifier stays until one of the first and the last. Closing when

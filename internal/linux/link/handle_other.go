@@ -35,6 +35,15 @@ func (*Handle) AddMacvlan(Macvlan) error { return unsupported() }
 // SetMacvlanMode is not supported here.
 func (*Handle) SetMacvlanMode(int, string) error { return unsupported() }
 
+// AddTunnel is not supported here.
+func (*Handle) AddTunnel(Tunnel) (int, error) { return 0, unsupported() }
+
+// Tunnel is not supported here.
+func (*Handle) Tunnel(string) (Tunnel, error) { return Tunnel{}, unsupported() }
+
+// SetNoARP is not supported here.
+func (*Handle) SetNoARP(int) error { return unsupported() }
+
 // AddIPVlan is not supported here.
 func (*Handle) AddIPVlan(IPVlan) error { return unsupported() }
 

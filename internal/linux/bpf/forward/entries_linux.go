@@ -39,9 +39,9 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 		}
 	}
 	for _, r := range t.Ranges {
-		index := links.Index(t.Uplink)
+		index := links.Index(r.Link)
 		if index == 0 {
-			return nil, fmt.Errorf("forward to %s by link %q: %w", r.To, t.Uplink, link.ErrNotFound)
+			return nil, fmt.Errorf("forward to %s by link %q: %w", r.To, r.Link, link.ErrNotFound)
 		}
 		if r.Via.Is6() != r.To.Addr().Is6() {
 			return nil, fmt.Errorf("forward to %s via %s, which is of the other family", r.To, r.Via)

@@ -195,6 +195,45 @@ int nettoll_forward(struct __sk_buff *skb)
 	return forward(skb, 1);
 }
 
+// On the ingress of an uplink without Ethernet frames, such as a tunnel of layer 3: the packet begins with its IP header,
+// and gets that of Ethernet here. Only packets to containers arrive there; others are left to the stack.
+SEC("tcx/ingress")
+int nettoll_bare(struct __sk_buff *skb)
+{
+	void *data = (void *)(long)skb->data, *end = (void *)(long)skb->data_end;
+	const struct container *c;
+	struct ethhdr eth = {.h_proto = skb->protocol};
+
+	if (skb->pkt_type != PACKET_HOST)
+		return NEXT;
+	if (eth.h_proto == bpf_htons(ETH_P_IP)) {
+		struct iphdr *ip = data;
+
+		if ((void *)(ip + 1) > end || ip->ttl <= ROUTERS_LAST)
+			return NEXT;
+		c = bpf_map_lookup_elem(&containers4, &ip->daddr);
+		if (!c)
+			return NEXT;
+		age(ip);
+	} else if (eth.h_proto == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr *ip = data;
+
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+			return NEXT;
+		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
+		if (!c)
+			return NEXT;
+		ip->hop_limit--;
+		bpf_csum_update(skb, (__u16)~bpf_htons(1));
+	} else {
+		return NEXT;
+	}
+	readdress(&eth, c);
+	if (bpf_skb_change_head(skb, sizeof(eth), 0) || bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0))
+		return TC_ACT_SHOT;
+	return bpf_redirect_peer(c->link, 0);
+}
+
 // On the container's end of a netkit, from the side of the host: what is sent there has not arrived anywhere yet, and
 // cannot be moved on to a peer (drivers/net/netkit.c, netkit_xmit).
 SEC("netkit/peer")

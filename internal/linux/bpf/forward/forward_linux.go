@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -27,16 +28,20 @@ func program(way string) (string, bpf.Hook) {
 	}
 }
 
-// uplink is the same for the uplink. An XDP program there would have to be the driver's of what is at its other end,
-// too: it is left to the stack.
-func uplink(way string) (name string, hook bpf.Hook, none bool) {
+// uplink is the same for an uplink, which has Ethernet frames or is bare of them. An XDP program there would have to be
+// the driver's of what is at its other end, too: it is left to the stack.
+func uplink(way string, bare bool) (name string, hook bpf.Hook, none bool) {
+	name = objectProgNettollForward
+	if bare {
+		name = objectProgNettollBare
+	}
 	switch way {
 	case TC:
-		return objectProgNettollForward, bpf.Classifier, false
+		return name, bpf.Classifier, false
 	case XDP:
 		return "", 0, true
 	default:
-		return objectProgNettollForward, bpf.TCXIngress, false
+		return name, bpf.TCXIngress, false
 	}
 }
 
@@ -46,14 +51,16 @@ type hooking struct {
 	hook          bpf.Hook
 }
 
-func (t Table) hookings() []hooking {
+func (t Table) hookings(links *bpf.Links) []hooking {
 	name, hook := program(t.Way)
 	list := make([]hooking, 0, len(t.Containers)+1)
 	for _, c := range t.Containers {
 		list = append(list, hooking{c.Link, name, hook})
 	}
-	if name, hook, none := uplink(t.Way); t.Uplink != "" && !none {
-		list = append(list, hooking{t.Uplink, name, hook})
+	for _, link := range t.uplinks() {
+		if name, hook, none := uplink(t.Way, links.Bare(link)); !none {
+			list = append(list, hooking{link, name, hook})
+		}
 	}
 	return list
 }
@@ -76,13 +83,13 @@ func Add(t Table) (attached []bpf.Attachment, held io.Closer, err error) {
 		links.Close()
 		return nil, nil, err
 	}
-	loaded, err := load(t.Way, entries)
+	loaded, err := load(t.hookings(links), entries)
 	if err != nil {
 		links.Close()
 		return nil, nil, err
 	}
 	hooked := links.Hold(loaded)
-	for _, h := range t.hookings() {
+	for _, h := range t.hookings(links) {
 		if err := hooked.Attach(h.program, h.hook, h.link, false); err != nil {
 			return nil, nil, errors.Join(err, hooked.Close())
 		}
@@ -90,16 +97,14 @@ func Add(t Table) (attached []bpf.Attachment, held io.Closer, err error) {
 	return hooked.Attached(), hooked, nil
 }
 
-// load loads the programs of a way, with maps that hold the entries.
-func load(way string, entries tables) (*ebpf.Collection, error) {
+// load loads the programs that are to be hooked, with maps that hold the entries.
+func load(hookings []hooking, entries tables) (*ebpf.Collection, error) {
 	spec, err := loadObject()
 	if err != nil {
 		return nil, fmt.Errorf("read the programs: %w", err)
 	}
-	name, hook := program(way)
-	other, _, none := uplink(way)
 	for p := range spec.Programs {
-		if p != name && (p != other || none) {
+		if !slices.ContainsFunc(hookings, func(h hooking) bool { return h.program == p }) {
 			delete(spec.Programs, p) // this kernel may not know its kind
 		}
 	}
@@ -108,6 +113,10 @@ func load(way string, entries tables) (*ebpf.Collection, error) {
 	}
 	loaded, err := ebpf.NewCollection(spec)
 	if err != nil {
+		hook := bpf.TCXIngress
+		if len(hookings) > 0 {
+			hook = hookings[0].hook // that of containers
+		}
 		return nil, bpf.Explain("load the programs that forward", hook, err)
 	}
 	for m, list := range entries {
@@ -142,7 +151,7 @@ func Compare(t Table) ([]linux.Difference, error) {
 			p.Close()
 		}
 	}()
-	for _, h := range t.hookings() {
+	for _, h := range t.hookings(links) {
 		index := links.Index(h.link)
 		if index == 0 {
 			differ("link "+h.link, linux.Present, linux.Absent)

@@ -20,6 +20,7 @@ const (
 	objectMapContainers6     = "containers6"
 	objectMapRanges4         = "ranges4"
 	objectMapRanges6         = "ranges6"
+	objectProgNettollBare    = "nettoll_bare"
 	objectProgNettollForward = "nettoll_forward"
 	objectProgNettollNetkit  = "nettoll_netkit"
 	objectProgNettollXdp     = "nettoll_xdp"
@@ -67,6 +68,7 @@ type objectSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectProgramSpecs struct {
+	NettollBare    *ebpf.ProgramSpec `ebpf:"nettoll_bare"`
 	NettollForward *ebpf.ProgramSpec `ebpf:"nettoll_forward"`
 	NettollNetkit  *ebpf.ProgramSpec `ebpf:"nettoll_netkit"`
 	NettollXdp     *ebpf.ProgramSpec `ebpf:"nettoll_xdp"`
@@ -133,6 +135,7 @@ type objectVariables struct {
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectPrograms struct {
+	NettollBare    *ebpf.Program `ebpf:"nettoll_bare"`
 	NettollForward *ebpf.Program `ebpf:"nettoll_forward"`
 	NettollNetkit  *ebpf.Program `ebpf:"nettoll_netkit"`
 	NettollXdp     *ebpf.Program `ebpf:"nettoll_xdp"`
@@ -140,6 +143,7 @@ type objectPrograms struct {
 
 func (p *objectPrograms) Close() error {
 	return _ObjectClose(
+		p.NettollBare,
 		p.NettollForward,
 		p.NettollNetkit,
 		p.NettollXdp,

@@ -24,9 +24,7 @@ func Ways() []string { return []string{TCX, TC, XDP, Netkit} }
 // A Table is where packets of a host's containers go.
 type Table struct {
 	// Way is one of [Ways].
-	Way string
-	// Uplink is the name of the host's link to others, "" where there is none.
-	Uplink     string
+	Way        string
 	Containers []Container
 	// Ranges are those of other hosts' containers. None contains another.
 	Ranges []Range
@@ -45,10 +43,23 @@ type Container struct {
 // A Range is containers of another host.
 type Range struct {
 	To netip.Prefix
-	// Via is the host, a neighbour of the uplink.
+	// Link is the name of the host's link that leads there.
+	Link string
+	// Via is the host, a neighbour of that link.
 	Via netip.Addr
 	// Encap is what the uplink, an external tunnel device, is told about each packet; the zero value is nothing.
 	Encap link.Encap
+}
+
+// uplinks are the links to other hosts, each once.
+func (t Table) uplinks() []string {
+	var list []string
+	for _, r := range t.Ranges {
+		if !slices.Contains(list, r.Link) {
+			list = append(list, r.Link)
+		}
+	}
+	return list
 }
 
 // check returns what is wrong with the table.

@@ -1,0 +1,351 @@
+package iptunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/bpf/encap"
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// What can encapsulate: the kernel's devices, eBPF programs, or the first of the two that there is.
+const (
+	Auto   = "auto"
+	Kernel = "kernel"
+	EBPF   = "ebpf"
+)
+
+// Links carry IP packets to other hosts, in IP packets or in GRE: by a device of the kernel for each of them, or by
+// eBPF programs and a pair of veth links for each. The links have no addresses, and are down.
+type Links struct {
+	// Impl is "auto", "kernel" or "ebpf".
+	Impl string `json:"impl"`
+	// GRE says that packets are in GRE.
+	GRE bool `json:"gre,omitempty"`
+	// Over6 says that outer packets are of IPv6.
+	Over6 bool `json:"over_ipv6,omitempty"`
+	// MTU in bytes, of the links.
+	MTU   int    `json:"mtu"`
+	Peers []Peer `json:"peers"`
+}
+
+// A Peer is another host.
+type Peer struct {
+	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then.
+	Link string `json:"link"`
+	Far  string `json:"far"`
+	MAC  string `json:"mac"`
+	// Below is the link that outer packets leave and arrive by, from Local to its neighbour Remote.
+	Below  string `json:"below"`
+	Local  string `json:"local"`
+	Remote string `json:"remote"`
+}
+
+// Kind returns "ip-tunnel".
+func (Links) Kind() string { return "ip-tunnel" }
+
+// String says the step as a person would.
+func (t Links) String() string {
+	in := "IPv4"
+	if t.Over6 {
+		in = "IPv6"
+	}
+	if t.GRE {
+		in = "GRE over " + in
+	}
+	s := fmt.Sprintf("IP in %s, by %s, mtu %d", in, t.Impl, t.MTU)
+	for i, p := range t.Peers {
+		if i == maxPeers && len(t.Peers) > maxPeers+1 {
+			return s + fmt.Sprintf("; and to %d more hosts", len(t.Peers)-i)
+		}
+		s += fmt.Sprintf("; %s to %s from %s through %s", p.Link, p.Remote, p.Local, p.Below)
+	}
+	return s
+}
+
+// maxPeers is how many peers a line shows.
+const maxPeers = 4
+
+// Check says whether this machine can make such links.
+func (t Links) Check() error {
+	_, err := t.implementation(func(f func() error) error { return f() })
+	return err
+}
+
+// implementation decides who encapsulates. in calls a function on the host.
+func (t Links) implementation(in func(func() error) error) (string, error) {
+	device := func() error {
+		return in(func() error {
+			return link.CheckKind(link.TunnelKind(t.GRE, t.Over6), "load the kernel's module for it, or use impl=ebpf")
+		})
+	}
+	programs := func() error {
+		err := in(func() error { return encap.Check(t.GRE, t.Over6) })
+		if u, ok := errors.AsType[*linux.UnsupportedError](err); ok && u.Missing == "tcx" {
+			u.Hint = "Linux 6.6 or newer, or the kernel's own tunnels by impl=kernel"
+		}
+		return err
+	}
+	switch t.Impl {
+	case Kernel:
+		return Kernel, device()
+	case EBPF:
+		return EBPF, programs()
+	case "", Auto:
+	default:
+		return "", fmt.Errorf("implementation %q (known: %s, %s, %s)", t.Impl, Auto, Kernel, EBPF)
+	}
+	err := device()
+	if errors.Is(err, errors.ErrUnsupported) {
+		return EBPF, programs()
+	}
+	return Kernel, err
+}
+
+// linksWas is what [Links] keep.
+type linksWas struct {
+	Impl     string           `json:"impl"`
+	Links    []int            `json:"links"` // their indices
+	Attached []bpf.Attachment `json:"attached,omitempty"`
+}
+
+// Apply makes the links and, for eBPF, hooks the programs.
+func (t Links) Apply(ctx context.Context, k *host.Kernel) (err error) {
+	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
+	if err != nil {
+		return err
+	}
+	was := linksWas{Impl: of}
+	var held io.Closer
+	defer func() {
+		if err == nil {
+			return
+		}
+		if held != nil {
+			err = errors.Join(err, held.Close())
+		}
+		err = errors.Join(err, t.remove(ctx, k, was))
+	}()
+	for _, p := range t.Peers {
+		index, err := t.add(k, of, p)
+		if index != 0 {
+			was.Links = append(was.Links, index)
+		}
+		if err := errors.Join(err, k.Keep(was)); err != nil {
+			return err
+		}
+	}
+	if of == EBPF {
+		wanted, err := t.tunnel()
+		if err != nil {
+			return err
+		}
+		if err := k.Do("", func() (err error) {
+			was.Attached, held, err = encap.Add(wanted)
+			return err
+		}); err != nil {
+			return err
+		}
+		if err := errors.Join(k.Keep(was), k.Hold(held)); err != nil {
+			return err
+		}
+	}
+	k.Implementation("tunnel", of)
+	return nil
+}
+
+// add makes the link to a peer.
+func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
+	h, err := k.Links("")
+	if err != nil {
+		return 0, err
+	}
+	if of == Kernel {
+		local, remote, err := p.addresses()
+		if err != nil {
+			return 0, err
+		}
+		err = k.Do("", func() (err error) {
+			index, err = h.AddTunnel(link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU})
+			return err
+		})
+		return index, err
+	}
+	mac, err := net.ParseMAC(p.MAC)
+	if err != nil {
+		return 0, err
+	}
+	here, err := k.Open("")
+	if err != nil {
+		return 0, err
+	}
+	defer here.Close()
+	if index, err = h.AddVeth(link.Veth{Name: p.Link, MAC: mac, MTU: t.MTU, PeerName: p.Far, PeerNS: here}); err != nil {
+		return 0, err
+	}
+	far, err := h.ByName(p.Far)
+	if err != nil {
+		return index, err
+	}
+	return index, errors.Join(h.SetNoARP(index), h.SetNoARP(far.Index), h.SetUp(far.Index, true))
+}
+
+// addresses are those of outer packets.
+func (p Peer) addresses() (local, remote netip.Addr, err error) {
+	if local, err = netip.ParseAddr(p.Local); err != nil {
+		return local, remote, fmt.Errorf("tunnel from %q: %w", p.Local, err)
+	}
+	if remote, err = netip.ParseAddr(p.Remote); err != nil {
+		return local, remote, fmt.Errorf("tunnel to %q: %w", p.Remote, err)
+	}
+	return local, remote, nil
+}
+
+// tunnel is the step as the programs want it.
+func (t Links) tunnel() (encap.Tunnel, error) {
+	wanted := encap.Tunnel{GRE: t.GRE}
+	for _, p := range t.Peers {
+		local, remote, err := p.addresses()
+		if err != nil {
+			return wanted, err
+		}
+		wanted.Peers = append(wanted.Peers, encap.Peer{
+			Link: p.Link, Far: p.Far, Below: p.Below, Local: local, Remote: remote,
+		})
+	}
+	return wanted, nil
+}
+
+// Remove takes the programs away, and removes the links.
+func (t Links) Remove(ctx context.Context, k *host.Kernel) error {
+	var was linksWas
+	if ok, err := k.Kept(&was); !ok {
+		return err
+	}
+	return t.remove(ctx, k, was)
+}
+
+func (t Links) remove(ctx context.Context, k *host.Kernel, was linksWas) error {
+	var errs []error
+	if len(was.Attached) > 0 {
+		errs = append(errs, k.Do("", func() error { return bpf.Detach(was.Attached) }))
+	}
+	for i, index := range was.Links {
+		errs = append(errs, host.Made{Index: index}.Remove(ctx, k, "", t.Peers[i].Link, ""))
+	}
+	return errors.Join(errs...)
+}
+
+// Verify asks the kernel for the links and, for eBPF, for the programs and their maps.
+func (t Links) Verify(k *host.Kernel) error {
+	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
+	if err != nil {
+		return err
+	}
+	var drifts []linux.Difference
+	if of == Kernel {
+		drifts, err = t.compare(k)
+	} else {
+		var wanted encap.Tunnel
+		if wanted, err = t.tunnel(); err != nil {
+			return err
+		}
+		err = k.Do("", func() (err error) {
+			drifts, err = encap.Compare(wanted)
+			return err
+		})
+	}
+	if err != nil || len(drifts) == 0 {
+		return err
+	}
+	return &host.DriftError{Step: t.String(), Drifts: drifts}
+}
+
+// compare compares the kernel's devices.
+func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
+	h, err := k.Links("")
+	if err != nil {
+		return nil, err
+	}
+	var drifts []linux.Difference
+	for _, p := range t.Peers {
+		local, remote, err := p.addresses()
+		if err != nil {
+			return nil, err
+		}
+		want := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
+		got, err := h.Tunnel(p.Link)
+		switch {
+		case errors.Is(err, link.ErrNotFound):
+			drifts = append(drifts, linux.Difference{What: "link " + p.Link, Want: linux.Present, Got: linux.Absent})
+		case err != nil:
+			return nil, err
+		case got != want:
+			drifts = append(drifts, linux.Difference{
+				What: "tunnel " + p.Link, Want: fmt.Sprintf("from %s to %s", want.Local, want.Remote),
+				Got: fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", got.Local, got.Remote, got.MTU, got.GRE),
+			})
+		}
+	}
+	return drifts, nil
+}
+
+// Sent names the counter of packets that a link to a peer has sent.
+func Sent(link string) string { return "packets that tunnel " + link + " has sent" }
+
+// Received names the counter of packets that it has received.
+func Received(link string) string { return "packets that tunnel " + link + " has received" }
+
+// Refused is the name of the counter of packets that the programs have refused, as no peer sent them, or not so.
+const Refused = "packets of the tunnel's protocol that were refused"
+
+// Count returns what passed the tunnel: as the kernel's devices say, or the programs.
+func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
+	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]uint64{}
+	if of == Kernel {
+		h, err := k.Links("")
+		if err != nil {
+			return nil, err
+		}
+		links, err := h.Traffic()
+		if err != nil {
+			return nil, err
+		}
+		mine := map[string]bool{}
+		for _, p := range t.Peers {
+			mine[p.Link] = true
+		}
+		for _, l := range links {
+			if mine[l.Name] {
+				counts[Sent(l.Name)], counts[Received(l.Name)] = l.Sent, l.Received
+			}
+		}
+		return counts, nil
+	}
+	wanted, err := t.tunnel()
+	if err != nil {
+		return nil, err
+	}
+	return counts, k.Do("", func() error {
+		found, err := encap.Count(wanted)
+		for of, c := range found {
+			if of == "" {
+				counts[Refused] = c.Received
+				continue
+			}
+			counts[Sent(of)], counts[Received(of)] = c.Sent, c.Received
+		}
+		return err
+	})
+}

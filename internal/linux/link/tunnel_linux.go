@@ -1,0 +1,107 @@
+package link
+
+import (
+	"fmt"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	tunnelTTL  = 64 // RFC 1700, page 64
+	inheritTOS = 1  // the inner packet's: ip-link(8)
+
+	ignoreLimit = 1  // IP6_TNL_F_IGN_ENCAP_LIMIT: no option of 8 bytes (include/uapi/linux/ip6_tunnel.h; RFC 2473, 4.1.1)
+	useClass    = 2  // IP6_TNL_F_USE_ORIG_TCLASS: the inner packet's
+	anyProtocol = 0  // inner packets of both families
+	greFlags    = 13 // IFLA_GRE_FLAGS, include/uapi/linux/if_tunnel.h
+	findPathMTU = 1  // outer packets are not cut
+)
+
+// AddTunnel makes a tunnel and returns its index. It is down.
+func (h *Handle) AddTunnel(t Tunnel) (int, error) {
+	kind := TunnelKind(t.GRE, t.Remote.Is6())
+	what := fmt.Sprintf("make %s %q", kind, t.Name)
+	if err := checkName(t.Name); err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.MTU = t.Name, t.MTU
+	local, remote := t.Local.AsSlice(), t.Remote.AsSlice()
+	var err error
+	switch kind {
+	case "sit":
+		err = h.h.LinkAdd(&netlink.Sittun{
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+			Proto: anyProtocol,
+		})
+	case "ip6tnl":
+		err = h.h.LinkAdd(&netlink.Ip6tnl{
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Flags: ignoreLimit | useClass, Proto: anyProtocol,
+		})
+	case "gre":
+		err = h.h.LinkAdd(&netlink.Gretun{
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+		})
+	default:
+		err = h.addGRE6(t)
+	}
+	if err != nil {
+		return 0, explain(what, err, fmt.Sprintf("link type %q", kind))
+	}
+	l, err := h.ByName(t.Name)
+	return l.Index, err
+}
+
+// addGRE6 is for GRE over IPv6: the library does not send its flags, without which outer packets have an option.
+func (h *Handle) addGRE6(t Tunnel) error {
+	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
+	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
+	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(t.Name)))
+	if t.MTU > 0 {
+		req.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(t.MTU))))
+	}
+	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("ip6gre"))
+	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
+	data.AddRtAttr(nl.IFLA_GRE_LOCAL, t.Local.AsSlice())
+	data.AddRtAttr(nl.IFLA_GRE_REMOTE, t.Remote.AsSlice())
+	data.AddRtAttr(nl.IFLA_GRE_TTL, nl.Uint8Attr(tunnelTTL))
+	data.AddRtAttr(greFlags, nl.Uint32Attr(ignoreLimit|useClass))
+	req.AddData(info)
+	// In the namespace of the handle, which has sockets of its own only for the library: the caller's thread is there.
+	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
+	return err
+}
+
+// Tunnel reads a tunnel. What is none has no addresses.
+func (h *Handle) Tunnel(name string) (Tunnel, error) {
+	l, err := h.h.LinkByName(name)
+	if err != nil {
+		return Tunnel{}, explain(fmt.Sprintf("find link %q", name), err, "")
+	}
+	t := Tunnel{Name: name, MTU: l.Attrs().MTU}
+	var local, remote []byte
+	switch l := l.(type) {
+	case *netlink.Sittun:
+		local, remote = l.Local, l.Remote
+	case *netlink.Ip6tnl:
+		local, remote = l.Local, l.Remote
+	case *netlink.Gretun:
+		t.GRE, local, remote = true, l.Local, l.Remote
+	}
+	t.Local, _ = netip.AddrFromSlice(local)
+	t.Remote, _ = netip.AddrFromSlice(remote)
+	return t, nil
+}
+
+// SetNoARP makes a link ask nobody for the addresses of its neighbours.
+func (h *Handle) SetNoARP(index int) error {
+	l, err := h.h.LinkByIndex(index)
+	if err == nil {
+		err = h.h.LinkSetARPOff(l)
+	}
+	return explain(fmt.Sprintf("set ARP off at link %d", index), err, "")
+}
