@@ -81,7 +81,7 @@ func TestEvidence(t *testing.T) {
 			"encryption", lab(secret),
 			"packets between hosts are VAULT (UDP to port 500) and VAULT's payload (IP protocol 47), and nothing that containers send can " +
 				"be read in them",
-			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1500)},
+			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1514)},
 			"",
 		},
 		{
