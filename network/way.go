@@ -57,6 +57,9 @@ type Hop struct {
 type Count struct {
 	Host int // from 1; 0: the underlay
 	host.Counter
+	// Repeats says that it may count a packet more than once, as a switch does that looks at a packet again when it knows
+	// its connection.
+	Repeats bool
 }
 
 // Same says whether both containers are on one host.
@@ -89,17 +92,17 @@ func (w *Way) hop(on int, h host.Hop, next host.Next) { w.Hops = append(w.Hops, 
 
 // Received adds that a link receives the packets: of the namespace ns of a host, as a port of master ("" for none).
 func (w *Way) Received(h Host, ns, link, master string) {
-	w.Counters = append(w.Counters, Count{h.Index, host.Received(ns, link, master)})
+	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Received(ns, link, master)})
 }
 
 // Sent adds that a link sends the packets, as [Way.Received] does.
 func (w *Way) Sent(h Host, ns, link, master string) {
-	w.Counters = append(w.Counters, Count{h.Index, host.Sent(ns, link, master)})
+	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Sent(ns, link, master)})
 }
 
 // Counted adds a counter of a step.
 func (w *Way) Counted(h Host, name string) {
-	w.Counters = append(w.Counters, Count{h.Index, host.Counter{Name: name}})
+	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Counter{Name: name}, Repeats: true})
 }
 
 // Forwarded adds that the network stacks of all hosts on the way forward the packets.
@@ -113,9 +116,9 @@ func (w *Way) NotForwarded(t Trip) {
 }
 
 func forwarded(t Trip) []Count {
-	list := []Count{{t.From.Host.Index, host.Forwarded(t.Family)}}
+	list := []Count{{Host: t.From.Host.Index, Counter: host.Forwarded(t.Family)}}
 	if !t.Same() {
-		list = append(list, Count{t.To.Host.Index, host.Forwarded(t.Family)})
+		list = append(list, Count{Host: t.To.Host.Index, Counter: host.Forwarded(t.Family)})
 	}
 	return list
 }
@@ -131,8 +134,8 @@ func (w *Way) Across(t Trip) {
 // Switched adds that the switch of the underlay passes the packets from one of its ports to another.
 func (w *Way) Switched(from, to string) {
 	w.Ports = append(w.Ports, from)
-	w.Counters = append(w.Counters, Count{0, host.Received("", from, underlayBridge)},
-		Count{0, host.Sent("", to, underlayBridge)})
+	w.Counters = append(w.Counters, Count{Host: 0, Counter: host.Received("", from, underlayBridge)},
+		Count{Host: 0, Counter: host.Sent("", to, underlayBridge)})
 }
 
 // Carried adds that the host of the source gives the packets to the other host on the uppermost span of the lab, as
