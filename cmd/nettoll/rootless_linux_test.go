@@ -166,7 +166,7 @@ func TestNoUserNamespaces(t *testing.T) {
 	if status := s.wait(soon * 10); status != 1 {
 		t.Errorf("doctor exits with %d, want 1", status)
 	}
-	contains(t, "doctor", s.stdout.String(), "✗ network   host ", "✗ workload  udp-rr ",
+	contains(t, "doctor", s.stdout.String(), "✗ network     host ", "✗ workload    udp-rr ",
 		"all of them: missing room for more user namespaces", "The default experiment cannot run here.",
 		"user namespaces      not for ordinary users: sysctl user.max_user_namespaces is 0",
 		"sysctl -w user.max_user_namespaces=10000")

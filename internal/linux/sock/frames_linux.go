@@ -12,16 +12,26 @@ import (
 // unread is how much a socket of [Frames] holds until it is read, in bytes: a hundred thousand small frames.
 const unread = 64 << 20
 
+// room gives a socket as much room as it may have. Who has no CAP_NET_ADMIN in the first user namespace gets no more
+// than net.core.rmem_max: 212992 bytes by default, some hundred frames (socket(7)).
+func room(fd int) error {
+	err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, unread)
+	if errors.Is(err, unix.EPERM) {
+		return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, unread)
+	}
+	return err
+}
+
 // Frames opens a socket at a link of the calling thread's network namespace: a write sends a frame as it is, past all
 // filters of the namespace's own, and a read returns a frame that the link has received, before they have seen it,
-// without the outermost tag of a VLAN (packet(7)). It takes CAP_NET_RAW, and CAP_NET_ADMIN.
+// without the outermost tag of a VLAN (packet(7)). It takes CAP_NET_RAW.
 func Frames(index int) (*os.File, error) {
 	everything := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err == nil {
 		err = errors.Join(
 			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
-			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, unread),
+			room(fd),
 			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: everything, Ifindex: index}),
 		)
 		if err != nil {
