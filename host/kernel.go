@@ -45,7 +45,7 @@ type opened struct {
 	programs []*Running
 	spaces   map[string]*space    // by reference
 	gone     map[string]time.Time // namespaces removed so far, by reference, and when
-	tap      *tap                 // that listens; nil: none does
+	tap      tap                  // that listens; nil: none does
 	haste    bool                 // the last link that was waited for did not come to run
 }
 

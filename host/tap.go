@@ -59,10 +59,16 @@ func (w Wire) String() string {
 }
 
 // tap is one that listens.
-type tap struct {
+type tap []*ear
+
+// ear listens at one link. What it hears it reads at once: who may not have a large buffer would miss most of a proof.
+type ear struct {
+	link  string
 	mark  []byte
-	links []string
-	files []*os.File
+	file  *os.File
+	heard map[Wire]*Frames
+	err   error
+	ended chan struct{}
 }
 
 // retap ends the tap that listens, if there is one, and returns what it has heard; then it begins the next, if any.
@@ -72,7 +78,7 @@ func (k *Kernel) retap(next *Tap) (list []Frames, err error) {
 	k.tap = nil
 	k.mu.Unlock()
 	if last != nil {
-		list, err = last.heard()
+		list, err = last.frames()
 		err = errors.Join(err, last.Close())
 	}
 	if err != nil || next == nil {
@@ -89,80 +95,104 @@ func (k *Kernel) retap(next *Tap) (list []Frames, err error) {
 }
 
 // listen begins to listen at links.
-func (k *Kernel) listen(t Tap) (*tap, error) {
-	open := &tap{mark: t.Mark, links: t.Links}
+func (k *Kernel) listen(t Tap) (tap, error) {
+	var open tap
 	handle, err := k.Links("")
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range t.Links {
+		e := &ear{link: name, mark: t.Mark, heard: map[Wire]*Frames{}, ended: make(chan struct{})}
 		l, err := handle.ByName(name)
 		if err == nil {
-			err = k.Do("", func() error {
-				f, err := sock.Frames(l.Index)
-				open.files = append(open.files, f)
+			err = k.Do("", func() (err error) {
+				e.file, err = sock.Frames(l.Index)
 				return err
 			})
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("listen at %s: %w", name, err), open.Close())
 		}
+		open = append(open, e)
+		go func() {
+			defer close(e.ended)
+			e.err = e.listen(func() error { return nil })
+		}()
 	}
 	return open, nil
 }
 
 // Close ends it.
-func (t *tap) Close() error {
+func (t tap) Close() error {
 	var errs []error
-	for _, f := range t.files {
-		if f != nil {
-			errs = append(errs, f.Close())
-		}
+	for _, e := range t {
+		errs = append(errs, e.file.Close())
+		<-e.ended
 	}
 	return errors.Join(errs...)
 }
 
-// heard reads the frames that were received so far.
-func (t *tap) heard() ([]Frames, error) {
-	type kind struct {
-		link string
-		Wire
-	}
-	all := map[kind]*Frames{}
-	frame := make([]byte, 1<<17)
-	for i, f := range t.files {
-		// nothing is waited for: what the socket holds was received before
-		if err := f.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
-			return nil, err
+// frames returns what was received so far. It is an error if some of that was missed: nobody knows what it was.
+func (t tap) frames() ([]Frames, error) {
+	list := []Frames{}
+	for _, e := range t {
+		if err := e.end(); err != nil {
+			return nil, fmt.Errorf("frames of %s: %w", e.link, err)
 		}
-		for {
-			n, err := f.Read(frame)
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("frames of %s: %w", t.links[i], err)
-			}
-			of := kind{t.links[i], WireOf(frame[:n])}
-			if all[of] == nil {
-				all[of] = &Frames{Link: of.link, Wire: of.Wire}
-			}
-			s := all[of]
-			s.Count++
-			s.Longest = max(s.Longest, n)
-			if bytes.Contains(frame[:n], t.mark) {
-				s.Marked++
-			}
+		for _, s := range e.heard {
+			list = append(list, *s)
 		}
-	}
-	list := make([]Frames, 0, len(all))
-	for _, s := range all {
-		list = append(list, *s)
 	}
 	slices.SortFunc(list, func(a, b Frames) int {
 		return cmp.Or(cmp.Compare(a.Link, b.Link), cmp.Compare(a.Family, b.Family),
 			cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
 	})
 	return list, nil
+}
+
+// end reads what the socket still holds.
+func (e *ear) end() error {
+	if err := e.file.SetReadDeadline(time.Unix(1, 0)); err != nil {
+		return err
+	}
+	<-e.ended
+	// A read after its deadline returns nothing, whatever there is. So each one has a deadline of its own.
+	if err := errors.Join(e.err, e.listen(func() error {
+		return e.file.SetReadDeadline(time.Now().Add(time.Millisecond))
+	})); err != nil {
+		return err
+	}
+	missed, err := sock.Missed(e.file)
+	if err == nil && missed > 0 {
+		err = fmt.Errorf("%d of them were missed", missed)
+	}
+	return err
+}
+
+// listen reads frames until a deadline has passed. Before each one it calls first.
+func (e *ear) listen(first func() error) error {
+	for frame := make([]byte, 1<<17); ; {
+		if err := first(); err != nil {
+			return err
+		}
+		n, err := e.file.Read(frame)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		w := WireOf(frame[:n])
+		s := e.heard[w]
+		if s == nil {
+			s = &Frames{Link: e.link, Wire: w}
+			e.heard[w] = s
+		}
+		s.Count++
+		s.Longest = max(s.Longest, n)
+		if bytes.Contains(frame[:n], e.mark) {
+			s.Marked++
+		}
+	}
 }
 
 // Numbers of protocols (IANA, Protocol Numbers) and EtherTypes, and lengths of headers in bytes (RFC 791 section 3.1,

@@ -65,6 +65,13 @@ func TestTap(t *testing.T) {
 	if diff := cmp.Diff(want, ask(listening)); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
+	// Many are read to the last one.
+	const many = 5000
+	send(many, string(mark))
+	crowd := ask(listening)
+	if len(crowd) != 1 || crowd[0].Count != many || crowd[0].Marked != many {
+		t.Errorf("of %d frames with the mark %+v were heard", many, crowd)
+	}
 	send(1, "again")
 	want[0].Count, want[0].Marked, want[0].Longest = 1, 0, 14+20+8+5
 	if diff := cmp.Diff(want, ask(host.Question{})); diff != "" {

@@ -43,3 +43,22 @@ func Frames(index int) (*os.File, error) {
 	}
 	return os.NewFile(uintptr(fd), "frames"), nil
 }
+
+// Missed returns how many frames a socket of [Frames] had no room for since it was asked last (PACKET_STATISTICS,
+// packet(7)).
+func Missed(f *os.File) (frames int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) {
+		var s *unix.TpacketStats
+		if s, failed = unix.GetsockoptTpacketStats(int(fd), unix.SOL_PACKET, unix.PACKET_STATISTICS); failed == nil {
+			frames = int(s.Drops)
+		}
+	}); err != nil {
+		return 0, err
+	}
+	return frames, failed
+}

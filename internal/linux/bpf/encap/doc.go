@@ -12,12 +12,13 @@
 // nothing here is a proof of who sent it.
 //
 // Large segments stay whole, and are cut by whatever link cannot carry them: the programs tell the kernel about the
-// outer headers (BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 and others). Linux 6.18 lets no program take that mark back when the
-// headers are gone. So a bridge behind the tunnel, which has no features for encapsulated packets, cuts the segments of
-// streams in software: where it was tried, frames of 64 kB arrived at the link of the peer, and packets of the MTU at
-// the container behind the bridge. Network ebpf, which goes past the bridge and the stack, keeps them whole. The
-// kernel's own tunnel devices do take the mark back (include/net/ip_tunnels.h, iptunnel_pull_offloads).
+// outer headers (BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 and others). They do not take that mark back when the headers are gone;
+// whether the kernel would let them was not tried. A bridge behind the tunnel, which has no features for encapsulated
+// packets, cuts the segments of streams in software: where it was tried, frames of 64 kB arrived at the link of the
+// peer, and packets of the MTU at the container behind the bridge. Network ebpf, which goes past the bridge and the
+// stack, keeps them whole. The kernel's own tunnel devices do take the mark back (include/net/ip_tunnels.h,
+// iptunnel_pull_offloads).
 //
-// For the same reason a packet has one tunnel of these programs at most: what a container has encapsulated itself, or
-// another tunnel above, is dropped (net/core/filter.c, bpf_skb_net_grow).
+// By the kernel's source a packet has one tunnel of these programs at most: what a container has encapsulated itself,
+// or another tunnel above, is dropped (net/core/filter.c, bpf_skb_net_grow). That was not tried.
 package encap
