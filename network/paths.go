@@ -119,8 +119,9 @@ func strays(trips int) int64 { return int64(16 + 4*trips) }
 
 // Counted compares what counters have counted from one trace of the hosts to another with the packets that trips are
 // known to have carried at least in between, and with those that were sent for them at most; nil: that is not known.
-// The error names the trip, the host, the counter, what it must have counted and what it has.
-func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) error {
+// What is missing and what is too much are two errors. They name the trip, the host, the counter, what it must have
+// counted and what it has.
+func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) (missing, excess error) {
 	type need struct {
 		packets     int64
 		most        int64
@@ -158,9 +159,9 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) error
 			add(c, i, 0, true)
 		}
 	}
-	var errs []error
+	var less, more []error
 	for _, c := range order {
-		if len(errs) == findings {
+		if len(less) == findings || len(more) == findings {
 			break
 		}
 		n := needs[c]
@@ -174,16 +175,16 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) error
 		moved := int64(is - was)
 		switch {
 		case !known || !there:
-			errs = append(errs, fmt.Errorf("%s does not count %s", name, c.Counter))
+			less = append(less, fmt.Errorf("%s does not count %s", name, c.Counter))
 		case n.still && moved != 0:
-			errs = append(errs, fmt.Errorf("%s counted %d %s, but the plan expects none", name, moved, c.Counter))
+			less = append(less, fmt.Errorf("%s counted %d %s, but the plan expects none", name, moved, c.Counter))
 		case moved < n.packets:
-			errs = append(errs, fmt.Errorf("%s counted %d %s, but at least %d arrived", name, moved, c.Counter, n.packets))
+			less = append(less, fmt.Errorf("%s counted %d %s, but at least %d arrived", name, moved, c.Counter, n.packets))
 		case sent != nil && !c.Repeats && moved > n.most+strays(len(p.trips)):
-			errs = append(errs, fmt.Errorf("%s counted %d %s, but no more than %d were sent", name, moved, c.Counter, n.most))
+			more = append(more, fmt.Errorf("%s counted %d %s, but no more than %d were sent", name, moved, c.Counter, n.most))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(less...), errors.Join(more...)
 }
 
 func count(traces []host.Trace, c Count) (uint64, bool) {

@@ -133,7 +133,7 @@ func TestMergedPackets(t *testing.T) {
 		at := func(n uint64) []host.Trace {
 			return []host.Trace{{}, {Counts: map[string]map[string]uint64{"": {counter.Name: n}}}}
 		}
-		if err := p.Counted(at(0), at(tt.counted), []int64{256}, nil); (err != nil) != tt.wrong {
+		if err, _ := p.Counted(at(0), at(tt.counted), []int64{256}, nil); (err != nil) != tt.wrong {
 			t.Errorf("%d of 256 packets counted, %d as one at most: %v", tt.counted, tt.merged, err)
 		}
 	}

@@ -74,10 +74,21 @@ func (f *fake) Close(context.Context) error {
 }
 
 // plan is one of ways that finds what it is told to.
-type plan struct{ next, counted error }
+type plan struct {
+	next, counted error
+	excess        []error // of one proof after another
+	seen          *int    // how many there were
+}
 
-func (p plan) Next([]host.Trace) error                       { return p.next }
-func (p plan) Counted(_, _ []host.Trace, _, _ []int64) error { return p.counted }
+func (p plan) Next([]host.Trace) error { return p.next }
+
+func (p plan) Counted(_, _ []host.Trace, _, sent []int64) (missing, excess error) {
+	if sent == nil || len(p.excess) == 0 {
+		return p.counted, nil
+	}
+	*p.seen++
+	return p.counted, p.excess[min(*p.seen, len(p.excess))-1]
+}
 
 func ways(p plan, err error) *proof.Ways {
 	var trips []proof.Trip
@@ -143,6 +154,17 @@ func TestPlay(t *testing.T) {
 			want: changed(1, func(p *measure.Proof) {
 				p.Seen, p.OK, p.Detail = map[string]int{}, false, "host1 counted 0 packets"
 			}),
+		},
+		{
+			name: "a switch that floods",
+			ways: ways(plan{excess: []error{errors.New("host1 counted 500 packets")}, seen: new(int)}, nil),
+			want: changed(1, func(p *measure.Proof) {
+				p.Seen, p.OK, p.Detail = map[string]int{}, false, "host1 counted 500 packets"
+			}),
+		},
+		{
+			name: "late acknowledgements of a trial",
+			ways: ways(plan{excess: []error{errors.New("host1 counted 500 packets"), nil}, seen: new(int)}, nil), want: sound,
 		},
 		{
 			name: "packets go to another neighbour", ways: ways(plan{next: errors.New("packets go to eth1")}, nil),

@@ -3,6 +3,7 @@ package proof
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
@@ -13,9 +14,9 @@ import (
 type Plan interface {
 	// Next says what differs of where packets go on.
 	Next(traces []host.Trace) error
-	// Counted says which counters have not counted, from one trace to the other, what each trip has carried, or have
-	// counted more than was sent for all of them; nil: it is not known how much.
-	Counted(before, after []host.Trace, carried, sent []int64) error
+	// Counted says which counters have not counted, from one trace to the other, what each trip has carried, and which
+	// have counted more than was sent for all of them; nil: it is not known how much.
+	Counted(before, after []host.Trace, carried, sent []int64) (missing, excess error)
 }
 
 // A Trip is one way between the ends of a pair.
@@ -93,24 +94,24 @@ func (w *Ways) begin(ctx context.Context) error {
 	if w.since == nil {
 		return nil
 	}
-	if err := w.plan.Counted(w.since, w.before, w.carried, nil); err != nil {
-		return fmt.Errorf("packets of the trials: %w", err)
+	if missing, _ := w.plan.Counted(w.since, w.before, w.carried, nil); missing != nil {
+		return fmt.Errorf("packets of the trials: %w", missing)
 	}
 	return nil
 }
 
 // end compares what was counted since begin with what the proof has sent and seen arrive, and asks where packets go on.
 // Nothing was tried where a host did not say what it has counted.
-func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool, errs []error) {
+func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool, wrong, excess error) {
 	before := w.before
 	w.before = nil
 	w.Forget()
 	if before == nil {
-		return false, nil
+		return false, nil, nil
 	}
 	after, err := w.trace(ctx, true, nil)
 	if err != nil {
-		return false, []error{fmt.Errorf("not tried: %w", err)}
+		return false, fmt.Errorf("not tried: %w", err), nil
 	}
 	if w.wire != nil {
 		var frames []host.Frames
@@ -120,7 +121,8 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 		w.leak, w.heard = w.wire.Heard(frames), true
 	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
-	return true, []error{w.plan.Next(after), w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))}
+	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
+	return true, errors.Join(w.plan.Next(after), missing), excess
 }
 
 func (w *Ways) numbered(packets map[Trip]int) []int64 {

@@ -99,7 +99,11 @@ func TestFlooding(t *testing.T) {
 		for i := range sent {
 			sent[i] = rounds * networktest.Exchanged
 		}
-		return paths.Counted(before, after, sent, sent)
+		missing, excess := paths.Counted(before, after, sent, sent)
+		if missing != nil {
+			t.Error(missing)
+		}
+		return excess
 	}
 	if err := counted(); err != nil {
 		t.Errorf("a bridge that learns: %v", err)

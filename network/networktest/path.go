@@ -100,7 +100,8 @@ func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) 
 	for i := range carried {
 		carried[i] = Exchanged
 	}
-	return p.Next(after), p.Counted(before, after, carried, carried), nil
+	missing, excess := p.Counted(before, after, carried, carried)
+	return p.Next(after), errors.Join(missing, excess), nil
 }
 
 // exchange sends a number of datagrams from every source to its sink and back, in both families.
@@ -183,7 +184,7 @@ func (b *Bed) blind(t testing.TB, n network.Network) error {
 	}
 	carried := make([]int64, p.Len())
 	carried[0] = 1
-	if p.Counted(traces, traces, carried, nil) == nil {
+	if missing, _ := p.Counted(traces, traces, carried, nil); missing == nil {
 		return errors.New("no counter counts the first trip")
 	}
 	questions := p.Questions(true)
