@@ -19,7 +19,7 @@ type Span struct {
 	Layer int
 	// MTU in bytes: the largest IP packet that it carries whole.
 	MTU int
-	// Overhead is by how much that is less than on the span below. The underlay has none.
+	// Overhead is what its packets have besides on the span below. The underlay has none.
 	Overhead Overhead
 	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below, "" of the underlay.
 	Outer string
@@ -42,17 +42,30 @@ type Overhead struct {
 	Bytes int
 	// Source says what they are and where that stands: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)".
 	Source string
-	// Padding is the block size in bytes to whose multiples packets are padded besides, but not beyond the MTU of the
-	// span: the largest packet has none. 0 if packets are not padded.
+	// Padding is the block size in bytes to whose multiples packets are padded besides, 0 if they are not. The largest
+	// packet that the span carries has none.
 	Padding int
+	// Trailer is the number of bytes of each packet that are padded together with it, such as the two of ESP at the end
+	// (RFC 4303, section 2). With a trailer, the largest packet is one that needs no padding.
+	Trailer int
 }
 
 // On returns the length on the span below of a packet of that length, which the span carries whole.
 func (o Overhead) On(packet, mtu int) int {
+	packet, mtu = packet+o.Trailer, mtu+o.Trailer
 	if o.Padding > 0 {
 		packet = min(mtu, (packet+o.Padding-1)/o.Padding*o.Padding)
 	}
 	return packet + o.Bytes
+}
+
+// Largest returns the length of the largest packet whose length on the span below is no more than that.
+func (o Overhead) Largest(below int) int {
+	left := below - o.Bytes
+	if o.Padding > 0 && o.Trailer > 0 {
+		left -= left % o.Padding
+	}
+	return left - o.Trailer
 }
 
 // A Protocol is what a packet is on its way between hosts.
@@ -94,13 +107,13 @@ func (r Reach) Pick(like netip.Addr) netip.Addr {
 	return r.IPv6
 }
 
-// Above returns a span on the uppermost one of the lab, whose MTU is that of the one below less the overhead. Each host
+// Above returns a span on the uppermost one of the lab, whose MTU is what the overhead leaves of that below. Each host
 // has one link of that name, the addresses of [SpanAddr] and, on layer 2, a MAC address from the seed. The carrier adds
 // the steps, and changes what it has otherwise.
 func (l Lab) Above(name string, layer int, outer, link string, o Overhead) Span {
 	spans := l.spans()
 	s := Span{
-		Name: name, Layer: layer, MTU: l.Top().MTU - o.Bytes, Overhead: o, Outer: outer,
+		Name: name, Layer: layer, MTU: o.Largest(l.Top().MTU), Overhead: o, Outer: outer,
 		Reach: make([][]Reach, len(l.Hosts)), Steps: make([][]host.Step, len(l.Hosts)),
 	}
 	for i := range l.Hosts {
@@ -201,11 +214,12 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 // Layers says what each span leaves of the MTU: "underlay 1500, vxlan −50".
 func (l Lab) Layers() string {
 	var text []string
-	for i, s := range l.spans() {
+	all := l.spans()
+	for i, s := range all {
 		if i == 0 {
 			text = append(text, fmt.Sprintf("%s %d", s.Name, s.MTU))
 		} else {
-			text = append(text, fmt.Sprintf("%s −%d", s.Name, s.Overhead.Bytes))
+			text = append(text, fmt.Sprintf("%s −%d", s.Name, all[i-1].MTU-s.MTU))
 		}
 	}
 	return strings.Join(text, ", ")

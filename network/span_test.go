@@ -101,13 +101,37 @@ func TestCarried(t *testing.T) {
 	}
 }
 
+// The largest packet is one whose length below is no more than it may be.
+func TestLargestPacket(t *testing.T) {
+	for _, tt := range []struct {
+		o           network.Overhead
+		below, want int
+	}{
+		{network.Overhead{Bytes: 50}, 1500, 1450},
+		{network.Overhead{Bytes: 60, Padding: 16}, 1500, 1440},
+		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2}, 1500, 1438},
+		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2}, 1499, 1422},
+		{network.Overhead{Bytes: 60, Padding: 4, Trailer: 2}, 1499, 1434},
+	} {
+		got := tt.o.Largest(tt.below)
+		if on := tt.o.On(got, got); got != tt.want || on > tt.below {
+			t.Errorf("the largest packet with %+v on %d bytes has %d and takes %d, want %d", tt.o, tt.below, got, on, tt.want)
+		}
+	}
+}
+
 // Packets are padded to multiples, but not beyond the MTU.
 func TestOverheadOn(t *testing.T) {
 	padded := network.Overhead{Bytes: 60, Padding: 16}
+	trailed := network.Overhead{Bytes: 60, Padding: 16, Trailer: 2}
 	for _, tt := range []struct {
 		o                 network.Overhead
 		packet, mtu, want int
 	}{
+		{trailed, 61, 1374, 64 + 60},
+		{trailed, 62, 1374, 64 + 60},
+		{trailed, 63, 1374, 80 + 60},
+		{trailed, 1374, 1374, 1376 + 60},
 		{padded, 56, 1380, 64 + 60},
 		{padded, 64, 1380, 64 + 60},
 		{padded, 1377, 1380, 1380 + 60},

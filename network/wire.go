@@ -59,11 +59,11 @@ func (e *Evidence) Text() string {
 
 // length is that of the longest frame on the underlay that carries a packet of full size, in bytes.
 func (e *Evidence) length() int {
-	n := ethernetHeader + e.lab.MTU
-	for _, s := range e.lab.spans() {
-		n += s.Overhead.Bytes
+	n := e.lab.MTU
+	for _, s := range slices.Backward(e.lab.spans()) {
+		n = s.Overhead.On(n, s.MTU)
 	}
-	return n
+	return ethernetHeader + n
 }
 
 const ethernetHeader = 14 // bytes (IEEE 802.3)

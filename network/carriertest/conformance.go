@@ -95,8 +95,8 @@ func spans(lab network.Lab, between stack.Stack) error {
 			s.Overhead.Source)
 	case len(s.Wire) == 0 || s.Wire[0].Name == "" || s.Wire[0].Number == 0:
 		return fmt.Errorf("packets on the span below are %+v; want the name and the number of their protocol", s.Wire)
-	case s.MTU != below.MTU-s.Overhead.Bytes:
-		return fmt.Errorf("an MTU of %d bytes on one of %d, with an overhead of %d", s.MTU, below.MTU, s.Overhead.Bytes)
+	case s.MTU != s.Overhead.Largest(below.MTU):
+		return fmt.Errorf("an MTU of %d bytes on one of %d, with the overhead %+v", s.MTU, below.MTU, s.Overhead)
 	case s.Layer != 2 && s.Layer != 3 || s.Outer != "ipv4" && s.Outer != "ipv6":
 		return fmt.Errorf("layer %d in packets of %q; want 2 or 3, in ipv4 or ipv6", s.Layer, s.Outer)
 	case len(s.Reach) != len(lab.Hosts) || len(s.Steps) != len(lab.Hosts):
