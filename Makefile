@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without fuzz test-guest test-guest-carriers fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks fuzz test-guest test-guest-carriers fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -142,6 +142,10 @@ test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: m
 .PHONY: test-guest-carriers
 test-guest-carriers: ## run tests of tunnels and encryptions by the kernel, in a virtual machine (about half an hour)
 	@$(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 1h $(TESTFLAGS) $(GUEST_CARRIERS)
+
+.PHONY: test-leaks
+test-leaks: ## plant each leak around tunnels and encryptions in 20 runs (minutes)
+	$(GO) test ./cmd/nettoll -count=1 -timeout 1h -run '^TestLeak$$' -leaks 20
 
 # How long fuzz-sink attacks.
 FOR ?= 1h

@@ -253,10 +253,34 @@ func (p *player) Open(ctx context.Context, t proof.Try) error {
 	return p.call(ctx, p.workers[t.To.Container], worker.ProofOpen, t, nil)
 }
 
-// Try implements [proof.Player].
-func (p *player) Try(ctx context.Context, t proof.Try) (seen proof.Seen, err error) {
-	err = p.call(ctx, p.workers[t.From.Container], worker.ProofTry, t, &seen)
-	return seen, err
+// Try implements [proof.Player]: each worker makes those of its containers, one worker after another.
+func (p *player) Try(ctx context.Context, list []proof.Try) []proof.Seen {
+	seen := make([]proof.Seen, len(list))
+	for _, w := range p.lab.workers {
+		var own []proof.Try
+		var at []int
+		for i, t := range list {
+			if p.workers[t.From.Container] == w {
+				own, at = append(own, t), append(at, i)
+			}
+		}
+		if len(own) == 0 {
+			continue
+		}
+		var said []proof.Seen
+		err := p.call(ctx, w, worker.ProofTry, own, &said)
+		if err == nil && len(said) != len(own) {
+			err = fmt.Errorf("worker %s made %d of %d tries", w.name(), len(said), len(own))
+		}
+		for n, i := range at {
+			if err != nil {
+				seen[i].NotTried = err.Error()
+			} else {
+				seen[i] = said[n]
+			}
+		}
+	}
+	return seen
 }
 
 // Close implements [proof.Player].

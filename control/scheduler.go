@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/proof"
 )
 
 // Options are the inputs of a run besides its experiment.
@@ -433,19 +434,6 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if err := s.logs(ctx, g); err != nil {
 		return err
 	}
-	verifying, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
-	defer cancel()
-	for _, l := range g.labs {
-		if l == nil {
-			continue
-		}
-		if err := l.stands.Verify(verifying); err != nil {
-			s.records.warn(measure.Warning{
-				Lab: l.ID, Text: "after the last block the kernel differs from the plan: " + err.Error() +
-					"; something else changed the lab: stop it and measure again",
-			})
-		}
-	}
 	took := s.measured - measured
 	return s.finish(number, s.blocks-first, took, removing+time.Duration(clock.Now()-began)-took)
 }
@@ -526,6 +514,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			}
 			p, _ = l.prove(ctx, l.mtu)
 		}
+		p = append(p, s.unchanged(ctx, l, when))
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence
 		}
@@ -542,6 +531,19 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 	}
 	s.sayProved(g, when, sound, labs)
 	return s.baselines()
+}
+
+// unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks.
+func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.Proof {
+	var err error
+	if when == afterBlocks {
+		ctx, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
+		defer cancel()
+		err = l.stands.Verify(ctx)
+	}
+	p := proof.Unchanged(err)
+	p.Generation, p.Lab = l.generation.number, l.ID
+	return p
 }
 
 // block measures one block and keeps it.

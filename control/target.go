@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
@@ -19,12 +20,21 @@ func nameOf(side workload.Side, pair int) string {
 	return fmt.Sprintf("%s%d", sinkName, pair)
 }
 
+// talking are the families in which pairs may talk: with a filter those of the list, which has what cells use. Without
+// one nothing keeps containers from using the other family, whether or not it is measured.
+func (l *lab) talking() []string {
+	if f, _ := filter.Of(l.Stack); f == nil {
+		return experiment.Families()
+	}
+	return l.families
+}
+
 // described is the lab as its claims and attacks know it.
 func (l *lab) described(mtu int) proof.Lab {
 	f, params := filter.Of(l.Stack)
 	at, _ := filter.At(l.Stack)
 	d := proof.Lab{
-		Families: l.families, MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
+		Families: l.talking(), MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
 		Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
 	}
 	for i := range l.Hosts {

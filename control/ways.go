@@ -24,7 +24,7 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	}
 	paths, trips, ports := &network.Paths{}, []proof.Trip(nil), []string(nil)
 	for pair, ends := range l.spec.Pairs {
-		for _, family := range l.families {
+		for _, family := range l.talking() {
 			for _, back := range []bool{false, true} {
 				from, to, text := stop(ends.Source), stop(ends.Sink), "pair %d, %s"
 				if back {

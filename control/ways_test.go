@@ -74,7 +74,7 @@ func TestPathsOfTrials(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.placed(p.Site)
-	at := counting{counts: map[string]uint64{host.Forwarded("ipv4").Name: 7}}
+	at := counting{counts: map[string]uint64{host.Forwarded("ipv4").Name: 7, host.Forwarded("ipv6").Name: 7}}
 	for pair := range 2 {
 		for _, link := range []string{fmt.Sprintf("vsrc%d", pair), fmt.Sprintf("vsnk%d", pair)} {
 			at.counts[host.Received("", link, "br0").Name], at.counts[host.Sent("", link, "br0").Name] = 1000, 1000

@@ -75,10 +75,15 @@ type Next struct {
 	Via  netip.Addr `json:"via"`
 	// MAC is the address that the neighbour table has for it, "" for none.
 	MAC string `json:"mac,omitempty"`
+	// Error is why the kernel would not send them anywhere.
+	Error string `json:"error,omitempty"`
 }
 
 // String says where that is.
 func (n Next) String() string {
+	if n.Error != "" {
+		return fmt.Sprintf("nowhere (%s)", n.Error)
+	}
 	s := fmt.Sprintf("%s through %s", n.Via, n.Link)
 	if n.MAC != "" {
 		s += " at " + n.MAC
@@ -120,7 +125,8 @@ func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error)
 		}
 		n, err := h.Next(hop.From, hop.To)
 		if err != nil {
-			return Trace{}, fmt.Errorf("trace packets%s: %w", in(hop.NS), err)
+			t.Next = append(t.Next, Next{Error: err.Error()})
+			continue
 		}
 		t.Next = append(t.Next, Next{Link: n.Link, Via: n.Via, MAC: n.MAC.String()})
 	}

@@ -3,12 +3,15 @@ package proof
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
+
+	"github.com/nettoll/nettoll/measure"
 )
 
 // A Claim is a statement about a lab, with the tries that would refute it.
 type Claim struct {
-	Name     string // one of [Passes], [Path], [Refuses] and [OnWire]
+	Name     string // one of [Passes], [Path], [Refuses] and [OnWire]; [Unchanged] needs no tries
 	Text     string // a sentence without its full stop: "every pair passes packets of 1500 bytes both ways, unfragmented"
 	Expected string // of each try: "an answer"
 	Tries    []Try
@@ -26,7 +29,19 @@ const (
 	Path    = "path"
 	Refuses = "refuses"
 	OnWire  = "wire"
+	AsBuilt = "unchanged"
 )
+
+// Unchanged is the record that the kernel was asked whether a lab is as the plan says. An error is what differs.
+func Unchanged(err error) measure.Proof {
+	p := measure.Proof{
+		Name: AsBuilt, Claim: "the kernel of each host is as the plan says", Expected: "no difference", OK: err == nil,
+	}
+	if err != nil {
+		p.Detail = err.Error()
+	}
+	return p
+}
 
 // A Try is datagrams from one container to another, and whether they are to be answered.
 type Try struct {
@@ -124,8 +139,11 @@ func (l Lab) passes() Claim {
 	return c
 }
 
+// families are those of the addresses that containers have.
+func families() []string { return []string{"ipv4", "ipv6"} }
+
 // refuses is that what is not allowed does not pass: to a port of the sink that is not on the list, and to the sink of
-// another pair at one that is.
+// another pair at one that is. In a family in which no pair may talk, no port is on the list.
 func (l Lab) refuses() Claim {
 	c := Claim{
 		Name: Refuses, Expected: "no answer", Failure: "the filter allows packets that it must refuse",
@@ -142,10 +160,14 @@ func (l Lab) refuses() Claim {
 			if to != pair {
 				port, name = sink.First, fmt.Sprintf("pair %d to the sink of pair %d", pair, to)
 			}
-			for _, family := range l.Families {
+			for _, family := range families() {
+				at := port
+				if !slices.Contains(l.Families, family) {
+					at = sink.First // no port of that family is on the list
+				}
 				c.Tries = append(c.Tries, Try{
 					Name: name + ", " + family, Pair: pair, Family: family,
-					From: source.End(family, source.First), To: sink.End(family, port),
+					From: source.End(family, source.First), To: sink.End(family, at),
 				})
 			}
 		}

@@ -7,7 +7,7 @@ import "net/netip"
 type Lab struct {
 	Hosts    []Host
 	Pairs    []Pair
-	Families []string // "ipv4", "ipv6": those in which its pairs may talk
+	Families []string // "ipv4", "ipv6": those in which its pairs may talk; without a filter, both
 	MTU      int      // bytes
 	// Filtered says that a filter stands: of what is not allowed nothing may arrive.
 	Filtered bool

@@ -137,7 +137,7 @@ func refusal(local, remote netip.AddrPort) (func() Seen, error) {
 
 func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 	err = sock.Rebind(func() (err error) { // the changes of a filter were measured at the same address
-		s, err = sock.UDP(local, remote)
+		s, err = sock.UDPBeside(local, remote) // one end has several tries at the same time
 		return err
 	})
 	if err != nil {

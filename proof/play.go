@@ -3,18 +3,19 @@ package proof
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nettoll/nettoll/measure"
 )
 
 // A Player plays tries where the containers are. [Here] plays them in its own process; control has its workers do so.
-// An error says that a try could not be made, which is no evidence of anything.
+// A try that could not be made is no evidence of anything.
 type Player interface {
 	// Open has the receiver of a try answer the sender from now on, until Close.
 	Open(ctx context.Context, t Try) error
-	// Try sends what the try says.
-	Try(ctx context.Context, t Try) (Seen, error)
+	// Try sends what the tries say, all at the same time, and says of each what was seen.
+	Try(ctx context.Context, list []Try) []Seen
 	// Close ends everything that was opened.
 	Close(ctx context.Context) error
 }
@@ -22,8 +23,9 @@ type Player interface {
 // Seen is the result of a try.
 type Seen struct {
 	Answered bool   `json:"answered"`
-	More     int    `json:"more,omitempty"`   // how many of [Try.More] were answered, each counted once
-	Detail   string `json:"detail,omitempty"` // what was seen otherwise
+	More     int    `json:"more,omitempty"`     // how many of [Try.More] were answered, each counted once
+	Detail   string `json:"detail,omitempty"`   // what was seen otherwise
+	NotTried string `json:"nottried,omitempty"` // why it could not be made
 }
 
 // delayed is the longest time that TCP delays an acknowledgement (TCP_DELACK_MAX, include/net/tcp.h). Connections that
@@ -105,37 +107,60 @@ func (r *record) fail(detail string) {
 
 // play makes the tries of a claim, and notes how many packets have gone each way, and how many were sent at most.
 func (r *record) play(ctx context.Context, c Claim, with Player, mark []byte, arrived, sent map[Trip]int) {
-	for _, t := range c.Tries {
-		if t.Answered {
-			t.Mark = mark
+	for _, together := range c.turns() {
+		var open []Try
+		for _, t := range together {
+			if t.Answered {
+				t.Mark = mark
+			}
+			if err := with.Open(ctx, t); err != nil {
+				r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
+				continue
+			}
+			open = append(open, t)
+			for _, back := range []bool{false, true} {
+				sent[Trip{t.Pair, t.Family, back}] += tries + t.More
+			}
 		}
-		if err := with.Open(ctx, t); err != nil {
-			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
-			continue
-		}
-		for _, back := range []bool{false, true} {
-			sent[Trip{t.Pair, t.Family, back}] += tries + t.More
-		}
-		seen, err := with.Try(ctx, t)
-		if err != nil {
-			r.fail(fmt.Sprintf("%s: not tried: %v", t.Name, err))
-			continue
-		}
-		r.Tried[t.Family]++
-		if detail := t.wrong(seen); detail == "" {
-			r.Seen[t.Family]++
-		} else if c.Failure != "" {
-			r.fail(c.Failure + ": " + detail)
-		} else {
-			r.fail(t.Name + ": " + detail)
-		}
-		if t.Answered && seen.Answered {
-			arrived[Trip{t.Pair, t.Family, false}], arrived[Trip{t.Pair, t.Family, true}] = seen.More, seen.More
+		for i, seen := range with.Try(ctx, open) {
+			t := open[i]
+			if seen.NotTried != "" {
+				r.fail(fmt.Sprintf("%s: not tried: %s", t.Name, seen.NotTried))
+				continue
+			}
+			r.Tried[t.Family]++
+			if detail := t.wrong(seen); detail == "" {
+				r.Seen[t.Family]++
+			} else if c.Failure != "" {
+				r.fail(c.Failure + ": " + detail)
+			} else {
+				r.fail(t.Name + ": " + detail)
+			}
+			if t.Answered && seen.Answered {
+				arrived[Trip{t.Pair, t.Family, false}], arrived[Trip{t.Pair, t.Family, true}] = seen.More, seen.More
+			}
 		}
 	}
 	if err := with.Close(ctx); err != nil {
 		r.fail(err.Error())
 	}
+}
+
+// turns are the tries that are made together: those that must not be answered, all of which wait for an answer. The
+// others, of many packets, would be in each other's way.
+func (c Claim) turns() (list [][]Try) {
+	var silent []Try
+	for _, t := range c.Tries {
+		if t.Answered {
+			list = append(list, []Try{t})
+		} else {
+			silent = append(silent, t)
+		}
+	}
+	if len(silent) > 0 {
+		list = append(list, silent)
+	}
+	return list
 }
 
 // wrong says what was seen instead of what is expected, "" if that was.
@@ -170,11 +195,10 @@ func (r *record) compare(ctx context.Context, w *Ways, arrived, sent map[Trip]in
 
 // listen says what was heard on the wire while packets took their ways.
 func (r *record) listen(w *Ways) {
-	if !w.heard {
-		return
-	}
 	for t := range w.trips {
-		r.Tried[t.Family]++
+		if w.heard {
+			r.Tried[t.Family]++
+		}
 	}
 	if w.leak != nil {
 		r.fail(w.leak.Error())
@@ -212,9 +236,24 @@ func (h *Here) Open(_ context.Context, t Try) error {
 }
 
 // Try implements [Player].
-func (h *Here) Try(_ context.Context, t Try) (Seen, error) {
-	var try func() Seen
-	err := h.In(t.From, func() (err error) {
+func (h *Here) Try(_ context.Context, list []Try) []Seen {
+	seen := make([]Seen, len(list))
+	var all sync.WaitGroup
+	for i, t := range list {
+		try, err := h.prepare(t)
+		if err != nil {
+			seen[i].NotTried = err.Error()
+			continue
+		}
+		all.Go(func() { seen[i] = try() })
+	}
+	all.Wait()
+	return seen
+}
+
+// prepare opens what a try needs.
+func (h *Here) prepare(t Try) (try func() Seen, err error) {
+	err = h.In(t.From, func() (err error) {
 		if !t.Answered {
 			try, err = refusal(t.From.Local, t.To.Public)
 			return err
@@ -229,10 +268,7 @@ func (h *Here) Try(_ context.Context, t Try) (Seen, error) {
 		}
 		return err
 	})
-	if err != nil {
-		return Seen{}, err
-	}
-	return try(), nil
+	return try, err
 }
 
 // Close implements [Player].

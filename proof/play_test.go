@@ -52,20 +52,27 @@ func (f *fake) Open(_ context.Context, t proof.Try) error {
 	return nil
 }
 
-func (f *fake) Try(_ context.Context, t proof.Try) (proof.Seen, error) {
+func (f *fake) Try(_ context.Context, list []proof.Try) (seen []proof.Seen) {
+	for _, t := range list {
+		seen = append(seen, f.try(t))
+	}
+	return seen
+}
+
+func (f *fake) try(t proof.Try) proof.Seen {
 	if f.err != nil {
 		if err := f.err(t); err != nil {
-			return proof.Seen{}, err
+			return proof.Seen{NotTried: err.Error()}
 		}
 	}
 	if !f.open[t.To] {
-		return proof.Seen{}, errors.New("nobody would answer")
+		return proof.Seen{NotTried: "nobody would answer"}
 	}
 	f.tried = append(f.tried, t)
 	if t.Answered != (f.wrong != nil && f.wrong(t)) {
-		return proof.Seen{Answered: true, More: t.More}, nil
+		return proof.Seen{Answered: true, More: t.More}
 	}
-	return proof.Seen{Detail: "no answer"}, nil
+	return proof.Seen{Detail: "no answer"}
 }
 
 func (f *fake) Close(context.Context) error {
@@ -301,9 +308,29 @@ func TestNotTried(t *testing.T) {
 	}
 	none := described(1)
 	none.Families = nil
-	for _, p := range proof.Play(t.Context(), none.Claims(nil), &fake{}) {
-		if p.OK || p.Detail != "not tried" {
-			t.Errorf("%s without a family: %+v, want that it is not tried", p.Name, p)
+	if p := proof.Play(t.Context(), none.Claims(nil), &fake{})[0]; p.OK || p.Detail != "not tried" {
+		t.Errorf("%s without a family: %+v, want that it is not tried", p.Name, p)
+	}
+}
+
+// In a family in which no pair may talk, a source must not be answered at any port, its own pair's among them.
+func TestOtherFamily(t *testing.T) {
+	lab := described(2)
+	lab.Families = []string{"ipv4"}
+	beside := fake{wrong: func(try proof.Try) bool { return try.Family == "ipv6" && !try.Answered }}
+	for _, p := range proof.Play(t.Context(), lab.Claims(nil), &beside) {
+		want := ""
+		if p.Name == proof.Refuses {
+			want = "the filter allows packets that it must refuse: "
+		}
+		if !strings.HasPrefix(p.Detail, want) || p.OK != (want == "") {
+			t.Errorf("IPv6 passes beside a list of IPv4, and the claim %s is %+v", p.Name, p)
+		}
+	}
+	for _, try := range beside.tried {
+		if source := try.From.Container[3:]; try.Family == "ipv6" && (try.Answered || try.To.Container[3:] == source &&
+			try.To.Public.Port() != lab.Hosts[0].Containers[2*try.Pair+1].First) {
+			t.Errorf("tried %+v", try)
 		}
 	}
 }

@@ -44,7 +44,7 @@ type Ways struct {
 	plan  Plan
 	wire  Wire // nil: nothing is between hosts
 	mark  []byte
-	leak  error        // what the last proof heard
+	leak  error        // what the last proof heard, or why it did not
 	heard bool         // it heard something
 	trips map[Trip]int // their numbers in the plan
 	trace Tracer
@@ -82,7 +82,7 @@ func (w *Ways) Forget() { w.since, w.carried = nil, nil }
 // one.
 func (w *Ways) begin(ctx context.Context) error {
 	var err error
-	w.mark, w.leak, w.heard = nil, nil, false
+	w.mark, w.leak, w.heard = nil, errors.New("not tried"), false
 	if w.wire != nil {
 		w.mark = make([]byte, markSize)
 		_, _ = rand.Read(w.mark) // it never fails (crypto/rand)
@@ -111,6 +111,7 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	}
 	after, err := w.trace(ctx, true, nil)
 	if err != nil {
+		w.leak = fmt.Errorf("not tried: %w", err)
 		return false, fmt.Errorf("not tried: %w", err), nil
 	}
 	if w.wire != nil {

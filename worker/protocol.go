@@ -16,7 +16,7 @@ const (
 	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
 	Facts      = "facts"       // nothing → []EndpointFacts
 	ProofOpen  = "proof.open"  // proof.Try → nothing: answers at its To from now on
-	ProofTry   = "proof.try"   // proof.Try → proof.Seen
+	ProofTry   = "proof.try"   // []proof.Try → []proof.Seen, made at the same time
 	ProofClose = "proof.close" // nothing → nothing
 	Collect    = "collect"     // CollectParams → []CellSamples
 )

@@ -307,8 +307,8 @@ func (w *Worker) proofOpen(t proof.Try) (nothing, error) {
 	return nothing{}, w.tries.Open(context.Background(), t)
 }
 
-func (w *Worker) proofTry(t proof.Try) (proof.Seen, error) {
-	return w.tries.Try(context.Background(), t)
+func (w *Worker) proofTry(list []proof.Try) ([]proof.Seen, error) {
+	return w.tries.Try(context.Background(), list), nil
 }
 
 func (w *Worker) proofClose(nothing) (nothing, error) {

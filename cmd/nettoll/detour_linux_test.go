@@ -54,9 +54,11 @@ func TestDetour(t *testing.T) {
 			failed = append(failed, p)
 		}
 	}
-	if len(failed) != 1 || failed[0].Lab != "bridge/same-host/1" || failed[0].When != "after" ||
-		!strings.Contains(failed[0].Detail, "packets received by vsrc0, port of br0") {
-		t.Errorf("proofs that failed are %+v, want that of the bridge after the blocks, which names its port", failed)
+	if len(failed) != 2 || failed[0].Lab != "bridge/same-host/1" || failed[0].When != "after" ||
+		!strings.Contains(failed[0].Detail, "packets received by vsrc0, port of br0") ||
+		!strings.Contains(failed[1].Detail, "the kernel differs from") {
+		t.Errorf("proofs that failed are %+v, want two of the bridge after the blocks, which name its port and what changed",
+			failed)
 	}
 	contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()),
 		"packets received by vsrc0, port of br0")

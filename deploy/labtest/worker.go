@@ -57,8 +57,12 @@ func (w *worker) answer(method string, params any) (any, error) {
 	case protocol.OpenParams:
 		w.open = p.Endpoints
 		return nil, nil
-	case proof.Try: // it comes out as is expected
-		return proof.Seen{Answered: p.Answered, More: p.More, Detail: "no answer"}, nil
+	case []proof.Try: // it comes out as is expected
+		seen := make([]proof.Seen, len(p))
+		for i, t := range p {
+			seen[i] = proof.Seen{Answered: t.Answered, More: t.More, Detail: "no answer"}
+		}
+		return seen, nil
 	case protocol.CollectParams:
 		return w.samples(p.Visits)
 	}

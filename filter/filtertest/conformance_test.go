@@ -332,7 +332,7 @@ func TestFlaws(t *testing.T) {
 			"an answer to a port that is none of the pair's (protocol 6, flags 0x10) from port",
 		}},
 		{"ipv6", packets, []string{
-			"udp ipv6 from src0#0 to", `attack "ports", ipv6`, `attack "port 0", ipv6`, `attack "wrapped", ipv6`,
+			"udp ipv6 from src0#0 to", "which must not reach it", `attack "ports", ipv6`, `attack "port 0", ipv6`, `attack "wrapped", ipv6`,
 			`attack "fragments", ipv6`,
 		}},
 		{"options", packets, []string{"a datagram behind hop-by-hop options, 1 times, for", "from src0, arrives at snk1"}},

@@ -281,7 +281,7 @@ func (s *stand) paired(source, sink *end) bool {
 
 // listed says whether pairs may talk in a family.
 func (s *stand) listed(v6 bool) bool {
-	return !s.Filtered || slices.Contains(s.Families, map[bool]string{false: "ipv4", true: "ipv6"}[v6])
+	return slices.Contains(s.Families, map[bool]string{false: "ipv4", true: "ipv6"}[v6])
 }
 
 // others yields each ordered two containers.

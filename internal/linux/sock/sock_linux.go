@@ -14,8 +14,14 @@ import (
 )
 
 // UDP opens a datagram socket bound to local and connected to remote. Call it inside the network namespace.
-func UDP(local, remote netip.AddrPort) (Socket, error) {
-	s, err := open(local, unix.SOCK_DGRAM, false)
+func UDP(local, remote netip.AddrPort) (Socket, error) { return udp(local, remote, false) }
+
+// UDPBeside is UDP at an address that other sockets which were opened so may have, too. The kernel gives a datagram to
+// the one that is connected to where it comes from (compute_score, net/ipv4/udp.c).
+func UDPBeside(local, remote netip.AddrPort) (Socket, error) { return udp(local, remote, true) }
+
+func udp(local, remote netip.AddrPort, shared bool) (Socket, error) {
+	s, err := open(local, unix.SOCK_DGRAM, shared)
 	if err != nil {
 		return s, err
 	}

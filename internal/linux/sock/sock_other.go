@@ -32,6 +32,11 @@ func UDP(_, _ netip.AddrPort) (Socket, error) {
 	return Socket{FD: -1}, unsupported("open datagram socket")
 }
 
+// UDPBeside is not supported here.
+func UDPBeside(_, _ netip.AddrPort) (Socket, error) {
+	return Socket{FD: -1}, unsupported("open datagram socket")
+}
+
 // Stream is not supported here.
 func Stream(netip.AddrPort, string) (Socket, error) {
 	return Socket{FD: -1}, unsupported("open stream socket")
