@@ -94,6 +94,8 @@ refused.`,
 	f.registerPaper(cmd.Flags())
 	cmd.Flags().BoolVar(&o.wait, "wait", false,
 		"first wait for the nettoll runs that were started earlier on this machine")
+	cmd.Flags().BoolVar(&o.pcap, "pcap", false, "keep the frames between hosts of proofs in pcap/ of the run directory, "+
+		"for Wireshark: those of the first generation, and those of each proof in which a frame is not as the stack says")
 	cmd.Flags().StringVarP(&o.dir, "output", "o", "",
 		"run directory, new or empty (default nettoll-NAME-TIME; the stacks name an experiment without a name)")
 	cmd.Flags().StringVar(&o.format, "format", runFormats()[0], "one of "+strings.Join(runFormats(), ", "))
@@ -105,7 +107,7 @@ refused.`,
 // runFlags are the flags of run that are not part of the experiment.
 type runFlags struct {
 	dir, format string
-	wait        bool
+	wait, pcap  bool
 }
 
 // runFormats lists the formats of printed results, the default first. The HTML page is always written to the run
@@ -118,7 +120,7 @@ func runFormats() []string {
 func (r running) resume(cmd *cobra.Command, args []string, o runFlags) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !slices.Contains([]string{"resume", "wait", "format", "verbose"}, f.Name) {
+		if !slices.Contains([]string{"resume", "wait", "pcap", "format", "verbose"}, f.Name) {
 			wrong = "--" + f.Name
 		}
 	})
@@ -163,6 +165,10 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	if r.refused != nil {
 		return r.refused
 	}
+	if how.pcap && !slices.ContainsFunc(resolved.Labs, func(l experiment.Lab) bool { return l.Hosts > 1 }) {
+		return usageError{errors.New("--pcap: no stack is measured across hosts, so no frame passes between hosts (hint: " +
+			"--placement cross-host)")}
+	}
 	resolved, versions, lacking, err := r.lacking(cmd.Context(), resolved, r.build)
 	if err != nil {
 		return err
@@ -193,6 +199,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	}
 	o := control.Options{
 		Resolved: resolved, Dir: dir, Versions: versions, Deployment: here(uid), Past: past,
+		PCAP: how.pcap,
 	}
 	if s := r.paperOf(resolved); s != nil {
 		o.Goals = s.Goals

@@ -50,6 +50,7 @@ type configurator struct {
 	cpus       []int        // that workers may use
 	congestion string       // chosen in the first generation
 	probe      probe.Loaded // nil: nothing is probed
+	keeps      bool         // frames between hosts of proofs
 }
 
 // patience is how long all labs of a generation may take to build.

@@ -31,9 +31,11 @@ type lab struct {
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it, without what it waited for others
 	at         []pairAddresses
-	ports      []uint16    // that programs of its workloads listen at besides those of their containers
-	mtu        int         // of its containers
-	ways       *proof.Ways // nil if its network does not say which way packets take
+	ports      []uint16      // that programs of its workloads listen at besides those of their containers
+	mtu        int           // of its containers
+	ways       *proof.Ways   // nil if its network does not say which way packets take
+	keeps      bool          // the frames between its hosts, of proofs
+	capture    *host.Capture // those of the last proof
 }
 
 // pairAddresses is where the two ends of a pair are.

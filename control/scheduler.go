@@ -27,6 +27,7 @@ type Options struct {
 	Versions map[string]string // of nettoll and of the programs it starts
 	Observe  func(Progress)    // is told how far the run is; may be nil
 	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
+	PCAP     bool              // keep the frames between hosts of proofs, in the directory pcap of Dir
 	Past     *Past             // the run to go on with, whose directory is Dir; nil begins a new one
 	// Goals returns what a run is to answer, as it is known at a look, if cells leave when that is decided; nil: the
 	// verdict on each cell.
@@ -157,7 +158,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		return nil, err
 	}
 	s.records.warned = s.sayWarning
-	s.configure = &configurator{resolved: o.Resolved, deployment: o.Deployment, cpus: cpus, probe: loaded}
+	s.configure = &configurator{resolved: o.Resolved, deployment: o.Deployment, cpus: cpus, probe: loaded, keeps: o.PCAP}
 	if o.Past != nil {
 		s.resume(o.Past)
 	}
@@ -517,6 +518,9 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		p = append(p, s.unchanged(ctx, l, when))
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence
+		}
+		if err := s.keepFrames(l, when, p); err != nil {
+			return err
 		}
 		labs++
 		for _, claim := range p {

@@ -45,9 +45,13 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	return proof.NewWays(paths, wire, trips, func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, error) {
 		questions := paths.Questions(hops)
 		if mark != nil {
-			questions[0].Tap = evidence.Tap(mark)
+			questions[0].Tap = evidence.Tap(mark, l.keeps)
 		}
-		return l.trace(ctx, questions)
+		traces, err := l.trace(ctx, questions)
+		if err == nil && traces[0].Capture != nil {
+			l.capture = traces[0].Capture
+		}
+		return traces, err
 	})
 }
 

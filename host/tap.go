@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/pcapng"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
@@ -19,7 +20,19 @@ type Tap struct {
 	Links []string `json:"links"`
 	// Mark is looked for in each frame.
 	Mark []byte `json:"mark"`
+	// Keep has it keep the frames for a [Capture].
+	Keep bool `json:"keep,omitempty"`
 }
+
+// A Capture holds the frames that a [Tap] has heard, as a file that Wireshark reads.
+type Capture struct {
+	PCAPNG []byte `json:"pcapng"`
+	// Left is how many frames are not in it, because there were too many.
+	Left int `json:"left,omitempty"`
+}
+
+// kept is how many bytes of frames of a link are kept at most: those of a proof of 40 pairs.
+const kept = 8 << 20
 
 // Frames are frames that a link has received while a [Tap] listened, alike in what carries them.
 type Frames struct {
@@ -65,33 +78,41 @@ type tap []*ear
 type ear struct {
 	link  string
 	mark  []byte
+	keep  bool
 	file  *os.File
 	heard map[Wire]*Frames
+	all   []pcapng.Frame // if they are kept
+	size  int            // of those, in bytes
+	left  int            // how many of them are not kept
 	err   error
 	ended chan struct{}
 }
 
-// retap ends the tap that listens, if there is one, and returns what it has heard; then it begins the next, if any.
-func (k *Kernel) retap(next *Tap) (list []Frames, err error) {
+// retap ends the tap that listens, if there is one, and returns what it has heard and kept; then it begins the next, if
+// any.
+func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 	k.mu.Lock()
 	last := k.tap
 	k.tap = nil
 	k.mu.Unlock()
 	if last != nil {
 		list, err = last.frames()
+		if err == nil {
+			c = last.capture()
+		}
 		err = errors.Join(err, last.Close())
 	}
 	if err != nil || next == nil {
-		return list, err
+		return list, c, err
 	}
 	open, err := k.listen(*next)
 	if err != nil {
-		return list, err
+		return list, c, err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.tap = open
-	return list, nil
+	return list, c, nil
 }
 
 // listen begins to listen at links.
@@ -102,11 +123,13 @@ func (k *Kernel) listen(t Tap) (tap, error) {
 		return nil, err
 	}
 	for _, name := range t.Links {
-		e := &ear{link: name, mark: t.Mark, heard: map[Wire]*Frames{}, ended: make(chan struct{})}
+		e := &ear{link: name, mark: t.Mark, keep: t.Keep, heard: map[Wire]*Frames{}, ended: make(chan struct{})}
 		l, err := handle.ByName(name)
 		if err == nil {
 			err = k.Do("", func() (err error) {
-				e.file, err = sock.Frames(l.Index)
+				if e.file, err = sock.Frames(l.Index); err == nil && t.Keep {
+					err = sock.Stamp(e.file)
+				}
 				return err
 			})
 		}
@@ -150,6 +173,29 @@ func (t tap) frames() ([]Frames, error) {
 	return list, nil
 }
 
+// capture returns the frames that it has kept, nil if it keeps none. It has ended.
+func (t tap) capture() *Capture {
+	var c Capture
+	var links []string
+	var all []pcapng.Frame
+	keeps := false
+	for i, e := range t {
+		keeps = keeps || e.keep
+		links = append(links, e.link)
+		for _, f := range e.all {
+			f.Link = i
+			all = append(all, f)
+		}
+		c.Left += e.left
+	}
+	if !keeps {
+		return nil
+	}
+	slices.SortStableFunc(all, func(a, b pcapng.Frame) int { return a.At.Compare(b.At) })
+	c.PCAPNG = pcapng.Encode(links, all)
+	return &c
+}
+
 // end reads what the socket still holds.
 func (e *ear) end() error {
 	if err := e.file.SetReadDeadline(time.Unix(1, 0)); err != nil {
@@ -175,7 +221,7 @@ func (e *ear) listen(first func() error) error {
 		if err := first(); err != nil {
 			return err
 		}
-		n, err := e.file.Read(frame)
+		n, at, err := sock.ReadStamped(e.file, frame)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return nil
 		} else if err != nil {
@@ -191,6 +237,11 @@ func (e *ear) listen(first func() error) error {
 		s.Longest = max(s.Longest, n)
 		if bytes.Contains(frame[:n], e.mark) {
 			s.Marked++
+		}
+		if e.keep && e.size+n > kept {
+			e.left++
+		} else if e.keep {
+			e.all, e.size = append(e.all, pcapng.Frame{At: at, Data: bytes.Clone(frame[:n])}), e.size+n
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -80,6 +81,28 @@ func TestTap(t *testing.T) {
 	send(1, string(mark))
 	if got := ask(host.Question{}); got != nil {
 		t.Errorf("a tap that has ended has heard %+v", got)
+	}
+	// What is kept is all of it, in the order in which it came.
+	keeping := host.Question{Tap: &host.Tap{Links: []string{"v0"}, Mark: mark, Keep: true}}
+	if _, err := s.Trace(ctx, k, keeping); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	send(1, "first")
+	send(1, "second")
+	last, err := s.Trace(ctx, k, host.Question{})
+	if err != nil || last.Capture == nil || last.Capture.Left != 0 {
+		t.Fatalf("kept %+v, %v", last.Capture, err)
+	}
+	file := last.Capture.PCAPNG
+	if at := bytes.Index(file, []byte("first")); at < 0 || !bytes.Contains(file[at:], []byte("second")) {
+		t.Errorf("kept %q", file)
+	}
+	// in an enhanced packet block the time stands 5 words before the frame, whose headers have 42 bytes
+	stamp := file[bytes.Index(file, []byte("first"))-42-16:]
+	at := time.Unix(0, int64(binary.LittleEndian.Uint32(stamp))<<32|int64(binary.LittleEndian.Uint32(stamp[4:])))
+	if at.Before(began) || at.After(time.Now()) {
+		t.Errorf("the first was sent at %v, and received at %v", began, at)
 	}
 	if _, err := s.Trace(ctx, k, host.Question{Tap: &host.Tap{Links: []string{"v0", "nosuch"}}}); err == nil {
 		t.Error("a tap listens at a link that does not exist")

@@ -99,6 +99,8 @@ type Trace struct {
 	Counts map[string]map[string]uint64 `json:"counts"`
 	// Frames are what a tap has heard that listened until now.
 	Frames []Frames `json:"frames,omitempty"`
+	// Capture holds those frames, if it was to keep them.
+	Capture *Capture `json:"capture,omitempty"`
 }
 
 // Count returns what a counter has counted. A counter that the host does not have is not ok.
@@ -112,7 +114,7 @@ func (t Trace) Count(c Counter) (packets uint64, ok bool) {
 func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error) {
 	t := Trace{Counts: map[string]map[string]uint64{}}
 	var err error
-	if t.Frames, err = k.retap(q.Tap); err != nil {
+	if t.Frames, t.Capture, err = k.retap(q.Tap); err != nil {
 		return Trace{}, err
 	}
 	for _, hop := range q.Hops {

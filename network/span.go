@@ -26,8 +26,9 @@ type Span struct {
 	// Wire are the protocols that its packets, and those that it needs besides, are of on the span below: none of the
 	// underlay.
 	Wire []Protocol
-	// Protected says that nobody can read on the span below what it carries.
+	// Protected says that nobody can read on the span below what it carries, and Cipher by what: "ChaCha20-Poly1305".
 	Protected bool
+	Cipher    string
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
 	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that

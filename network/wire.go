@@ -25,8 +25,10 @@ func NewEvidence(lab Lab, ports []string) *Evidence {
 	return &Evidence{lab, slices.Compact(slices.Sorted(slices.Values(ports)))}
 }
 
-// Tap is what the underlay is to listen to.
-func (e *Evidence) Tap(mark []byte) *host.Tap { return &host.Tap{Links: e.ports, Mark: mark} }
+// Tap is what the underlay is to listen to, and whether it keeps the frames.
+func (e *Evidence) Tap(mark []byte, keep bool) *host.Tap {
+	return &host.Tap{Links: e.ports, Mark: mark, Keep: keep}
+}
 
 // protected says whether a span hides what containers send.
 func (e *Evidence) protected() bool {
@@ -50,6 +52,10 @@ func (e *Evidence) Text() string {
 			names[i] = p.String()
 		}
 		text = "packets between hosts are " + strings.Join(names, " and ")
+		if cipher := e.lab.spans()[1].Cipher; cipher != "" {
+			text += ", by " + cipher
+		}
+		text += fmt.Sprintf(", %d bytes longer at full size", e.length()-ethernetHeader-e.lab.MTU)
 	}
 	if e.protected() {
 		return text + ", and nothing that containers send can be read in them"

@@ -19,7 +19,8 @@ func TestEvidence(t *testing.T) {
 	}
 	secret := network.Span{
 		Name: "vault", Outer: "ipv4", MTU: mtu - 60, Overhead: network.Overhead{Bytes: 60}, Protected: true,
-		Wire: []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
+		Cipher: "AES",
+		Wire:   []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
 	}
 	joining := secret
 	joining.Merged = 128
@@ -55,7 +56,7 @@ func TestEvidence(t *testing.T) {
 		{"unmarked", lab(), "", []host.Frames{frame(v4(udp, 1), 9, 0, 1514)}, "what containers send is in none of 9 frames"},
 		{
 			"tunnel", lab(tunnel),
-			"packets between hosts are HOSE (UDP to port 4789), and what containers send can be read in them",
+			"packets between hosts are HOSE (UDP to port 4789), 50 bytes longer at full size, and what containers send can be read in them",
 			[]host.Frames{
 				frame(arp, 2, 0, 42), frame(v4(udp, 4789), 65, 65, 1514),
 				frame(host.Wire{Family: "ipv6", Protocol: icmpv6}, 3, 0, 90),
@@ -79,7 +80,8 @@ func TestEvidence(t *testing.T) {
 		},
 		{
 			"encryption", lab(secret),
-			"packets between hosts are VAULT (UDP to port 500) and VAULT's payload (IP protocol 47), and nothing that containers send can " +
+			"packets between hosts are VAULT (UDP to port 500) and VAULT's payload (IP protocol 47), by AES, 60 bytes longer at " +
+				"full size, and nothing that containers send can " +
 				"be read in them",
 			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1514)},
 			"",

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,21 +29,22 @@ func TestLeak(t *testing.T) {
 		name, flag, carrier, device string
 		plant                       func() error
 		claim, want                 string // that fails, and what is in its detail
+		family                      int    // of what passes that must not
 	}{
-		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan"},
-		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.OnWire, "it leaks"},
-		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.OnWire, "it leaks"},
-		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.OnWire, "it leaks"},
+		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan", 4},
+		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.OnWire, "it leaks", 4},
+		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.OnWire, "it leaks", 6},
+		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.OnWire, "it leaks", 4},
 		// whether a datagram of the proof takes it is left to chance
 		{
 			"a second path without encryption", "--encryption", "wireguard", "wg0", second, proof.AsBuilt,
-			"route to 10.2.0.0/16: want via 198.19.1.2 through wg0",
+			"route to 10.2.0.0/16: want via 198.19.1.2 through wg0", 4,
 		},
 	} {
 		t.Run(leak.name, func(t *testing.T) {
 			t.Parallel()
 			for range *leakRuns {
-				s := start(t, "--time", "60s", "--network", "bridge", leak.flag, leak.carrier, "--baseline",
+				s := start(t, "--pcap", "--time", "60s", "--network", "bridge", leak.flag, leak.carrier, "--baseline",
 					"bridge+"+leak.carrier, "--workload", "udp-rr(mode=wait)", "--placement", "cross-host")
 				s.measuring()
 				planted := s.plant(leak.device, leak.plant)
@@ -59,9 +62,34 @@ func TestLeak(t *testing.T) {
 					t.Errorf("in %d labs, and proofs that failed are %q, want as many, with %q", planted, failed, leak.want)
 				}
 				contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()), leak.want)
+				if leak.claim == proof.OnWire {
+					s.shows(leak.family)
+				}
 			}
 		})
 	}
+}
+
+// shows wants tcpdump to read, in the frames that were kept of a proof after the blocks, packets of a family to the
+// containers of host 2.
+func (s *session) shows(family int) {
+	s.t.Helper()
+	program := testnet.Program(s.t, "tcpdump", "tcpdump")
+	kept, err := filepath.Glob(filepath.Join(s.dir, "pcap", "*-after.pcapng"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want := map[int]string{4: "> 10.2.", 6: "> fd00:10:2:"}[family]
+	for _, path := range kept {
+		said, err := exec.Command(program, "-nn", "-r", path).CombinedOutput()
+		if err != nil {
+			s.t.Errorf("%s: %v: %s", path, err, said)
+		}
+		if strings.Contains(string(said), want) {
+			return
+		}
+	}
+	s.t.Errorf("in none of %q tcpdump finds packets %s", kept, want)
 }
 
 // plant changes the first host of the labs that have a device, one after another, until the run has ended, and returns

@@ -101,6 +101,7 @@ func overhead(of string) network.Overhead {
 func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], link, overhead(p[outer]))
 	top.Wire, top.Protected = []network.Protocol{{Name: "WireGuard", Number: network.UDP, Port: port}}, true
+	top.Cipher = "ChaCha20-Poly1305" // WireGuard paper, section 5.4.6
 	if p[impl] != kernel {
 		top.Merged = wireguard.MergedMost
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,4 +63,45 @@ func Missed(f *os.File) (frames int, err error) {
 		return 0, err
 	}
 	return frames, failed
+}
+
+// Stamp has the kernel note when a socket of [Frames] receives a frame, for [ReadStamped] (SO_TIMESTAMPNS, socket(7)).
+func Stamp(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
+	})
+	return errors.Join(err, failed)
+}
+
+// ReadStamped reads a frame as Read does, and returns when the kernel received it; the zero time if it does not say.
+func ReadStamped(f *os.File, frame []byte) (n int, at time.Time, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, at, err
+	}
+	control, held, failed := make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{})))), 0, error(nil)
+	if err := raw.Read(func(fd uintptr) bool {
+		n, held, _, _, failed = unix.Recvmsg(int(fd), frame, control, 0)
+		return failed != unix.EAGAIN //nolint:errorlint // the call returns the number itself
+	}); err != nil {
+		return 0, at, err
+	}
+	if failed != nil {
+		return 0, at, fmt.Errorf("read a frame: %w", failed)
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:held])
+	if err != nil {
+		return n, at, fmt.Errorf("read the time of a frame: %w", err)
+	}
+	for _, m := range messages {
+		if m.Header.Level == unix.SOL_SOCKET && m.Header.Type == unix.SCM_TIMESTAMPNS {
+			at = time.Unix(int64(binary.NativeEndian.Uint64(m.Data)), int64(binary.NativeEndian.Uint64(m.Data[8:])))
+		}
+	}
+	return n, at, nil
 }

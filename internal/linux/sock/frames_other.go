@@ -2,10 +2,21 @@
 
 package sock
 
-import "os"
+import (
+	"os"
+	"time"
+)
 
 // Frames is not supported here.
 func Frames(int) (*os.File, error) { return nil, unsupported("open a packet socket") }
 
 // Missed is not supported here.
 func Missed(*os.File) (int, error) { return 0, unsupported("read a packet socket") }
+
+// Stamp is not supported here.
+func Stamp(*os.File) error { return unsupported("stamp frames") }
+
+// ReadStamped is not supported here.
+func ReadStamped(*os.File, []byte) (int, time.Time, error) {
+	return 0, time.Time{}, unsupported("read a packet socket")
+}

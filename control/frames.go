@@ -1,0 +1,39 @@
+package control
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// keepFrames writes the frames that passed between hosts during a proof, if they are kept, into the run directory:
+// pcap/GENERATION-LAB-WHEN.pcapng. They are those of the first generation, and those of proofs in which the wire was
+// not as the stack says; the others are alike.
+func (s *scheduler) keepFrames(l *lab, when string, claims []measure.Proof) error {
+	c := l.capture
+	l.capture = nil
+	if c == nil || l.generation.number > 0 &&
+		!slices.ContainsFunc(claims, func(p measure.Proof) bool { return p.Name == proof.OnWire && !p.OK }) {
+		return nil
+	}
+	dir := filepath.Join(s.options.Dir, "pcap")
+	name := fmt.Sprintf("%d-%s-%s.pcapng", l.generation.number+1, strings.ReplaceAll(l.ID, "/", "-"), when)
+	err := os.MkdirAll(dir, 0o777)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, name), c.PCAPNG, 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("write the frames of a proof: %w", err)
+	}
+	if c.Left > 0 {
+		s.records.warn(measure.Warning{
+			Lab: l.ID, Text: fmt.Sprintf("pcap/%s lacks %d frames: there were too many to keep", name, c.Left),
+		})
+	}
+	return nil
+}
