@@ -26,7 +26,14 @@ type mark struct {
 func (mark) Kind() string              { return "mark" }
 func (m mark) String() string          { return "mark " + m.Name }
 func (m mark) Outlives() host.Lifetime { return m.Until }
-func (mark) Verify(*host.Kernel) error { return nil }
+
+func (m mark) Verify(k *host.Kernel) error {
+	var kept map[string]string
+	if ok, err := k.Kept(&kept); err != nil || !ok || kept["found"] != m.Name {
+		return errors.Join(err, errors.New("it was kept otherwise"))
+	}
+	return nil
+}
 
 func (m mark) Apply(_ context.Context, k *host.Kernel) error {
 	*m.log = append(*m.log, "apply "+m.Name)
@@ -51,6 +58,22 @@ func (m mark) Remove(_ context.Context, k *host.Kernel) error {
 		return errors.New("it stays")
 	}
 	return nil
+}
+
+// A step that is verified has what it has kept.
+func TestKeptInVerify(t *testing.T) {
+	k, _ := kernel(t, nil)
+	var s host.Stack
+	steps := []host.Step{mark{Name: "one", log: new([]string)}, mark{Name: "two", log: new([]string)}}
+	if err := s.Apply(t.Context(), k, host.Plan{Steps: steps}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(t.Context(), k); err != nil {
+		t.Error(err)
+	}
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
+	}
 }
 
 // logged is a journal that writes into a log of what happens, or fails.

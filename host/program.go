@@ -251,6 +251,9 @@ func (k *Kernel) Stop(p Process, grace time.Duration) error {
 	return nil
 }
 
+// Signal sends the program a signal. It is os.ErrProcessDone if it has ended.
+func (r *Running) Signal(s os.Signal) error { return r.cmd.Process.Signal(s) }
+
 func (r *Running) isStopped() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -130,7 +130,7 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 		if v, ok := a.Step.(Sysctl); ok && last[Sysctl{NS: v.NS, Key: v.Key}] != i {
 			continue
 		}
-		if err := a.Step.Verify(k); err == nil {
+		if err := a.Step.Verify(k.view(a)); err == nil {
 			continue
 		} else if len(errs) < maxErrors {
 			errs = append(errs, fmt.Errorf("verify step %d: %w", a.Number, err))
