@@ -50,7 +50,8 @@ type Wire struct {
 	Family string `json:"family,omitempty"`
 	// Protocol is the number of the protocol that IP carries (IANA, Protocol Numbers); without IP, the EtherType.
 	Protocol int `json:"protocol"`
-	// Port is the port of the destination; 0 if the protocol has none, or the frame is not the first fragment.
+	// Port is the port of the destination, and of TCP the lower one of both ends: that of the server in packets of both
+	// directions. 0 if the protocol has none, or the frame is not the first fragment.
 	Port int `json:"port,omitempty"`
 }
 
@@ -281,6 +282,9 @@ func WireOf(frame []byte) Wire {
 	}
 	if w.Family != "" && first && (w.Protocol == tcp || w.Protocol == udp) && len(rest) >= 4 {
 		w.Port = int(binary.BigEndian.Uint16(rest[2:]))
+		if w.Protocol == tcp {
+			w.Port = min(w.Port, int(binary.BigEndian.Uint16(rest)))
+		}
 	}
 	return w
 }

@@ -135,6 +135,8 @@ func FuzzWire(f *testing.F) {
 		{ether(0x0800, 0x45), host.Wire{Protocol: 0x0800}},
 		{v4(17, 0, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17, Port: 4789}},
 		{v4(6, 0x4000, 3, ports...), host.Wire{Family: "ipv4", Protocol: 6, Port: 4789}},
+		{v6(6, 0x12, 0xb5, 0x9c, 0x40), host.Wire{Family: "ipv6", Protocol: 6, Port: 4789}},
+		{v6(17, 0x12, 0xb5, 0x9c, 0x40), host.Wire{Family: "ipv6", Protocol: 17, Port: 40000}},
 		{v4(17, 0x2000, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17, Port: 4789}},
 		{v4(17, 0x2001, 0, ports...), host.Wire{Family: "ipv4", Protocol: 17}},
 		{v4(17, 0, 0, 1, 2, 3), host.Wire{Family: "ipv4", Protocol: 17}},

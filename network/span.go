@@ -73,7 +73,7 @@ func (o Overhead) Largest(below int) int {
 type Protocol struct {
 	Name   string // as its RFC has it: "VXLAN"
 	Number int    // of what IP carries (IANA, Protocol Numbers)
-	Port   int    // of its destination; 0: the protocol has none
+	Port   int    // as in [host.Wire]; 0: the protocol has none
 }
 
 // String says it with what tells it on the wire: "VXLAN (UDP to port 4789)".

@@ -79,6 +79,9 @@ func (e *Evidence) merged() bool {
 	return slices.ContainsFunc(e.lab.spans(), func(s Span) bool { return s.Merged > 0 })
 }
 
+// TCP is the number of the protocol (IANA, Protocol Numbers).
+const TCP = 6
+
 // UDP is the number of the protocol (IANA, Protocol Numbers); the others are those of hosts themselves.
 const (
 	UDP                = 17

@@ -22,6 +22,10 @@ func TestEvidence(t *testing.T) {
 		Cipher: "AES",
 		Wire:   []network.Protocol{{Name: "VAULT", Number: udp, Port: 500}, {Name: "VAULT's payload", Number: gre}},
 	}
+	connected := secret
+	connected.Wire = []network.Protocol{
+		{Name: "VAULT", Number: network.UDP, Port: 655}, {Name: "its connections", Number: network.TCP, Port: 655},
+	}
 	joining := secret
 	joining.Merged = 128
 	inVault := tunnel
@@ -84,6 +88,11 @@ func TestEvidence(t *testing.T) {
 				"full size, and nothing that containers send can " +
 				"be read in them",
 			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1514)},
+			"",
+		},
+		{
+			"encryption with connections", lab(connected), "",
+			[]host.Frames{frame(v4(udp, 655), 65, 0, 1514), frame(v4(tcp, 655), 9, 0, 600)},
 			"",
 		},
 		{
