@@ -18,6 +18,7 @@ type Param struct {
 	Summary string                       // with unit and range
 	Values  []string                     // the only ones allowed; nil where Check decides
 	Check   func(string) (string, error) // returns the value as cell ids write it: a number in base units
+	Why     func(string) string          // says why a value is not among Values, "" for nothing; nil for most
 	Quiet   bool                         // left out of ids where it has its default
 	Long    bool                         // left out of ids altogether: there is another parameter that names it
 }
@@ -45,7 +46,14 @@ func (p Param) Value(s string) (string, error) {
 		if same, ok := p.sameSwitch(s); ok {
 			return same, nil
 		}
-		return "", fmt.Errorf("invalid value %q (valid: %s)", s, strings.Join(p.Values, ", "))
+		why := ""
+		if p.Why != nil {
+			why = p.Why(s)
+		}
+		if why != "" {
+			why = ": " + why
+		}
+		return "", fmt.Errorf("invalid value %q%s (valid: %s)", s, why, strings.Join(p.Values, ", "))
 	}
 	if p.Check != nil {
 		return p.Check(s)

@@ -243,3 +243,20 @@ func TestMeant(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A value that is not allowed is answered with the reason, if there is one.
+func TestWhy(t *testing.T) {
+	p := part.Param{Values: []string{"oak"}, Why: func(s string) string {
+		if s == "balsa" {
+			return "it breaks"
+		}
+		return ""
+	}}
+	for value, want := range map[string]string{
+		"balsa": `invalid value "balsa": it breaks (valid: oak)`, "elm": `invalid value "elm" (valid: oak)`,
+	} {
+		if _, err := p.Value(value); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", value, err, want)
+		}
+	}
+}
