@@ -18,7 +18,9 @@ func (s *scheduler) keepFrames(l *lab, when string, claims []measure.Proof) erro
 	c := l.capture
 	l.capture = nil
 	if c == nil || l.generation.number > 0 &&
-		!slices.ContainsFunc(claims, func(p measure.Proof) bool { return p.Name == proof.OnWire && !p.OK }) {
+		!slices.ContainsFunc(claims, func(p measure.Proof) bool {
+			return !p.OK && (p.Name == proof.OnWire || p.Name == proof.Hidden)
+		}) {
 		return nil
 	}
 	dir := filepath.Join(s.options.Dir, "pcap")

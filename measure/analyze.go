@@ -114,7 +114,7 @@ func Analyze(run Run, log *Log) Analysis {
 	// Cells do not depend on each other, and 100,000 trials keep every CPU busy.
 	own := make([]analyzer, len(a.cells))
 	each(len(a.cells), func(i int) {
-		own[i] = analyzer{run: run, known: a.known, cells: a.cells, joint: a.joint, byID: a.byID}
+		own[i] = analyzer{run: run, known: a.known, cells: a.cells, joint: a.joint, byID: a.byID, leaks: a.leaks}
 		own[i].rows(i)
 	})
 	for i := range own {
@@ -164,6 +164,9 @@ type analyzer struct {
 
 	spoiled map[oneTrial]bool // of those that were judged
 	aside   map[oneTrial]bool // those that were set aside
+
+	unproven map[labIn]bool  // of whose claims one did not hold
+	leaks    map[string]bool // labs, by their ids
 }
 
 type cellData struct {
@@ -280,6 +283,7 @@ func (a *analyzer) index() {
 		a.warn("", "%d trials of cell %q, which run.json does not name, are not used: restore the run.json of these "+
 			"records, or measure again", u.n, u.text)
 	}
+	a.judgeProofs()
 	for i, trials := range all {
 		id := a.run.Cells[i].ID
 		slices.SortStableFunc(trials, byBlock)
@@ -295,6 +299,10 @@ func (a *analyzer) index() {
 			}
 			if t.Failed != "" {
 				failed.add(t.Failed)
+				continue
+			}
+			if a.unproven[labOf(&a.run.Cells[i], t.Generation)] {
+				failed.add("the proof of their lab failed in this generation")
 				continue
 			}
 			usable = append(usable, t)
@@ -324,7 +332,7 @@ func (a *analyzer) histograms() {
 	byCell := make([]map[string][]Histograms, len(a.cells))
 	for _, h := range a.log.Histograms {
 		i, ok := a.byID[h.Cell]
-		if !ok {
+		if !ok || a.unproven[labOf(&a.run.Cells[i], h.Generation)] {
 			continue
 		}
 		if byCell[i] == nil {
@@ -428,20 +436,25 @@ func histogramPrefix(m Metric) string {
 func (a *analyzer) rows(i int) {
 	cell := &a.run.Cells[i]
 	data := &a.cells[i]
+	leaks := a.leaky(cell)
 	if len(data.trials) == 0 {
 		m, _ := a.known.Lookup(cell.Primary)
 		a.out.Rows = append(a.out.Rows, Row{
 			Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, Value: math.NaN(), ValueLo: math.NaN(), ValueHi: math.NaN(),
-			AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: HasFailed,
+			AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN(), Verdict: cmp.Or(leaks, HasFailed),
 		})
 		return
 	}
 	base := a.base(i)
+	if leaks != "" || base != nil && a.leaky(&a.run.Cells[a.byID[cell.Baseline]]) != "" {
+		base = nil // nothing is compared with what leaks
+	}
 	if a.joint[i] != nil {
 		data = a.joint[i]
 	}
 	for _, m := range a.metricsOf(i) {
 		r := Row{Cell: cell, Metric: m.Name, Unit: m.Unit, About: m, AdjLo: math.NaN(), AdjHi: math.NaN(), Floor: math.NaN()}
+		r.Verdict = leaks
 		values, ratios := data.compare(base, m)
 		r.Value, r.ValueLo, r.ValueHi, r.Own = summary(values, m)
 		if !finite(r.Value) {

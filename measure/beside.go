@@ -30,7 +30,7 @@ func (a *analyzer) beside() {
 		cell := &a.run.Cells[mixed]
 		for _, m := range a.metricsOf(mixed) {
 			in, by := rows[place{cell, m.Name}], rows[place{alone, m.Name}]
-			if in == nil || by == nil || in.Verdict == HasFailed || by.Verdict == HasFailed || !m.Compares() ||
+			if in == nil || by == nil || in.Verdict.Failed() || by.Verdict.Failed() || !m.Compares() ||
 				m.Kind == KindCPU {
 				continue
 			}

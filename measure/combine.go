@@ -62,6 +62,9 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 		if a.joint[i] != nil {
 			c.data[run.Cells[i].ID] = a.joint[i]
 		}
+		if a.leaky(&run.Cells[i]) != "" {
+			c.data[run.Cells[i].ID] = &cellData{} // nothing is said of it
+		}
 	}
 	for _, f := range analysis.Floors {
 		c.floors[groupMetric{f.Group, f.Metric}] = f.Floor

@@ -141,7 +141,7 @@ func rowsByCell(a Analysis) map[string][]*Row {
 }
 
 func failed(rows []*Row) bool {
-	return slices.ContainsFunc(rows, func(r *Row) bool { return r.Verdict == HasFailed })
+	return slices.ContainsFunc(rows, func(r *Row) bool { return r.Verdict.Failed() })
 }
 
 func only(rows []*Row, metric string) []*Row {
@@ -169,7 +169,10 @@ func (how Comparing) change(cell *Cell, before, after *Row) Change {
 		ShiftLo: nan, ShiftHi: nan,
 	}
 	switch {
-	case before != nil && before.Verdict == HasFailed || after != nil && after.Verdict == HasFailed:
+	case before != nil && before.Verdict == Leaks || after != nil && after.Verdict == Leaks:
+		c.Verdict = Leaks
+		return c
+	case before != nil && before.Verdict.Failed() || after != nil && after.Verdict.Failed():
 		c.Verdict = HasFailed
 		return c
 	case cell.Alone != "" && !cell.Twin:

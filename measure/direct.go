@@ -25,7 +25,7 @@ func (a *Analysis) Direct(pick func(cell, over *Cell) bool) []Direct {
 		for j := range i {
 			cell, over := &cells[i], &cells[j]
 			if cell.Group != over.Group || cell.Twin || over.Twin || cell.Probe != "" || over.Probe != "" ||
-				cell.Alone != "" || over.Alone != "" || !pick(cell, over) {
+				cell.Alone != "" || over.Alone != "" || a.from.leaky(cell)+a.from.leaky(over) != "" || !pick(cell, over) {
 				continue
 			}
 			list = append(list, a.from.direct(i, j))

@@ -29,7 +29,7 @@ func (a *analyzer) floors() {
 		r := &a.out.Rows[i]
 		k := groupMetric{r.Cell.Group, r.Metric}
 		f, ok := found[k]
-		if !ok || r.Verdict == HasFailed {
+		if !ok || r.Verdict.Failed() {
 			continue
 		}
 		r.Floor = f.Floor
@@ -46,7 +46,7 @@ func (a *analyzer) adjust() {
 	for i := range a.out.Rows {
 		r := &a.out.Rows[i]
 		switch {
-		case r.Verdict == HasFailed:
+		case r.Verdict.Failed():
 		case r.Cell.Alone != "" && !r.Cell.Twin:
 			r.Verdict = IsAlone
 		case r.Cell.Baseline == "":

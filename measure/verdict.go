@@ -21,10 +21,14 @@ const (
 	IsBaseline   Verdict = "baseline"
 	IsTwin       Verdict = "twin"
 	HasFailed    Verdict = "failed"
+	Leaks        Verdict = "leaks"        // a proof has read on the wire what the stack says that nobody can
 	IsProbed     Verdict = "probed"       // with a probe on: without a twin there is no floor, and so no verdict
 	IsAlone      Verdict = "alone"        // a member of a mix alone: [Analysis.Beside] has the effect of the mix on it
 	NotCompared  Verdict = "not compared" // the metric is shown without a verdict: see [Metric.Compares]
 )
+
+// Failed reports whether a verdict says that a cell has no figures to compare.
+func (v Verdict) Failed() bool { return v == HasFailed || v == Leaks }
 
 // Differs reports whether a verdict finds a difference.
 func Differs(v Verdict) bool { return v == Faster || v == Slower || v == Higher || v == Lower }

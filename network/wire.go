@@ -58,9 +58,17 @@ func (e *Evidence) Text() string {
 		text += fmt.Sprintf(", %d bytes longer at full size", e.length()-ethernetHeader-e.lab.MTU)
 	}
 	if e.protected() {
-		return text + ", and nothing that containers send can be read in them"
+		return text
 	}
 	return text + ", and what containers send can be read in them"
+}
+
+// Hidden says that nothing can be read, as a sentence without its full stop; "" if no span hides it.
+func (e *Evidence) Hidden() string {
+	if !e.protected() {
+		return ""
+	}
+	return "nothing that containers send can be read between hosts"
 }
 
 // length is that of the longest frame on the underlay that carries a packet of full size, in bytes.
@@ -89,15 +97,21 @@ const (
 )
 
 // Heard says what differs of frames that the underlay has received, while packets of full size that held the mark went
-// through every pair, and came back.
-func (e *Evidence) Heard(frames []host.Frames) error {
-	var errs []error
+// through every pair, and came back; and what can be read in them, if nothing can.
+func (e *Evidence) Heard(frames []host.Frames) (wrong, leak error) {
+	var differ, read []error
 	for _, port := range e.ports {
 		if err := e.sent(port, frames); err != nil {
-			errs = append(errs, fmt.Errorf("on the underlay, from %s: %w", port, err))
+			differ = append(differ, fmt.Errorf("on the underlay, from %s: %w", port, err))
 		}
 	}
-	return errors.Join(errs...)
+	for _, f := range frames {
+		if e.protected() && f.Marked > 0 {
+			read = append(read, fmt.Errorf("on the underlay, from %s: it leaks: what a container sent can be read in %d of %d "+
+				"frames (%s)", f.Link, f.Marked, f.Count, f.Wire))
+		}
+	}
+	return errors.Join(differ...), errors.Join(read...)
 }
 
 func (e *Evidence) sent(port string, frames []host.Frames) error {
@@ -106,9 +120,6 @@ func (e *Evidence) sent(port string, frames []host.Frames) error {
 	for _, f := range frames {
 		if f.Link != port {
 			continue
-		}
-		if protected && f.Marked > 0 {
-			return fmt.Errorf("it leaks: what a container sent can be read in %d of %d frames (%s)", f.Marked, f.Count, f.Wire)
 		}
 		own := f.Family == "" || f.Protocol == icmp || f.Protocol == igmp || f.Protocol == icmpv6
 		switch {

@@ -1,6 +1,7 @@
 package network_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -85,8 +86,7 @@ func TestEvidence(t *testing.T) {
 		{
 			"encryption", lab(secret),
 			"packets between hosts are VAULT (UDP to port 500) and VAULT's payload (IP protocol 47), by AES, 60 bytes longer at " +
-				"full size, and nothing that containers send can " +
-				"be read in them",
+				"full size",
 			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(gre, 0), 65, 0, 1514)},
 			"",
 		},
@@ -135,7 +135,14 @@ func TestEvidence(t *testing.T) {
 			if tt.text != "" && e.Text() != tt.text {
 				t.Errorf("it says %q, want %q", e.Text(), tt.text)
 			}
-			switch err := e.Heard(tt.frames); {
+			wrong, leak := e.Heard(tt.frames)
+			if leaks := strings.HasPrefix(tt.want, "it leaks"); leaks != (leak != nil) {
+				t.Errorf("leak: %v, want one: %t", leak, leaks)
+			}
+			if protected := tt.lab.Top().Protected || len(tt.lab.Spans) == 3; protected != (e.Hidden() != "") {
+				t.Errorf("it says %q, protected: %t", e.Hidden(), protected)
+			}
+			switch err := errors.Join(wrong, leak); {
 			case tt.want == "" && err != nil:
 				t.Error(err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):

@@ -11,7 +11,7 @@ import (
 
 // A Claim is a statement about a lab, with the tries that would refute it.
 type Claim struct {
-	Name     string // one of [Passes], [Path], [Refuses] and [OnWire]; [Unchanged] needs no tries
+	Name     string // one of [Passes], [Path], [Refuses], [OnWire] and [Hidden]; [Unchanged] needs no tries
 	Text     string // a sentence without its full stop: "every pair passes packets of 1500 bytes both ways, unfragmented"
 	Expected string // of each try: "an answer"
 	Tries    []Try
@@ -19,8 +19,9 @@ type Claim struct {
 	Failure string
 	// Ways are compared with the plan instead of tries, after those of the claims before this one.
 	Ways *Ways
-	// Wire is that what was heard between hosts meanwhile is compared, after that.
-	Wire *Ways
+	// Wire is that what was heard between hosts meanwhile is compared, after that, and Hidden that nothing of it can be
+	// read.
+	Wire, Hidden *Ways
 }
 
 // Names of claims. Records have them: they do not change.
@@ -29,6 +30,7 @@ const (
 	Path    = "path"
 	Refuses = "refuses"
 	OnWire  = "wire"
+	Hidden  = measure.Hidden
 	AsBuilt = "unchanged"
 )
 
@@ -97,6 +99,11 @@ func (l Lab) Claims(ways *Ways) []Claim {
 				Name: OnWire, Text: ways.wire.Text(), Wire: ways,
 				Expected: "frames that are what the stack says, as long as it says",
 			})
+			if text := ways.wire.Hidden(); text != "" {
+				list = append(list, Claim{
+					Name: Hidden, Text: text, Hidden: ways, Expected: "no frame with the bytes that were sent",
+				})
+			}
 		}
 	}
 	if l.Filtered {

@@ -77,7 +77,9 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 				excesses++
 			}
 		case c.Wire != nil:
-			r.listen(c.Wire)
+			r.listen(c.Wire, c.Wire.wrong)
+		case c.Hidden != nil:
+			r.listen(c.Hidden, c.Hidden.leak)
 		default:
 			r.play(ctx, c, with, mark, arrived, sent)
 		}
@@ -194,14 +196,14 @@ func (r *record) compare(ctx context.Context, w *Ways, arrived, sent map[Trip]in
 }
 
 // listen says what was heard on the wire while packets took their ways.
-func (r *record) listen(w *Ways) {
+func (r *record) listen(w *Ways, found error) {
 	for t := range w.trips {
 		if w.heard {
 			r.Tried[t.Family]++
 		}
 	}
-	if w.leak != nil {
-		r.fail(w.leak.Error())
+	if found != nil {
+		r.fail(found.Error())
 		return
 	}
 	r.Seen = r.Tried

@@ -236,16 +236,17 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// wire is what is between hosts. It wants frames that hold the mark.
-type wire struct{ text string }
+// wire is what is between hosts. It wants frames that hold the mark, and finds that they leak.
+type wire struct{ text, hidden string }
 
-func (w wire) Text() string { return w.text }
+func (w wire) Text() string   { return w.text }
+func (w wire) Hidden() string { return w.hidden }
 
-func (w wire) Heard(frames []host.Frames) error {
+func (w wire) Heard(frames []host.Frames) (wrong, leak error) {
 	if len(frames) != 1 || frames[0].Marked == 0 {
-		return fmt.Errorf("heard %v", frames)
+		return fmt.Errorf("heard %v", frames), nil
 	}
-	return nil
+	return nil, errors.New("read")
 }
 
 // Each datagram that is to be answered holds what the tap looks for, which is another in each proof. What the tap has
@@ -255,7 +256,7 @@ func TestWire(t *testing.T) {
 	var marks []string
 	var f fake
 	gone := false
-	w := proof.NewWays(plan{}, wire{"packets are ciphertext"}, []proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
+	w := proof.NewWays(plan{}, wire{"packets are ciphertext", "nothing is read"}, []proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
 		func(_ context.Context, hops bool, mark []byte) ([]host.Trace, error) {
 			if gone {
 				return nil, errors.New("the host is gone")
@@ -278,8 +279,11 @@ func TestWire(t *testing.T) {
 	for range 2 {
 		f = fake{}
 		list := proof.Play(t.Context(), lab.Claims(w), &f)
-		if len(list) != 4 || list[2].Name != proof.OnWire || !list[2].OK || list[2].Claim != "packets are ciphertext" {
-			t.Fatalf("%+v, want all claims to hold, the third one of the wire", list)
+		if len(list) != 5 || list[2].Name != proof.OnWire || !list[2].OK || list[2].Claim != "packets are ciphertext" {
+			t.Fatalf("%+v, want the third claim to hold, which is of the wire", list)
+		}
+		if p := list[3]; p.Name != proof.Hidden || p.OK || p.Detail != "read" || len(p.Tried) == 0 {
+			t.Errorf("%+v, want that it was read", p)
 		}
 		for _, try := range f.tried {
 			if try.Answered != (len(try.Mark) == 16) {
@@ -297,6 +301,8 @@ func TestWire(t *testing.T) {
 	gone = true
 	if list := proof.Play(t.Context(), lab.Claims(w), &fake{}); list[2].OK || list[2].Detail != "not tried" {
 		t.Errorf("the host is gone, and the claim of the wire is %+v", list[2])
+	} else if list[3].Detail != "not tried" || len(list[3].Tried) > 0 {
+		t.Errorf("the host is gone, and the claim that nothing is read is %+v", list[3])
 	}
 }
 

@@ -33,10 +33,11 @@ type Tracer func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, err
 // A Wire says what packets are on their way between hosts, and compares it with what a tap has heard.
 // network.Evidence is one.
 type Wire interface {
-	// Text is a sentence without its full stop.
+	// Text is a sentence without its full stop. Hidden is another one, that nothing can be read, "" if it can.
 	Text() string
-	// Heard says what differs.
-	Heard(frames []host.Frames) error
+	Hidden() string
+	// Heard says what differs, and what can be read that is hidden.
+	Heard(frames []host.Frames) (wrong, leak error)
 }
 
 // Ways holds the ways of packets according to the plan of a lab, and how many packets are known to have taken them.
@@ -44,7 +45,8 @@ type Ways struct {
 	plan  Plan
 	wire  Wire // nil: nothing is between hosts
 	mark  []byte
-	leak  error        // what the last proof heard, or why it did not
+	wrong error        // what the last proof heard that differs, or why it did not
+	leak  error        // what it could read, likewise
 	heard bool         // it heard something
 	trips map[Trip]int // their numbers in the plan
 	trace Tracer
@@ -82,7 +84,8 @@ func (w *Ways) Forget() { w.since, w.carried = nil, nil }
 // one.
 func (w *Ways) begin(ctx context.Context) error {
 	var err error
-	w.mark, w.leak, w.heard = nil, errors.New("not tried"), false
+	w.notHeard(errors.New("not tried"))
+	w.mark = nil
 	if w.wire != nil {
 		w.mark = make([]byte, markSize)
 		_, _ = rand.Read(w.mark) // it never fails (crypto/rand)
@@ -111,7 +114,7 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	}
 	after, err := w.trace(ctx, true, nil)
 	if err != nil {
-		w.leak = fmt.Errorf("not tried: %w", err)
+		w.notHeard(fmt.Errorf("not tried: %w", err))
 		return false, fmt.Errorf("not tried: %w", err), nil
 	}
 	if w.wire != nil {
@@ -119,12 +122,15 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 		for _, t := range after {
 			frames = append(frames, t.Frames...)
 		}
-		w.leak, w.heard = w.wire.Heard(frames), true
+		w.wrong, w.leak = w.wire.Heard(frames)
+		w.heard = true
 	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
 	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
 	return true, errors.Join(w.plan.Next(after), missing), excess
 }
+
+func (w *Ways) notHeard(why error) { w.wrong, w.leak, w.heard = why, why, false }
 
 func (w *Ways) numbered(packets map[Trip]int) []int64 {
 	list := make([]int64, len(w.trips))

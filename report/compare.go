@@ -172,7 +172,7 @@ func (c *Compared) Worse() int { return c.count(measure.Change.Worse) }
 
 // Failed returns the number of cells that both runs have and that failed in one of them.
 func (c *Compared) Failed() int {
-	return c.count(func(x measure.Change) bool { return x.Verdict == measure.HasFailed })
+	return c.count(func(x measure.Change) bool { return x.Verdict.Failed() })
 }
 
 func (c *Compared) count(pass func(measure.Change) bool) int {

@@ -170,7 +170,7 @@ func (l Comparisons) Judge(gates []Gate) error {
 					f.Finding = measure.Holds
 				default:
 					if x.Metric != g.metric || x.Verdict == measure.IsTwin || x.Verdict == measure.IsProbed ||
-						x.Verdict == measure.HasFailed {
+						x.Verdict.Failed() {
 						continue
 					}
 					bounds = append(bounds, measure.Bound{Change: x, At: g.at, Above: g.above})

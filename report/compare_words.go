@@ -126,7 +126,7 @@ func (c *Compared) subject() []string {
 func outcomes(verdicts map[measure.Verdict]int) (said string, left int) {
 	var list []string
 	for _, v := range []measure.Verdict{
-		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed,
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed, measure.Leaks,
 	} {
 		if n := verdicts[v]; n > 0 {
 			list = append(list, fmt.Sprintf("%s in %d", v, n))
@@ -281,7 +281,7 @@ func (v *comparison) drift(g *Group) string {
 		return ""
 	}
 	c := v.changes[g.Base.ID][g.Primary.Name]
-	if c == nil || c.Verdict == measure.HasFailed {
+	if c == nil || c.Verdict.Failed() {
 		return g.baseAs + ": no result in at least one run"
 	}
 	text := fmt.Sprintf("%s: %s in OLD, %s in %s", g.baseAs, valueOf(c.Old), valueOf(c.New), v.c.word)

@@ -171,7 +171,7 @@ func (g *Group) tally() string {
 	var list []string
 	for _, x := range []measure.Verdict{
 		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.NotPrecise,
-		measure.TooNoisy, measure.TooFew, measure.HasFailed,
+		measure.TooNoisy, measure.TooFew, measure.HasFailed, measure.Leaks,
 	} {
 		if n := counts[x]; n > 0 {
 			list = append(list, strconv.Itoa(n)+" "+Verdict(x, g.Primary, true).Text)

@@ -136,7 +136,7 @@ func (v *Reading) End() string {
 	}
 	var list []string
 	for _, x := range []measure.Verdict{
-		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed,
+		measure.Slower, measure.Faster, measure.Higher, measure.Lower, measure.NoDifference, measure.HasFailed, measure.Leaks,
 	} {
 		if n := verdicts[x]; n > 0 {
 			list = append(list, fmt.Sprintf("%d %s", n, x))

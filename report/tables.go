@@ -162,7 +162,7 @@ func Verdict(v measure.Verdict, m measure.Metric, short bool) Field {
 	switch v {
 	case measure.Faster:
 		f.Tone = Good
-	case measure.Slower, measure.HasFailed:
+	case measure.Slower, measure.HasFailed, measure.Leaks:
 		f.Tone = Bad
 	case measure.Higher, measure.Lower:
 		switch {

@@ -132,7 +132,7 @@ func newJUnitCase(c *report.Compared, x *measure.Change) junitCase {
 		}
 	}
 	switch {
-	case verdict == measure.HasFailed:
+	case verdict.Failed():
 		one.Error = said(verdict)
 	case len(failed) > 0:
 		one.Failure = said(verdict)

@@ -99,7 +99,7 @@ func columnOf(g *report.Group, metric string) (column []field, brackets bool) {
 	var about measure.Metric
 	for i, c := range g.Cells {
 		r := g.Row(c, metric)
-		if r == nil || r.Verdict == measure.HasFailed {
+		if r == nil || r.Verdict.Failed() {
 			parts[i].value = "–"
 			continue
 		}

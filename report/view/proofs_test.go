@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/markdown"
 	"github.com/nettoll/nettoll/report/text"
+	"github.com/nettoll/nettoll/report/view"
 )
 
 // Claims that held at the same times share a line. Claims of fewer labs have another, and one that did not hold has its
@@ -83,5 +84,61 @@ func TestProofs(t *testing.T) {
 				t.Errorf("Markdown does not say %q", c.markdown)
 			}
 		})
+	}
+}
+
+// A stack of which something was read on the wire leaks, in every view. It has its figures, and nothing is compared with
+// them; those of the generation do not count.
+func TestLeak(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	for _, leak := range []struct {
+		name  string
+		proof measure.Proof
+		want  measure.Verdict
+	}{
+		{"it leaks", measure.Proof{Name: measure.Hidden, Tried: map[string]int{"ipv4": 2}}, measure.Leaks},
+		{"it was not tried", measure.Proof{Name: measure.Hidden}, measure.Slower},
+		{"packets take another way", measure.Proof{Name: "path", Tried: map[string]int{"ipv4": 2}}, measure.Slower},
+	} {
+		t.Run(leak.name, func(t *testing.T) {
+			m := start(t, loads, "host", "bridge", "macvlan")
+			m.measure(loads, 7, 8, map[string]map[string]float64{"bridge": bridge(), "macvlan": bridge()})
+			p := leak.proof
+			p.Lab, p.Generation, p.Claim, p.When, p.Detail = "bridge/same-host/1", 3, "nothing is read", "after", "read"
+			m.log.Proofs = append(m.log.Proofs, p)
+			for _, r := range m.analysis().Rows {
+				if r.Metric != r.Cell.Primary || r.Cell.Baseline == "" || r.Cell.Twin {
+					continue
+				}
+				want, generations := measure.Slower, 7
+				if r.Cell.Part("network") == "bridge" {
+					want, generations = leak.want, 6
+				}
+				if r.Verdict != want || r.Generations != generations || r.HasRatio == (want == measure.Leaks) {
+					t.Errorf("%s: %s after %d generations, with a ratio: %t; want %s after %d", r.Cell.ID, r.Verdict, r.Generations,
+						r.HasRatio, want, generations)
+				}
+			}
+			for _, format := range view.Formats() {
+				var said strings.Builder
+				if err := view.Write(&said, format, m.data(), report.Options{}); err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(said.String(), "leaks") != (leak.want == measure.Leaks) {
+					t.Errorf("%s: it says that something leaks: %t", format, leak.want != measure.Leaks)
+				}
+			}
+		})
+	}
+	// nothing is compared with a baseline that leaks
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 7, 8, map[string]map[string]float64{"bridge": bridge()})
+	m.log.Proofs = append(m.log.Proofs, measure.Proof{
+		Name: measure.Hidden, Tried: map[string]int{"ipv4": 2}, Lab: "host/same-host/1", Generation: 3,
+	})
+	for _, r := range m.analysis().Rows {
+		if r.Metric == r.Cell.Primary && r.Cell.Part("network") == "bridge" && (r.HasRatio || r.Verdict != measure.NotPrecise) {
+			t.Errorf("%s: %s, with a ratio: %t, and its baseline leaks", r.Cell.ID, r.Verdict, r.HasRatio)
+		}
 	}
 }
