@@ -1,0 +1,126 @@
+package openvpn
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// identity is what a host shows to others, and proves by its key.
+type identity struct {
+	certificate []byte // DER
+	key         ed25519.PrivateKey
+}
+
+// identify derives the identity of a host. All hosts of a lab derive the same: Ed25519 signs without randomness (RFC
+// 8032, section 5.1.6), and everything else in the certificate is fixed.
+func identify(k *host.Kernel, of int) (identity, error) {
+	seed, err := k.Derive(fmt.Sprintf("%s of host %d", name, of))
+	if err != nil {
+		return identity{}, err
+	}
+	key := ed25519.NewKeyFromSeed(seed)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(of)), Subject: pkix.Name{CommonName: fmt.Sprintf("host%d", of)},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC), // RFC 5280, section 4.1.2.5
+	}
+	certificate, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		return identity{}, fmt.Errorf("make the certificate of host %d: %w", of, err)
+	}
+	return identity{certificate, key}, nil
+}
+
+// fingerprint is the SHA-256 of the certificate, as OpenVPN wants it.
+func (i identity) fingerprint() string {
+	sum := sha256.Sum256(i.certificate)
+	text := make([]string, len(sum))
+	for i, b := range sum {
+		text[i] = fmt.Sprintf("%02X", b)
+	}
+	return strings.Join(text, ":")
+}
+
+// control derives the static key that two hosts encrypt their handshakes with, as OpenVPN's genkey writes one: 256
+// bytes in hexadecimal.
+func control(k *host.Kernel, one, other int) (string, error) {
+	var b strings.Builder
+	b.WriteString("-----BEGIN OpenVPN Static key V1-----\n")
+	for part := range 256 / sha256.Size {
+		key, err := k.Derive(fmt.Sprintf("%s, handshakes of hosts %d and %d, part %d", name, min(one, other), max(one, other),
+			part+1))
+		if err != nil {
+			return "", err
+		}
+		b.WriteString(hex.EncodeToString(key[:sha256.Size/2]) + "\n" + hex.EncodeToString(key[sha256.Size/2:]) + "\n")
+	}
+	b.WriteString("-----END OpenVPN Static key V1-----\n")
+	return b.String(), nil
+}
+
+// buffer is the size of the buffers of sockets in bytes. The kernel allows less to who has no CAP_NET_ADMIN in its first
+// user namespace.
+const buffer = 1 << 20
+
+// queue is the number of packets that a link holds until the process reads them: as many as Ethernet links have
+// (DEFAULT_TX_QUEUE_LEN, include/linux/netdevice.h).
+const queue = 1000
+
+// config is the configuration of the process, with keys. The management socket is at that path.
+func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
+	own, err := identify(k, t.Host)
+	if err != nil {
+		return "", err
+	}
+	theirs, err := identify(k, t.Peer)
+	if err != nil {
+		return "", err
+	}
+	static, err := control(k, t.Host, t.Peer)
+	if err != nil {
+		return "", err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(own.key)
+	if err != nil {
+		return "", err
+	}
+	protocol := "udp4"
+	if strings.Contains(t.Local, ":") {
+		protocol = "udp6"
+	}
+	lines := []string{
+		"dev " + t.Link, "dev-type tun", "persist-tun", "disable-dco", fmt.Sprintf("tun-mtu %d", t.MTU),
+		fmt.Sprintf("txqueuelen %d", queue),
+		"proto " + protocol, "local " + t.Local, fmt.Sprintf("lport %d", t.Port), "mtu-disc yes",
+		fmt.Sprintf("sndbuf %d", buffer), fmt.Sprintf("rcvbuf %d", buffer), "fast-io",
+		"mssfix 0", "allow-compression no",
+		"data-ciphers " + strings.ToUpper(t.Cipher), "auth SHA1", "tls-version-min 1.3",
+		"peer-fingerprint " + theirs.fingerprint(),
+		fmt.Sprintf("management %q unix", management),
+		"script-security 0", "verb 3", "mute 20",
+	}
+	if t.Host < t.Peer {
+		lines = append(lines, "tls-server", "dh none")
+	} else {
+		lines = append(lines, "tls-client", fmt.Sprintf("remote %s %d %s", t.Remote, t.Port, protocol),
+			// asks again, and at once, if nobody has answered for a second
+			"connect-timeout 1", "connect-retry 1 1", "tls-timeout 1")
+	}
+	for _, inline := range []struct{ tag, text string }{
+		{"cert", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.certificate}))},
+		{"key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))},
+		{"tls-crypt", static},
+	} {
+		lines = append(lines, "<"+inline.tag+">", strings.TrimSuffix(inline.text, "\n"), "</"+inline.tag+">")
+	}
+	return strings.Join(lines, "\n") + "\n", nil
+}

@@ -1,0 +1,332 @@
+package openvpn_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vishvananda/netlink"
+
+	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/openvpn"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/carriertest"
+	"github.com/nettoll/nettoll/network/networktest"
+)
+
+// raise builds a lab of so many hosts.
+func raise(t *testing.T, hosts int) *networktest.Bed {
+	t.Helper()
+	testnet.Program(t, "openvpn", "openvpn")
+	testnet.NotInGuest(t, "the process does there what it does on the machine")
+	between := carriertest.Choose(t, encryption.Kind{openvpn.Encryption{}}, nil)
+	lab, err := network.Compose(networktest.Lab(hosts, 1), between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
+	testnet.Skip(t, err)
+	t.Cleanup(func() {
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+	})
+	testnet.Skip(t, b.Apply(t))
+	if err := b.Verify(t); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// All hosts of a lab reach each other as soon as it is verified, each pair by processes of its own.
+func TestMesh(t *testing.T) {
+	const hosts = 4
+	began := time.Now()
+	b := raise(t, hosts)
+	t.Logf("%d hosts stand after %s", hosts, time.Since(began))
+	top := b.Lab.Top()
+	for i := range hosts {
+		if who := b.Hosts[i].Kernel.Report().Implementations["encryption"]; !strings.HasPrefix(who, "openvpn 2.") {
+			t.Errorf("host %d: recorded as %q", i+1, who)
+		}
+		for j := range hosts {
+			if i == j {
+				continue
+			}
+			if err := b.Hosts[i].Do(func() error {
+				c, err := net.DialTimeout("tcp", net.JoinHostPort(top.Reach[i][j].IPv4.String(), "9"), 500*time.Millisecond)
+				if err == nil {
+					_ = c.Close()
+				}
+				if !errors.Is(err, syscall.ECONNREFUSED) { // it was asked, and has answered
+					return fmt.Errorf("host %d does not reach host %d: %w", i+1, j+1, err)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// drifted wants Verify on the first host to name what is not as planned.
+func drifted(t *testing.T, b *networktest.Bed, want ...string) {
+	t.Helper()
+	err := b.Hosts[0].Stack.Verify(t.Context(), b.Hosts[0].Kernel)
+	if _, drift := errors.AsType[*host.DriftError](err); !drift {
+		t.Errorf("Verify = %v, want a drift", err)
+		return
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("Verify = %v, want a drift with %q", err, w)
+		}
+	}
+}
+
+// A process that is killed is noticed with its last lines, its link is gone, and the rest can be undone.
+func TestDeath(t *testing.T) {
+	b := raise(t, 2)
+	before, err := os.ReadDir(filepath.Dir(logs(t, b.Hosts[0].Kernel)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := b.Hosts[0].Kernel.Running("ovpn2")
+	if err := syscall.Kill(r.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.Done():
+	case <-time.After(5 * time.Second):
+		t.Fatal("it was killed, and is not told to have died")
+	}
+	drifted(t, b, "ovpn2 died: signal: killed", "Initialization Sequence Completed")
+	if err := b.Undo(); err != nil {
+		t.Error(err)
+	}
+	after, err := os.ReadDir(filepath.Dir(logs(t, b.Hosts[0].Kernel)))
+	if err != nil || len(after) >= len(before) {
+		t.Errorf("undone, it leaves %v of %v: %v", after, before, err)
+	}
+	if err := errors.Join(b.Apply(t), b.Verify(t)); err != nil {
+		t.Errorf("it cannot be built once more: %v", err)
+	}
+}
+
+// A link of the same name that another process has, and a process that stands still, are noticed.
+func TestTampering(t *testing.T) {
+	b := raise(t, 2)
+	r := b.Hosts[0].Kernel.Running("ovpn2")
+	if err := syscall.Kill(r.PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	drifted(t, b, "state of ovpn2: want CONNECTED, got ")
+	if err := syscall.Kill(r.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Verify(t); err != nil {
+		t.Fatalf("when it goes on: %v", err)
+	}
+	if err := b.Hosts[0].Do(func() error {
+		l, err := netlink.LinkByName("ovpn2")
+		if err != nil {
+			return err
+		}
+		if err := netlink.LinkDel(l); err != nil {
+			return err
+		}
+		attrs := netlink.NewLinkAttrs()
+		attrs.Name = "ovpn2"
+		other := &netlink.Tuntap{LinkAttrs: attrs, Mode: netlink.TUNTAP_MODE_TUN}
+		if err := netlink.LinkAdd(other); err != nil {
+			return err
+		}
+		for _, f := range other.Fds {
+			t.Cleanup(func() { _ = f.Close() })
+		}
+		return netlink.LinkSetUp(other)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	drifted(t, b, "process of link ovpn2: want openvpn, got another one")
+	if err := b.Hosts[0].Do(func() error {
+		l, err := netlink.LinkByName("ovpn2")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkDel(l)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	drifted(t, b, "link ovpn2: want present, got absent")
+}
+
+// A host that has the secret of another lab is no peer: no packet passes, and Verify says so.
+func TestStranger(t *testing.T) {
+	b := raise(t, 2)
+	if err := b.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	b.Hosts[1].Kernel.Entrust(host.NewSecret())
+	if err := b.Apply(t); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Exchange("ipv4", 28); err == nil {
+		t.Error("packets pass")
+	}
+	// Verify would wait for the handshake if the process were new
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(filepath.Dir(logs(t, b.Hosts[0].Kernel)), "ovpn2/management"), old, old); err != nil {
+		t.Fatal(err)
+	}
+	drifted(t, b, "state of ovpn2: want CONNECTED, got ")
+}
+
+// Without the secret of a lab nothing is made, and the error says so.
+func TestNoSecret(t *testing.T) {
+	b := raise(t, 2)
+	if err := b.Undo(); err != nil {
+		t.Fatal(err)
+	}
+	b.Hosts[0].Kernel.Entrust(host.Secret{})
+	if err := b.Apply(t); err == nil || !strings.Contains(err.Error(), "was not given the secret of its lab") {
+		t.Errorf("Apply = %v", err)
+	}
+}
+
+// No key is where others could read it: in a step, in what was kept, in the command line, the environment, the log or
+// the files of the process. The process holds it in memory, which is what shows that the test looks for the right one.
+func TestKeysAreNotShown(t *testing.T) {
+	b := raise(t, 2)
+	m := b.Hosts[0]
+	var keys [][]byte
+	for _, purpose := range []string{
+		"openvpn of host 1", "openvpn of host 2", "openvpn, handshakes of hosts 1 and 2, part 1",
+		"openvpn, handshakes of hosts 1 and 2, part 8",
+	} {
+		key, err := m.Kernel.Derive(purpose)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	r := m.Kernel.Running("ovpn2")
+	places := map[string]string{}
+	read := func(path string) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		places[path] = string(data)
+	}
+	for _, name := range []string{"cmdline", "environ"} {
+		read(fmt.Sprintf("/proc/%d/%s", r.PID(), name))
+	}
+	if !strings.Contains(places[fmt.Sprintf("/proc/%d/cmdline", r.PID())], "openvpn") {
+		t.Errorf("the command line is that of another: %q", places)
+	}
+	kept, err := json.Marshal(m.Stack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places["what was kept"] = string(kept)
+	for _, p := range m.Plans {
+		places["plan"] += p.String() + fmt.Sprintf("%+v", p)
+	}
+	said, err := m.Kernel.Logs()
+	if err != nil || !strings.Contains(said["ovpn2"], "Initialization Sequence Completed") {
+		t.Errorf("the log says %q: %v", said["ovpn2"], err)
+	}
+	places["logs"], places["report"] = fmt.Sprint(said), fmt.Sprint(m.Kernel.Report())
+	found := 0
+	if err := filepath.WalkDir(filepath.Dir(logs(t, m.Kernel)), func(path string, d os.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			found++
+			read(path)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if found != 1 {
+		t.Errorf("%d files in the directory of programs, want the log alone", found)
+	}
+	for what, text := range places {
+		for i, key := range keys {
+			if shows(t, text, key) {
+				t.Errorf("%s shows key %d", what, i)
+			}
+		}
+	}
+	if !inMemory(t, r.PID(), keys[0]) {
+		t.Error("the process has not the key that is looked for")
+	}
+}
+
+// shows says whether a text has a key in it, in one of its forms.
+func shows(t *testing.T, text string, key []byte) bool {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(ed25519.NewKeyFromSeed(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{
+		string(key), hex.EncodeToString(key), hex.EncodeToString(key[:16]), base64.StdEncoding.EncodeToString(key)[:40],
+		base64.StdEncoding.EncodeToString(der), strings.Trim(fmt.Sprint([8]byte(key)), "[]"),
+	} {
+		if strings.Contains(text, form) {
+			return true
+		}
+	}
+	return false
+}
+
+// inMemory says whether the memory of a process holds a key.
+func inMemory(t *testing.T, pid int, key []byte) bool {
+	t.Helper()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mem.Close()
+	for line := range strings.Lines(string(maps)) {
+		var from, to int64
+		if n, _ := fmt.Sscanf(line, "%x-%x rw", &from, &to); n != 2 || to-from > 1<<26 {
+			continue
+		}
+		data := make([]byte, to-from)
+		if n, err := mem.ReadAt(data, from); err == nil && bytes.Contains(data[:n], key) {
+			return true
+		}
+	}
+	return false
+}
+
+// logs is the directory of logs, in that of all programs.
+func logs(t *testing.T, k *host.Kernel) string {
+	t.Helper()
+	dir, err := k.RunDir("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
