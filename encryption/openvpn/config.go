@@ -71,10 +71,6 @@ func control(k *host.Kernel, one, other int) (string, error) {
 // user namespace.
 const buffer = 1 << 20
 
-// queue is the number of packets that a link holds until the process reads them: as many as Ethernet links have
-// (DEFAULT_TX_QUEUE_LEN, include/linux/netdevice.h).
-const queue = 1000
-
 // config is the configuration of the process, with keys. The management socket is at that path.
 func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
 	own, err := identify(k, t.Host)
@@ -99,7 +95,6 @@ func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
 	}
 	lines := []string{
 		"dev " + t.Link, "dev-type tun", "persist-tun", "disable-dco", fmt.Sprintf("tun-mtu %d", t.MTU),
-		fmt.Sprintf("txqueuelen %d", queue),
 		"proto " + protocol, "local " + t.Local, fmt.Sprintf("lport %d", t.Port), "mtu-disc yes",
 		fmt.Sprintf("sndbuf %d", buffer), fmt.Sprintf("rcvbuf %d", buffer), "fast-io",
 		"mssfix 0", "allow-compression no",

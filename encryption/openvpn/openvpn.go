@@ -40,7 +40,8 @@ func (Encryption) Describe() part.Description {
 		Params: part.List{
 			{
 				Name: cipher, Default: cbc, Values: ciphers(),
-				Summary: "what encrypts packets and makes them authentic; " + cbc + " comes with HMAC-SHA1, as in SeCoNetBench",
+				Summary: "what encrypts packets and makes them authentic: " + cbc + " with HMAC-SHA1, as in SeCoNetBench, " +
+					gcm256 + ", " + gcm128 + " or " + poly1305,
 			},
 			{
 				Name: outer, Default: ipv4, Values: []string{ipv4, ipv6}, Summary: "family of the encrypted packets",
