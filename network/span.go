@@ -205,11 +205,23 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		lab.Spans = append(lab.Spans, span)
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
-		missing := MinMTU - lab.Top().MTU
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
-			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.outer()+missing)
+			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.least())
 	}
 	return lab, nil
+}
+
+// least is the smallest MTU of the underlay that leaves enough on the uppermost span.
+func (l Lab) least() int {
+	for outer := MinMTU; ; outer++ {
+		left := outer
+		for _, s := range l.spans()[1:] {
+			left = s.Overhead.Largest(left)
+		}
+		if left >= MinMTU {
+			return outer
+		}
+	}
 }
 
 // Layers says what each span leaves of the MTU: "underlay 1500, vxlan −50".

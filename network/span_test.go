@@ -17,12 +17,15 @@ import (
 
 // layer is a carrier that adds so many bytes, and a kind of it alone.
 type layer struct {
-	name  string
-	bytes int
+	name             string
+	bytes            int
+	padding, trailer int
 }
 
 func (l layer) Carry(lab network.Lab, _ part.Params) (network.Span, error) {
-	return lab.Above(l.name, 3, "ipv4", l.name+"0", network.Overhead{Bytes: l.bytes, Source: "test"}), nil
+	return lab.Above(l.name, 3, "ipv4", l.name+"0", network.Overhead{
+		Bytes: l.bytes, Padding: l.padding, Trailer: l.trailer, Source: "test",
+	}), nil
 }
 
 func (l layer) Describe() stack.Description { return stack.Description{Name: l.name} }
@@ -38,7 +41,7 @@ func layered(layers ...layer) stack.Stack {
 
 // A part stands on those behind it, and containers have what all of them leave.
 func TestCompose(t *testing.T) {
-	two := layered(layer{"outside", 50}, layer{"inside", 60})
+	two := layered(layer{name: "outside", bytes: 50}, layer{name: "inside", bytes: 60})
 	for _, c := range []struct {
 		name       string
 		stack      stack.Stack
@@ -70,11 +73,24 @@ func TestCompose(t *testing.T) {
 	if _, err := network.Compose(lab, two); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("too little is left: %v, want %q", err, want)
 	}
+	// blocks leave something unused: outside needs 1330 bytes, which are 1344 in blocks of 16 with the 5 besides
+	lab.Underlay.MTU = 1400
+	blocks := layered(layer{name: "outside", bytes: 50}, layer{name: "inside", bytes: 60, padding: 16, trailer: 5})
+	hint := "hint: set underlay.mtu to 1404 or more"
+	if _, err := network.Compose(lab, blocks); err == nil || !strings.Contains(err.Error(), hint) {
+		t.Errorf("too little is left by blocks: %v, want %q", err, hint)
+	}
+	for mtu, enough := range map[int]bool{1403: false, 1404: true} {
+		lab.Underlay.MTU = mtu
+		if _, err := network.Compose(lab, blocks); (err == nil) != enough {
+			t.Errorf("on an underlay of %d bytes: %v", mtu, err)
+		}
+	}
 }
 
 // Packets are given to the uppermost span, whose packets are given to the one below.
 func TestCarried(t *testing.T) {
-	lab, err := network.Compose(networktest.Lab(2, 1), layered(layer{"outside", 50}, layer{"inside", 60}))
+	lab, err := network.Compose(networktest.Lab(2, 1), layered(layer{name: "outside", bytes: 50}, layer{name: "inside", bytes: 60}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,8 +67,7 @@ func control(k *host.Kernel, one, other int) (string, error) {
 	return b.String(), nil
 }
 
-// buffer is the size of the buffers of sockets in bytes. The kernel allows less to who has no CAP_NET_ADMIN in its first
-// user namespace.
+// buffer is the size of the buffers of sockets in bytes. An ordinary user gets less: net.core.wmem_max and rmem_max.
 const buffer = 1 << 20
 
 // config is the configuration of the process, with keys. The management socket is at that path.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -12,23 +13,35 @@ import (
 // answering is how long a process may take to answer: it does between packets.
 const answering = 2 * time.Second
 
-// ask asks a process over its management socket, and returns the lines of its answer (OpenVPN,
-// doc/management-notes.txt). It answers when it has its link and its socket, and not before.
-func ask(path, command string) (lines []string, err error) {
-	c, err := net.Dial("unix", path)
+// management is a connection to the management socket of a process (OpenVPN, doc/management-notes.txt). The process
+// answers when it has its link and its socket, and not before.
+type management struct {
+	net.Conn
+	said *bufio.Scanner
+}
+
+// manage connects to the process whose management socket is in that directory.
+func manage(dir string) (management, error) {
+	c, err := net.Dial("unix", managed(dir))
 	if err != nil {
+		return management{}, err
+	}
+	return management{c, bufio.NewScanner(c)}, nil
+}
+
+// managed is the path of the socket.
+func managed(dir string) string { return filepath.Join(dir, "management") }
+
+// ask asks the process, and returns the lines of its answer.
+func (m management) ask(command string) (lines []string, err error) {
+	if err := m.SetDeadline(time.Now().Add(answering)); err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(answering)); err != nil {
+	if _, err := fmt.Fprintf(m, "%s\n", command); err != nil {
 		return nil, err
 	}
-	if _, err := fmt.Fprintf(c, "%s\n", command); err != nil {
-		return nil, err
-	}
-	said := bufio.NewScanner(c)
-	for said.Scan() {
-		line := strings.TrimSpace(said.Text())
+	for m.said.Scan() {
+		line := strings.TrimSpace(m.said.Text())
 		switch {
 		case line == "END":
 			return lines, nil
@@ -39,15 +52,15 @@ func ask(path, command string) (lines []string, err error) {
 			lines = append(lines, line)
 		}
 	}
-	if err := said.Err(); err != nil {
+	if err := m.said.Err(); err != nil {
 		return nil, err
 	}
 	return nil, errors.New("the process closes its management socket")
 }
 
-// version asks a process what it is: "openvpn 2.6.14".
-func version(path string) (string, error) {
-	lines, err := ask(path, "version")
+// version asks the process what it is: "openvpn 2.6.14".
+func (m management) version() (string, error) {
+	lines, err := m.ask("version")
 	if err != nil {
 		return "", err
 	}
@@ -62,9 +75,9 @@ func version(path string) (string, error) {
 // connected is the state of a process whose handshake is done.
 const connected = "CONNECTED"
 
-// state asks a process how far it is, such as "WAIT" or [connected].
-func state(path string) (string, error) {
-	lines, err := ask(path, "state")
+// state asks the process how far it is, such as "WAIT" or [connected].
+func (m management) state() (string, error) {
+	lines, err := m.ask("state")
 	if err != nil {
 		return "", err
 	}

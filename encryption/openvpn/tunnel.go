@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -41,8 +40,8 @@ func (Tunnel) Kind() string { return name }
 
 // String says the step as a person would.
 func (t Tunnel) String() string {
-	return fmt.Sprintf("openvpn %s, mtu %d, to host%d, from %s to %s, port %d, %s", t.Link, t.MTU, t.Peer, t.Local, t.Remote,
-		t.Port, t.Cipher)
+	return fmt.Sprintf("openvpn %s, mtu %d, to host%d, from %s to %s, port %d, %s", t.Link, t.MTU, t.Peer, t.Local,
+		t.Remote, t.Port, t.Cipher)
 }
 
 func unknown(of string) error {
@@ -56,7 +55,8 @@ const debian = "openvpn"
 func installed() error {
 	if _, err := exec.LookPath(name); err != nil {
 		return &linux.UnsupportedError{
-			What: "encrypt by OpenVPN", Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + debian, Err: err,
+			What: "encrypt by OpenVPN", Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + debian,
+			Err: err,
 		}
 	}
 	return link.CheckTUN("encrypt by OpenVPN")
@@ -104,8 +104,7 @@ func (t Tunnel) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			err = errors.Join(err, t.remove(k, was))
 		}
 	}()
-	path := management(dir)
-	config, err := t.config(k, path)
+	config, err := t.config(k, managed(dir))
 	if err != nil {
 		return err
 	}
@@ -132,16 +131,13 @@ func (t Tunnel) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	if err := tell(r.Control(), config); err != nil {
 		return fmt.Errorf("configure %s: %w", t.Link, err)
 	}
-	who, err := t.started(ctx, r, path)
+	who, err := t.started(ctx, r, dir)
 	if err != nil {
 		return err
 	}
 	k.Implementation("encryption", who)
 	return nil
 }
-
-// management is the socket at which the process is asked.
-func management(dir string) string { return filepath.Join(dir, "management") }
 
 // tell writes the configuration to the process. It reads that to its end.
 func tell(control net.Conn, config string) error {
@@ -155,10 +151,14 @@ func tell(control net.Conn, config string) error {
 }
 
 // started waits until the process answers, and returns what it is.
-func (t Tunnel) started(ctx context.Context, r *host.Running, path string) (who string, err error) {
+func (t Tunnel) started(ctx context.Context, r *host.Running, dir string) (who string, err error) {
 	timeout := time.After(starting)
 	for {
-		who, err = version(path)
+		m, err := manage(dir)
+		if err == nil {
+			who, err = m.version()
+			_ = m.Close()
+		}
 		if err == nil {
 			return who, nil
 		}
@@ -226,27 +226,43 @@ func (t Tunnel) Verify(k *host.Kernel) error {
 	if !slices.Contains(links, t.Link) {
 		return differs("process of link "+t.Link, name, "another one")
 	}
+	got, err := t.settled(k, r)
+	if died := r.Died(); died != nil {
+		return differs("process of "+t.Link, "running", died.Error())
+	}
+	if err != nil {
+		got = err.Error()
+	}
+	if got != connected {
+		return differs("state of "+t.Link, connected, got)
+	}
+	return nil
+}
+
+// settled asks the process for its state, and waits for the handshake as long as that may take.
+func (t Tunnel) settled(k *host.Kernel, r *host.Running) (got string, err error) {
 	dir, err := k.RunDir(t.Link)
 	if err != nil {
-		return err
+		return "", err
 	}
-	socket, err := os.Stat(management(dir)) // the process makes it when it starts
+	socket, err := os.Stat(managed(dir)) // the process makes it when it starts
 	if err != nil {
-		return differs("management socket of "+t.Link, linux.Present, err.Error())
+		return "", err
 	}
-	for ; ; time.Sleep(10 * pause) {
-		got, err := state(management(dir))
-		switch {
-		case err != nil:
-			got = err.Error()
-		case got == connected:
-			return nil
+	m, err := manage(dir)
+	if err != nil {
+		return "", err
+	}
+	defer m.Close()
+	for {
+		got, err = m.state()
+		if err != nil || got == connected || time.Since(socket.ModTime()) > connecting {
+			return got, err
 		}
-		if died := r.Died(); died != nil {
-			return differs("process of "+t.Link, "running", died.Error())
-		}
-		if err != nil || time.Since(socket.ModTime()) > connecting {
-			return differs("state of "+t.Link, connected, got)
+		select {
+		case <-time.After(10 * pause):
+		case <-r.Done():
+			return got, nil
 		}
 	}
 }

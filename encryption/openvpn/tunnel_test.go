@@ -209,6 +209,27 @@ func TestNoSecret(t *testing.T) {
 	}
 }
 
+// If the program is not there, Check says so before anything is built, and which package has it.
+func TestMissing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := openvpn.Encryption{}.Check(nil)
+	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "install the package openvpn") {
+		t.Errorf("Check = %v", err)
+	}
+}
+
+// A cipher that there is not is answered with those that there are, also in a step.
+func TestUnknownCipher(t *testing.T) {
+	const want = `invalid value "des" for cipher (valid: aes-256-cbc, aes-256-gcm, aes-128-gcm, chacha20-poly1305)`
+	if err := (openvpn.Tunnel{Cipher: "des"}).Apply(t.Context(), nil); err == nil || err.Error() != want {
+		t.Errorf("Apply = %v, want %s", err, want)
+	}
+	if _, err := (openvpn.Encryption{}).Carry(networktest.Lab(2, 1), map[string]string{"cipher": "des"}); err == nil ||
+		err.Error() != want {
+		t.Errorf("Carry = %v, want %s", err, want)
+	}
+}
+
 // No key is where others could read it: in a step, in what was kept, in the command line, the environment, the log or
 // the files of the process. The process holds it in memory, which is what shows that the test looks for the right one.
 func TestKeysAreNotShown(t *testing.T) {
