@@ -20,8 +20,8 @@
 //
 // Keys come from a TLS 1.3 handshake with X25519 and end with the processes: whoever learns the secret of the lab later
 // cannot read packets that were captured before. OpenVPN agrees on new keys after an hour (reneg-sec). Each end accepts
-// only the certificate of the other end, by its fingerprint. tls-crypt encrypts handshakes with a key that only the two
-// hosts have, and TLS never sees a packet of a stranger.
+// only the certificate of the other end, by its fingerprint. tls-crypt encrypts handshakes with a key that is derived
+// from that secret, and TLS never sees a packet of a stranger.
 //
 // # What it does not protect
 //
@@ -32,7 +32,7 @@
 //
 // # How it runs
 //
-// There is no data channel offload (DCO). OpenVPN 2.6 needs a module for that which is not part of Linux, and DCO has no
+// There is no data channel offload (DCO): OpenVPN 2.6 needs a module for that which is not part of Linux, and it has no
 // CBC mode. Each packet passes the process, which has one thread. OpenVPN compresses and fragments nothing. Packets on
 // the span below have Don't Fragment set and are not larger than its MTU.
 //

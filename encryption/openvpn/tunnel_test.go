@@ -176,7 +176,8 @@ func TestTampering(t *testing.T) {
 	drifted(t, b, "link ovpn2: want present, got absent")
 }
 
-// A host that has the secret of another lab is no peer: no packet passes, and Verify says so.
+// A host that has the secret of another lab is not a peer: no packet passes, none leaves in plain while there is no key,
+// and Verify says so.
 func TestStranger(t *testing.T) {
 	b := raise(t, 2)
 	if err := b.Undo(); err != nil {
@@ -186,8 +187,32 @@ func TestStranger(t *testing.T) {
 	if err := b.Apply(t); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Exchange("ipv4", 28); err == nil {
+	var taps [2]carriertest.Tap
+	for i := range taps {
+		var err error
+		if taps[i], err = carriertest.Listen(b, i); err != nil {
+			t.Fatal(err)
+		}
+		defer taps[i].Close()
+	}
+	const size = 28
+	if err := b.Exchange("ipv4", size); err == nil {
 		t.Error("packets pass")
+	}
+	var frames [2][][]byte
+	for i := range taps {
+		var err error
+		if frames[i], err = taps[i].Passed(); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range frames[i] {
+			if (carriertest.Passage{Size: size}).Readable(f) {
+				t.Errorf("a frame of %d bytes from host %d holds the payload", len(f), i+1)
+			}
+		}
+	}
+	if len(frames[1]) == 0 {
+		t.Error("host 2 does not ask for a handshake")
 	}
 	// Verify would wait for the handshake if the process were new
 	old := time.Now().Add(-time.Hour)
