@@ -74,14 +74,23 @@ type Protocol struct {
 	Name   string // as its RFC has it: "VXLAN"
 	Number int    // of what IP carries (IANA, Protocol Numbers)
 	Port   int    // as in [host.Wire]; 0: the protocol has none
+	Last   int    // of a range of such ports that begins with Port; 0: there is only that one
 }
 
-// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)".
+// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)", "OpenVPN (UDP to ports 1194 to 1196)".
 func (p Protocol) String() string {
 	if p.Port == 0 {
 		return fmt.Sprintf("%s (IP protocol %d)", p.Name, p.Number)
 	}
+	if p.Last > p.Port {
+		return fmt.Sprintf("%s (%s to ports %d to %d)", p.Name, host.Wire{Protocol: p.Number}, p.Port, p.Last)
+	}
 	return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number, Port: p.Port})
+}
+
+// is says whether packets on the wire are of the protocol.
+func (p Protocol) is(w host.Wire) bool {
+	return p.Number == w.Protocol && p.Port <= w.Port && w.Port <= max(p.Port, p.Last)
 }
 
 // A Reach describes how a host reaches another one on a span.

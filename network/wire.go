@@ -124,7 +124,7 @@ func (e *Evidence) sent(port string, frames []host.Frames) error {
 		own := f.Family == "" || f.Protocol == icmp || f.Protocol == igmp || f.Protocol == icmpv6
 		switch {
 		case wire == nil && !own, slices.ContainsFunc(wire, func(p Protocol) bool {
-			return f.Family == e.lab.spans()[1].Outer && p.Number == f.Protocol && p.Port == f.Port
+			return f.Family == e.lab.spans()[1].Outer && p.is(f.Wire)
 		}):
 			carried, marked, longest = carried+f.Count, marked+f.Marked, max(longest, f.Longest)
 		case wire != nil && (!own || f.Marked > 0):

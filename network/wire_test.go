@@ -27,6 +27,8 @@ func TestEvidence(t *testing.T) {
 	connected.Wire = []network.Protocol{
 		{Name: "VAULT", Number: network.UDP, Port: 655}, {Name: "its connections", Number: network.TCP, Port: 655},
 	}
+	ranged := secret
+	ranged.Wire = []network.Protocol{{Name: "VAULTS", Number: udp, Port: 500, Last: 502}}
 	joining := secret
 	joining.Merged = 128
 	inVault := tunnel
@@ -94,6 +96,20 @@ func TestEvidence(t *testing.T) {
 			"encryption with connections", lab(connected), "",
 			[]host.Frames{frame(v4(udp, 655), 65, 0, 1514), frame(v4(tcp, 655), 9, 0, 600)},
 			"",
+		},
+		{
+			"encryption at several ports", lab(ranged),
+			"packets between hosts are VAULTS (UDP to ports 500 to 502), by AES, 60 bytes longer at full size",
+			[]host.Frames{frame(v4(udp, 500), 4, 0, 200), frame(v4(udp, 502), 65, 0, 1514)},
+			"",
+		},
+		{
+			"a port below", lab(ranged), "", []host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 499), 1, 0, 90)},
+			"1 frames go around vault (UDP to port 499)",
+		},
+		{
+			"a port above", lab(ranged), "", []host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 503), 1, 0, 90)},
+			"1 frames go around vault (UDP to port 503)",
 		},
 		{
 			"a null cipher", lab(secret), "",

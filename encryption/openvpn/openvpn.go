@@ -84,7 +84,7 @@ func overhead(of, family string) network.Overhead {
 }
 
 // Port returns the UDP port that two of so many hosts use for each other. A host has another one for each other host,
-// and all hosts together use no more ports than they are.
+// and three or more hosts use as many ports as there are hosts, without a gap.
 func Port(one, other, hosts int) uint16 { return uint16(firstPort + (one+other-3)%hosts) }
 
 // Carry puts a link to each other host on each host.
@@ -94,7 +94,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], "", overhead(p[cipher], p[outer]))
 	top.Protected = true
-	ports := map[uint16]bool{}
+	top.Wire = []network.Protocol{{Name: "OpenVPN", Number: network.UDP, Port: firstPort}}
+	if len(lab.Hosts) > 2 {
+		top.Wire[0].Last = firstPort + len(lab.Hosts) - 1
+	}
 	for i, h := range lab.Hosts {
 		own := top.Reach[i][i]
 		for j, other := range lab.Hosts {
@@ -111,7 +114,6 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 			if p[outer] == ipv6 {
 				t.Local, t.Remote = near.IPv6.String(), far.IPv6.String()
 			}
-			ports[t.Port] = true
 			top.Steps[i] = append(top.Steps[i],
 				t,
 				// no address of link scope, which would be asked for by nobody: IN6_ADDR_GEN_MODE_NONE
@@ -119,11 +121,6 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 				host.Link{Name: r.Link, MTU: top.MTU, Addresses: []string{alone(own.IPv4), alone(own.IPv6)}, Up: true},
 				host.Route{To: alone(r.IPv4), Dev: r.Link}, host.Route{To: alone(r.IPv6), Dev: r.Link},
 			)
-		}
-	}
-	for port := range uint16(len(lab.Hosts)) {
-		if ports[firstPort+port] {
-			top.Wire = append(top.Wire, network.Protocol{Name: "OpenVPN", Number: network.UDP, Port: int(firstPort + port)})
 		}
 	}
 	return top, nil
