@@ -104,11 +104,13 @@ func TestEvidence(t *testing.T) {
 			"",
 		},
 		{
-			"a port below", lab(ranged), "", []host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 499), 1, 0, 90)},
+			"a port below", lab(ranged), "",
+			[]host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 499), 1, 0, 90)},
 			"1 frames go around vault (UDP to port 499)",
 		},
 		{
-			"a port above", lab(ranged), "", []host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 503), 1, 0, 90)},
+			"a port above", lab(ranged), "",
+			[]host.Frames{frame(v4(udp, 501), 9, 0, 1514), frame(v4(udp, 503), 1, 0, 90)},
 			"1 frames go around vault (UDP to port 503)",
 		},
 		{
