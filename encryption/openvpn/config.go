@@ -106,8 +106,9 @@ func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
 		lines = append(lines, "tls-server", "dh none")
 	} else {
 		lines = append(lines, "tls-client", fmt.Sprintf("remote %s %d %s", t.Remote, t.Port, protocol),
-			// asks again, and at once, if nobody has answered for a second
-			"connect-timeout 1", "connect-retry 1 1", "tls-timeout 1")
+			// asks after one second more, and after three begins anew and at once. Not after one: the kernel holds a packet
+			// for that time if its first ARP request was lost, and answers to two handshakes would get into each other's way.
+			"tls-timeout 1", "connect-timeout 3", "connect-retry 1 1")
 	}
 	for _, inline := range []struct{ tag, text string }{
 		{"cert", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: own.certificate}))},

@@ -44,7 +44,7 @@
 // No key is in a plan, record, log, argument or file. Each host derives the private keys of all hosts of the lab from a
 // secret that the lab is built with, see [host.Secret]. The process reads its own from its standard input.
 //
-// The host with the lower number is the TLS server, which waits. The other end asks again each second until it gets an
-// answer. Applying the step does not wait for the other host, which may be built later; verifying it does. Until the
-// handshake is done, a process drops packets, and never sends them in plain.
+// The host with the lower number is the TLS server, which waits. The other end asks again after a second, and begins
+// anew every three seconds until it gets an answer. Applying the step does not wait for the other host, which may be
+// built later; verifying it does. Until the handshake is done, a process drops packets, and never sends them in plain.
 package openvpn
