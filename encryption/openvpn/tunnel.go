@@ -51,15 +51,32 @@ func unknown(of string) error {
 // debian is the package that has the program.
 const debian = "openvpn"
 
-// installed says whether the program is there, and whether it can make links.
+// least is the first version that pins certificates and agrees on a cipher without a server (Changes.rst of OpenVPN).
+const least = "2.6"
+
+// installed says whether the program is there and new enough, and whether it can make links.
 func installed() error {
-	if _, err := exec.LookPath(name); err != nil {
+	const what = "encrypt by OpenVPN"
+	path, err := exec.LookPath(name)
+	if err != nil {
 		return &linux.UnsupportedError{
-			What: "encrypt by OpenVPN", Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + debian,
-			Err: err,
+			What: what, Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + debian, Err: err,
 		}
 	}
-	return link.CheckTUN("encrypt by OpenVPN")
+	ctx, cancel := context.WithTimeout(context.Background(), starting)
+	defer cancel()
+	said, _ := exec.CommandContext(ctx, path, "--version").Output() // versions differ in the status that they exit with
+	var major, minor int
+	if _, err := fmt.Sscanf(string(said), "OpenVPN %d.%d", &major, &minor); err != nil {
+		return fmt.Errorf("%s: %s --version says %.40q, not its version", what, path, said)
+	}
+	if major < 2 || major == 2 && minor < 6 {
+		return &linux.UnsupportedError{
+			What: what, Missing: fmt.Sprintf("OpenVPN %s (%s is %d.%d)", least, path, major, minor),
+			Hint: "install a newer package " + debian,
+		}
+	}
+	return link.CheckTUN(what)
 }
 
 // tunnelWas is what a [Tunnel] keeps.

@@ -243,6 +243,30 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// So does it if the program is too old.
+func TestTooOld(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	for said, want := range map[string]string{
+		"OpenVPN 2.5.11 x86_64-pc-linux-gnu": "missing OpenVPN 2.6 (" + dir + "/openvpn is 2.5)",
+		"usage: openvpn":                     `says "usage: openvpn\n", not its version`,
+		"OpenVPN 2.6.14 x86_64-pc-linux-gnu": "",
+		"OpenVPN 3.0_git x86_64":             "",
+	} {
+		program := fmt.Sprintf("#!/bin/sh\necho '%s'\nexit 1\n", said)
+		if err := os.WriteFile(filepath.Join(dir, "openvpn"), []byte(program), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := openvpn.Encryption{}.Check(nil)
+		if want == "" && err != nil {
+			testnet.Skip(t, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: Check = %v, want %q", said, err, want)
+		}
+	}
+}
+
 // A cipher that there is not is answered with those that there are, also in a step.
 func TestUnknownCipher(t *testing.T) {
 	const want = `invalid value "des" for cipher (valid: aes-256-cbc, aes-256-gcm, aes-128-gcm, chacha20-poly1305)`
