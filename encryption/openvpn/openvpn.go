@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -93,7 +94,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return network.Span{}, unknown(p[cipher])
 	}
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], "", overhead(p[cipher], p[outer]))
-	top.Protected = true
+	top.Protected, top.Cipher = true, strings.ToUpper(p[cipher])
+	if p[cipher] == cbc {
+		top.Cipher += " with HMAC-SHA1"
+	}
 	top.Wire = []network.Protocol{{Name: "OpenVPN", Number: network.UDP, Port: firstPort}}
 	if len(lab.Hosts) > 2 {
 		top.Wire[0].Last = firstPort + len(lab.Hosts) - 1
