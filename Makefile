@@ -40,8 +40,9 @@ man: ## write the manual pages, dist/man
 	@for page in $(DIST)/man/*.1; do ! command -v groff >/dev/null || test -z "$$(groff -man -Tutf8 -ww -z "$$page" 2>&1 | tee /dev/stderr)"; done
 
 .PHONY: docs
-docs: ## write docs/workloads.md from the catalogue
+docs: ## write docs/workloads.md and docs/between.md from the catalogue
 	$(GO) run ./cmd/docs docs/workloads.md
+	$(GO) run ./cmd/docs docs/between.md
 
 .PHONY: generate
 generate: ## compile the eBPF programs anew, with clang-14

@@ -9,18 +9,21 @@ import (
 	"github.com/nettoll/nettoll/cli"
 )
 
-// docs/workloads.md is what the catalogue describes now.
-func TestWorkloadsDocumentIsCurrent(t *testing.T) {
-	want, err := cli.WorkloadsDocument()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile("../docs/workloads.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("docs/workloads.md is not what the catalogue says (-catalogue +document); make docs writes it anew:\n%s",
-			diff)
+// Documents that are made from the catalogue are what it says now.
+func TestDocumentsAreCurrent(t *testing.T) {
+	for path, document := range map[string]func() ([]byte, error){
+		"../docs/workloads.md": cli.WorkloadsDocument, "../docs/between.md": cli.BetweenDocument,
+	} {
+		want, err := document()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s is not what the catalogue says (-catalogue +document); make docs writes it anew:\n%s", path, diff)
+		}
 	}
 }

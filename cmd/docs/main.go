@@ -1,6 +1,6 @@
 // Command docs writes the generated documents.
 //
-//	docs FILE                           docs/workloads.md, from the catalogue
+//	docs FILE                           docs/workloads.md or docs/between.md, from the catalogue
 //	docs FILE KERNEL=OUTPUT...          docs/parts.md, from the output of the conformance suites (go test -v) by kernel
 package main
 
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/nettoll/nettoll/cli"
@@ -27,7 +28,11 @@ func write(args []string) error {
 	if len(args) > 1 {
 		return parts(args[0], args[1:])
 	}
-	text, err := cli.WorkloadsDocument()
+	document := cli.WorkloadsDocument
+	if filepath.Base(args[0]) == "between.md" {
+		document = cli.BetweenDocument
+	}
+	text, err := document()
 	if err != nil {
 		return err
 	}

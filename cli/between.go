@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// between begins docs/between.md.
+const between = `# Between hosts: tunnels and encryptions
+
+This page is made by ` + "`make docs`" + ` from what tunnels and encryptions say of themselves. In every run the longest frame
+of a tap on the underlay must be exactly as long as that (docs/method.md, *What passes between hosts*).
+
+## What each adds
+
+*MTU* is that of the containers on an underlay of %d bytes. *Blocks*: a packet and so many bytes of a trailer are padded
+to a multiple of the block; the largest packet needs no padding.
+
+| stack | outer packets | on the wire | bytes | blocks | MTU | source |
+| --- | --- | --- | ---: | --- | ---: | --- |
+`
+
+// BetweenDocument returns docs/between.md, made from the catalogue: the overhead of each tunnel and encryption, and the
+// MTU that each composition leaves.
+func BetweenDocument() ([]byte, error) {
+	const underlay = 1500 // bytes
+	kinds := catalogue.New().Kinds
+	var text strings.Builder
+	fmt.Fprintf(&text, between, underlay)
+	for _, kind := range []string{"tunnel", "encryption"} {
+		list, err := variants(kinds, kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			lab, err := network.Compose(network.NewLab(2, underlay), s)
+			if err != nil {
+				return nil, err
+			}
+			top := lab.Top()
+			var wire []string
+			for _, w := range top.Wire {
+				wire = append(wire, w.String())
+			}
+			blocks, name := "", s[0].Part.Name
+			if o := top.Overhead; o.Padding > 0 {
+				blocks = fmt.Sprintf("%d, trailer %d", o.Padding, o.Trailer)
+			}
+			if cipher := s[0].Params["cipher"]; cipher != "" {
+				name += ", " + cipher
+			}
+			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, top.Outer, strings.Join(wire, ", "),
+				top.Overhead.Bytes, blocks, top.MTU, top.Overhead.Source)
+		}
+	}
+	err := compositions(&text, kinds, underlay)
+	return []byte(text.String()), err
+}
+
+// variants are the choices of a kind, a part each, for which its packets differ.
+func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
+	of, err := kinds.Find(kind)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range of.Parts() {
+		given := []map[string]string{{}}
+		for _, param := range p.Params {
+			if param.Name != "outer" && param.Name != "cipher" {
+				continue
+			}
+			var more []map[string]string
+			for _, g := range given {
+				for _, value := range param.Values {
+					one := maps.Clone(g)
+					one[param.Name] = value
+					more = append(more, one)
+				}
+			}
+			given = more
+		}
+		for _, g := range given {
+			c, err := kinds.Choose(kind, p.Name, g)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, stack.Stack{c})
+		}
+	}
+	return list, nil
+}
+
+// compositions appends the MTU of containers with each tunnel on each encryption, all with their defaults.
+func compositions(text *strings.Builder, kinds stack.Kinds, underlay int) error {
+	names := func(kind string) ([]string, error) {
+		of, err := kinds.Find(kind)
+		if err != nil {
+			return nil, err
+		}
+		list := []string{stack.None}
+		for _, p := range of.Parts() {
+			list = append(list, p.Name)
+		}
+		return list, nil
+	}
+	tunnels, err := names("tunnel")
+	if err != nil {
+		return err
+	}
+	encryptions, err := names("encryption")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(text, "\n## Each tunnel on each encryption\n\nThe MTU of containers on an underlay of %d bytes, all with "+
+		"their defaults.\n\n| tunnel | %s |\n| --- |%s\n", underlay, strings.Join(encryptions, " | "),
+		strings.Repeat(" ---: |", len(encryptions)))
+	for _, t := range tunnels {
+		row := []string{t}
+		for _, e := range encryptions {
+			var s stack.Stack
+			for _, chosen := range [][2]string{{"tunnel", t}, {"encryption", e}} {
+				if chosen[1] == stack.None {
+					continue
+				}
+				c, err := kinds.Choose(chosen[0], chosen[1], nil)
+				if err != nil {
+					return err
+				}
+				s = append(s, c)
+			}
+			lab, err := network.Compose(network.NewLab(2, underlay), s)
+			if err != nil {
+				return err
+			}
+			row = append(row, fmt.Sprint(lab.MTU))
+		}
+		fmt.Fprintf(text, "| %s |\n", strings.Join(row, " | "))
+	}
+	return nil
+}
