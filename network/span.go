@@ -49,6 +49,9 @@ type Overhead struct {
 	// Trailer is the number of bytes of each packet that are padded together with it, such as the two of ESP at the end
 	// (RFC 4303, section 2). With a trailer, the largest packet is one that needs no padding.
 	Trailer int
+	// Limit is the length in bytes of the largest packet that the carrier takes, however much the span below does. 0 means
+	// that it has no limit of its own.
+	Limit int
 }
 
 // On returns the length on the span below of a packet of that length, which the span carries whole.
@@ -63,6 +66,9 @@ func (o Overhead) On(packet, mtu int) int {
 // Largest returns the length of the largest packet whose length on the span below is no more than that.
 func (o Overhead) Largest(below int) int {
 	left := below - o.Bytes
+	if o.Limit > 0 {
+		left = min(left, o.Limit+o.Trailer)
+	}
 	if o.Padding > 0 && o.Trailer > 0 {
 		left -= left % o.Padding
 	}

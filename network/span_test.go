@@ -128,6 +128,9 @@ func TestLargestPacket(t *testing.T) {
 		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2}, 1500, 1438},
 		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2}, 1499, 1422},
 		{network.Overhead{Bytes: 60, Padding: 4, Trailer: 2}, 1499, 1434},
+		{network.Overhead{Bytes: 60, Padding: 4, Trailer: 2, Limit: 1400}, 1500, 1398},
+		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2, Limit: 1400}, 9000, 1390},
+		{network.Overhead{Bytes: 60, Limit: 1400}, 1450, 1390},
 	} {
 		got := tt.o.Largest(tt.below)
 		if on := tt.o.On(got, got); got != tt.want || on > tt.below {

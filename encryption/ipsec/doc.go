@@ -1,0 +1,2 @@
+// Package ipsec is the encryption "ipsec": ESP between hosts.
+package ipsec

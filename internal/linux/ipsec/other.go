@@ -1,0 +1,25 @@
+//go:build !linux
+
+package ipsec
+
+import "github.com/nettoll/nettoll/internal/linux"
+
+func unsupported(what string) error { return &linux.UnsupportedError{What: what, Missing: "Linux"} }
+
+// DropRules is not supported here.
+func DropRules() error { return unsupported("delete routing rules") }
+
+// InKernel says that there is none.
+func InKernel(Cipher) error { return unsupported("encrypt by IPsec of the kernel") }
+
+// Hold is not supported here.
+func Hold() ([]int, error) { return nil, InKernel(Cipher{}) }
+
+// AddKernel is not supported here.
+func AddKernel(string, Config) (int, error) { return 0, InKernel(Cipher{}) }
+
+// RemoveKernel is not supported here.
+func RemoveKernel() error { return InKernel(Cipher{}) }
+
+// CompareKernel is not supported here.
+func CompareKernel(string, Config) ([]linux.Difference, error) { return nil, InKernel(Cipher{}) }
