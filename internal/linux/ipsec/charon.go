@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,7 +133,7 @@ const pause = 2 * time.Millisecond
 // Ready waits until it can be told what to do. gone is closed when the program has ended.
 func (i Instance) Ready(gone <-chan struct{}) error {
 	for deadline := time.Now().Add(patience); ; {
-		err := i.talk(func(context.Context, *vici.Session) error { return nil })
+		err := i.talk(func(*vici.Session) error { return nil })
 		if err == nil {
 			return nil
 		}
@@ -148,24 +149,34 @@ func (i Instance) Ready(gone <-chan struct{}) error {
 }
 
 // talk calls f with a session.
-func (i Instance) talk(f func(context.Context, *vici.Session) error) error {
-	s, err := vici.NewSession(vici.WithAddr("unix", i.socket()))
+func (i Instance) talk(f func(*vici.Session) error) error {
+	s, err := vici.NewSession(vici.WithAddr("unix", i.socket()), vici.WithDialContext(dial))
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	return f(ctx, s)
+	return f(s)
+}
+
+// dial connects to charon, which must have answered everything before its patience ends.
+func dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
 }
 
 // call makes a request. An error tells nothing of the request, which may hold keys.
-func call(ctx context.Context, s *vici.Session, command string, request map[string]any) (*vici.Message, error) {
+func call(s *vici.Session, command string, request map[string]any) (*vici.Message, error) {
 	m, err := vici.MarshalMessage(request)
 	if err != nil {
 		return nil, fmt.Errorf("ask charon to %s: the request cannot be written", command)
 	}
-	answer, err := s.Call(ctx, command, m)
+	answer, err := s.CommandRequest(command, m)
 	if err == nil {
 		err = answer.Err()
 	}
@@ -196,17 +207,17 @@ const ike = "aes256gcm16-prfsha256-ecp256"
 // adds routes, and fails unless the host has one of the addresses already (install_route in
 // src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c), which containers' networks only get later.
 func (i Instance) Load(c Config) error {
-	return i.talk(func(ctx context.Context, s *vici.Session) error {
+	return i.talk(func(s *vici.Session) error {
 		for _, p := range c.Peers {
-			if _, err := call(ctx, s, "load-shared", map[string]any{
+			if _, err := call(s, "load-shared", map[string]any{
 				"id": name(p.Host), "type": "IKE", "data": string(p.Shared.bytes), "owners": []string{name(c.Host), name(p.Host)},
 			}); err != nil {
 				return err
 			}
-			if _, err := call(ctx, s, "load-conn", map[string]any{name(p.Host): connection(c, p)}); err != nil {
+			if _, err := call(s, "load-conn", map[string]any{name(p.Host): connection(c, p)}); err != nil {
 				return err
 			}
-			if _, err := call(ctx, s, "install", map[string]any{"ike": name(p.Host), "child": guard}); err != nil {
+			if _, err := call(s, "install", map[string]any{"ike": name(p.Host), "child": guard}); err != nil {
 				return err
 			}
 		}
@@ -250,12 +261,12 @@ func (i Instance) Initiate(c Config) error {
 	if err := os.WriteFile(i.pending(), nil, 0o600); err != nil {
 		return err
 	}
-	return i.talk(func(ctx context.Context, s *vici.Session) error {
+	return i.talk(func(s *vici.Session) error {
 		for _, p := range c.Peers {
 			if p.Host > c.Host {
 				continue
 			}
-			if _, err := call(ctx, s, "initiate", map[string]any{
+			if _, err := call(s, "initiate", map[string]any{
 				"ike": name(p.Host), "child": child, "timeout": "-1",
 			}); err != nil {
 				return err
@@ -274,8 +285,8 @@ func (i Instance) Stands(c Config, gone <-chan struct{}) ([]linux.Difference, er
 	for {
 		var list []linux.Difference
 		var waiting bool
-		err := i.talk(func(ctx context.Context, s *vici.Session) (err error) {
-			list, waiting, err = compare(ctx, s, c)
+		err := i.talk(func(s *vici.Session) (err error) {
+			list, waiting, err = compare(s, c)
 			return err
 		})
 		if err != nil {
@@ -334,22 +345,22 @@ type policy struct {
 }
 
 // compare also says whether security associations are missing.
-func compare(ctx context.Context, s *vici.Session, c Config) (list []linux.Difference, waiting bool, err error) {
+func compare(s *vici.Session, c Config) (list []linux.Difference, waiting bool, err error) {
 	differ := func(what, want, got string) {
 		if want != got {
 			list = append(list, linux.Difference{What: what, Want: want, Got: got})
 		}
 	}
-	answer, err := call(ctx, s, "get-shared", nil)
+	answer, err := call(s, "get-shared", nil)
 	if err != nil {
 		return nil, false, err
 	}
 	keys, _ := answer.Get("keys").([]string)
-	policies, err := stream[policy](ctx, s, "list-policies", "list-policy", map[string]any{"trap": "yes"})
+	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes"})
 	if err != nil {
 		return nil, false, err
 	}
-	sessions, err := stream[session](ctx, s, "list-sas", "list-sa", nil)
+	sessions, err := stream[session](s, "list-sas", "list-sa", nil)
 	if err != nil {
 		return nil, false, err
 	}
@@ -405,19 +416,18 @@ func compare(ctx context.Context, s *vici.Session, c Config) (list []linux.Diffe
 }
 
 // stream returns what charon lists, by names.
-func stream[T any](ctx context.Context, s *vici.Session, command, event string, request map[string]any) (
-	map[string][]T, error,
-) {
+func stream[T any](s *vici.Session, command, event string, request map[string]any) (map[string][]T, error) {
 	m, err := vici.MarshalMessage(request)
 	if err != nil {
 		return nil, err
 	}
+	answers, err := s.StreamedCommandRequest(command, event, m)
+	if err != nil {
+		return nil, fmt.Errorf("ask charon to %s: %w", command, err)
+	}
 	all := map[string][]T{}
-	for answer, err := range s.CallStreaming(ctx, command, event, m) {
-		if err == nil {
-			err = answer.Err()
-		}
-		if err != nil {
+	for _, answer := range answers {
+		if err := answer.Err(); err != nil {
 			return nil, fmt.Errorf("ask charon to %s: %w", command, err)
 		}
 		for _, key := range answer.Keys() {
@@ -437,8 +447,8 @@ func stream[T any](ctx context.Context, s *vici.Session, command, event string, 
 
 // Version returns the version of the program that runs: "5.9.8".
 func (i Instance) Version() (version string, err error) {
-	err = i.talk(func(ctx context.Context, s *vici.Session) error {
-		answer, err := call(ctx, s, "version", nil)
+	err = i.talk(func(s *vici.Session) error {
+		answer, err := call(s, "version", nil)
 		if err == nil {
 			version, _ = answer.Get("version").(string)
 		}
