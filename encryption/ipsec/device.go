@@ -94,7 +94,7 @@ func (d Device) config(k *host.Kernel) (ipsec.Config, error) {
 			return c, err
 		}
 		direction := func(from, to int) (ipsec.Key, error) {
-			return derive(k, c.Cipher.KeyLength(), func(piece int) string { return fmt.Sprintf(packet, from, to, piece) })
+			return derive(k, ipsec.Families*c.Cipher.KeyLength(), func(piece int) string { return fmt.Sprintf(packet, from, to, piece) })
 		}
 		if peer.In, err = direction(p.Host, d.Host); err != nil {
 			return c, err

@@ -19,3 +19,10 @@ func TestConformanceStrongSwan(t *testing.T) {
 	encryptiontest.Conformance(t, ipsec.Encryption{}, map[string]string{"impl": "strongswan"}, inUDP(), bridge.Network{},
 		routed.Network{}, ebpf.Network{})
 }
+
+func TestConformanceKernel(t *testing.T) {
+	encryptiontest.Conformance(t, ipsec.Encryption{}, map[string]string{"impl": "kernel", "encap": "none"},
+		encryptiontest.Outer{Protocol: 50}, bridge.Network{}, routed.Network{}, ebpf.Network{})
+	encryptiontest.Conformance(t, ipsec.Encryption{}, map[string]string{"impl": "kernel", "outer": "ipv6"}, inUDP(),
+		bridge.Network{})
+}

@@ -12,6 +12,9 @@ import (
 // Port is the one of UDP for ESP and IKE (RFC 3948, section 2).
 const Port = 4500
 
+// Families is the number of families of packets inside, IPv4 and IPv6.
+const Families = 2
+
 // A Config is what a host is told.
 type Config struct {
 	Cipher Cipher
@@ -35,7 +38,8 @@ type Peer struct {
 	Ranges []netip.Prefix
 	// Shared is what both prove to each other that they know (IKEv2, by charon).
 	Shared Key
-	// In and Out are the keys of the packets from it and to it (by the kernel).
+	// In and Out are the keys of the packets from it and to it (by the kernel): one of [Cipher.KeyLength] for each of
+	// [Families].
 	In, Out Key
 }
 

@@ -2,7 +2,11 @@
 
 package ipsec
 
-import "github.com/nettoll/nettoll/internal/linux"
+import (
+	"io"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
 
 func unsupported(what string) error { return &linux.UnsupportedError{What: what, Missing: "Linux"} }
 
@@ -12,8 +16,8 @@ func DropRules() error { return unsupported("delete routing rules") }
 // InKernel says that there is none.
 func InKernel(Cipher) error { return unsupported("encrypt by IPsec of the kernel") }
 
-// Hold is not supported here.
-func Hold() ([]int, error) { return nil, InKernel(Cipher{}) }
+// Decapsulate is not supported here.
+func Decapsulate() (io.Closer, error) { return nil, InKernel(Cipher{}) }
 
 // AddKernel is not supported here.
 func AddKernel(string, Config) (int, error) { return 0, InKernel(Cipher{}) }
