@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/driver/sockperf"
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/ipsec"
 	"github.com/nettoll/nettoll/encryption/openvpn"
 	"github.com/nettoll/nettoll/encryption/tinc"
 	"github.com/nettoll/nettoll/encryption/wireguard"
@@ -107,6 +108,7 @@ func New() Catalogue {
 			},
 			encryption.Kind{
 				wireguard.Encryption{},
+				ipsec.Encryption{},
 				openvpn.Encryption{},
 				tinc.Encryption{},
 			},

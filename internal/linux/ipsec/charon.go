@@ -263,12 +263,7 @@ func (i Instance) Initiate(c Config) error {
 	}
 	return i.talk(func(s *vici.Session) error {
 		for _, p := range c.Peers {
-			if p.Host > c.Host {
-				continue
-			}
-			if _, err := call(s, "initiate", map[string]any{
-				"ike": name(p.Host), "child": child, "timeout": "-1",
-			}); err != nil {
+			if err := initiate(s, c, p); err != nil {
 				return err
 			}
 		}
@@ -276,23 +271,32 @@ func (i Instance) Initiate(c Config) error {
 	})
 }
 
+func initiate(s *vici.Session, c Config, p Peer) error {
+	if p.Host > c.Host {
+		return nil
+	}
+	_, err := call(s, "initiate", map[string]any{"ike": name(p.Host), "child": child, "timeout": "-1"})
+	return err
+}
+
 // standing is how long it may take until all security associations stand, from when they are asked for.
 const standing = 15 * time.Second
 
 // Stands lists in what charon differs from what it was told. Until all security associations have stood once, it waits
-// for them. It shows no key.
+// for them. It also asks for one again that the peer has refused: a charon that was not told anything yet refuses all,
+// and hosts are built at the same time. It shows no key.
 func (i Instance) Stands(c Config, gone <-chan struct{}) ([]linux.Difference, error) {
 	for {
 		var list []linux.Difference
-		var waiting bool
+		var without []missing
 		err := i.talk(func(s *vici.Session) (err error) {
-			list, waiting, err = compare(s, c)
+			list, without, err = compare(s, c)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
-		if !waiting {
+		if len(without) == 0 {
 			if err := os.Remove(i.pending()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, err
 			}
@@ -305,9 +309,36 @@ func (i Instance) Stands(c Config, gone <-chan struct{}) ([]linux.Difference, er
 		select {
 		case <-gone:
 			return list, nil
-		case <-time.After(10 * pause):
+		case <-time.After(lull):
+		}
+		if err := i.again(c, without); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// lull is between two looks at whether security associations stand.
+const lull = 20 * time.Millisecond
+
+// missing is a peer without security associations. agreeing says that they are being agreed on.
+type missing struct {
+	peer     Peer
+	agreeing bool
+}
+
+// again asks for the security associations that are not being agreed on.
+func (i Instance) again(c Config, list []missing) error {
+	return i.talk(func(s *vici.Session) error {
+		for _, m := range list {
+			if m.agreeing {
+				continue
+			}
+			if err := initiate(s, c, m.peer); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // A session is an association of IKE, with its children, as charon reports it.
@@ -344,8 +375,8 @@ type policy struct {
 	Remote []string `vici:"remote-ts"`
 }
 
-// compare also says whether security associations are missing.
-func compare(s *vici.Session, c Config) (list []linux.Difference, waiting bool, err error) {
+// compare also lists the peers without security associations.
+func compare(s *vici.Session, c Config) (list []linux.Difference, without []missing, err error) {
 	differ := func(what, want, got string) {
 		if want != got {
 			list = append(list, linux.Difference{What: what, Want: want, Got: got})
@@ -353,16 +384,16 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, waiting bool, 
 	}
 	answer, err := call(s, "get-shared", nil)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	keys, _ := answer.Get("keys").([]string)
 	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes"})
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	sessions, err := stream[session](s, "list-sas", "list-sa", nil)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	var want []string
 	for _, p := range c.Peers {
@@ -386,7 +417,7 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, waiting bool, 
 				got = "one that is being agreed on (" + strings.ToLower(found[0].State) + ")"
 			}
 			differ(of, linux.Present, got)
-			waiting = true
+			without = append(without, missing{p, len(found) > 0})
 			continue
 		}
 		differ("number of associations of IKE with "+host, "1", strconv.Itoa(len(found)))
@@ -412,7 +443,7 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, waiting bool, 
 	}
 	differ("names of shared keys", listed(want), listed(keys))
 	slices.SortFunc(list, func(a, b linux.Difference) int { return strings.Compare(a.What, b.What) })
-	return list, waiting, nil
+	return list, without, nil
 }
 
 // stream returns what charon lists, by names.
