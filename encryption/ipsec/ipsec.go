@@ -193,9 +193,9 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	return top, nil
 }
 
-// merged is the number of packets that the kernel may encrypt as one large segment: 64 KiB of TCP with the least MSS
-// (GSO_MAX_SEGS in include/linux/netdevice.h is more).
-const merged = 128
+// merged is the number of packets that the kernel's link may count as one: a segment of 64 KiB (GSO_LEGACY_MAX_SIZE,
+// include/linux/netdevice.h) is cut where it is encrypted, behind the link, into packets of at least 576 bytes.
+const merged = 65536 / 576
 
 // wire is what its packets are on the span below.
 func wire(p part.Params) []network.Protocol {
