@@ -94,7 +94,9 @@ func (d Device) config(k *host.Kernel) (ipsec.Config, error) {
 			return c, err
 		}
 		direction := func(from, to int) (ipsec.Key, error) {
-			return derive(k, ipsec.Families*c.Cipher.KeyLength(), func(piece int) string { return fmt.Sprintf(packet, from, to, piece) })
+			return derive(k, ipsec.Families*c.Cipher.KeyLength(), func(piece int) string {
+				return fmt.Sprintf(packet, from, to, piece)
+			})
 		}
 		if peer.In, err = direction(p.Host, d.Host); err != nil {
 			return c, err
@@ -244,8 +246,8 @@ func (d Device) start(k *host.Kernel, config ipsec.Config, was *deviceWas) (who 
 	return fmt.Sprintf("ipsec (strongSwan %s, kernel-libipsec)", version), nil
 }
 
-// quiet removes what charon has made besides its link, and sets that down: charon has set it up, with an address of link
-// scope.
+// quiet removes what charon has made besides its link, and sets that down: charon has set it up, with an address of
+// link scope.
 func (d Device) quiet(k *host.Kernel) error {
 	if err := k.Do("", ipsec.DropRules); err != nil {
 		return err

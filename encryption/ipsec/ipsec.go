@@ -92,8 +92,8 @@ func (Encryption) Check(p part.Params) error {
 // together says which values do not go together.
 func together(p part.Params) error {
 	if p[impl] == strongswan && p[encap] == none {
-		return fmt.Errorf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)", impl, strongswan, encap, inUDP,
-			impl, kernel)
+		return fmt.Errorf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)", impl, strongswan, encap,
+			inUDP, impl, kernel)
 	}
 	return nil
 }

@@ -28,7 +28,8 @@ const (
 	inner = Families
 )
 
-// InKernel says whether the kernel can encrypt so, nil or what is missing. It is tried in a network namespace of its own.
+// InKernel says whether the kernel can encrypt so, nil or what is missing. It is tried in a network namespace of its
+// own.
 func InKernel(c Cipher) error {
 	const what = "encrypt by IPsec of the kernel"
 	hint := "load the kernel modules xfrm_interface, esp4 and esp6, or use impl=strongswan"
@@ -62,7 +63,8 @@ func InKernel(c Cipher) error {
 	case errors.Is(tried, unix.ENOSYS), errors.Is(tried, unix.ENOENT):
 		return &linux.UnsupportedError{
 			What: what, Missing: "algorithms of the kernel for " + c.Name,
-			Hint: "load the kernel modules gcm, cbc, seqiv, echainiv, authenc and crypto_null, or use impl=strongswan", Err: tried,
+			Hint: "load the kernel modules gcm, cbc, seqiv, echainiv, authenc and crypto_null, or use impl=strongswan",
+			Err:  tried,
 		}
 	case tried != nil:
 		return fmt.Errorf("%s: %w", what, tried)
@@ -132,8 +134,8 @@ func (c Config) policies(p Peer) []netlink.XfrmPolicy {
 	return list
 }
 
-// AddKernel makes the link in the calling thread's network namespace, which is down, with policies and associations, and
-// returns its index.
+// AddKernel makes the link in the calling thread's network namespace, which is down, with policies and associations,
+// and returns its index.
 func AddKernel(name string, c Config) (index int, err error) {
 	l := &netlink.Xfrmi{LinkAttrs: netlink.LinkAttrs{Name: name}, Ifid: ifid}
 	if err := netlink.LinkAdd(l); err != nil {
@@ -297,14 +299,15 @@ func selects(p netlink.XfrmPolicy) string {
 }
 
 func does(p netlink.XfrmPolicy) string {
-	text := fmt.Sprintf("%s, priority %d", p.Action, p.Priority)
+	all := []string{p.Action.String(), fmt.Sprintf("priority %d", p.Priority)}
 	for _, t := range p.Tmpls {
-		text += fmt.Sprintf(", %s %s from %s to %s by %d", t.Proto, t.Mode, t.Src, t.Dst, t.Reqid)
+		text := fmt.Sprintf("%s %s from %s to %s by %d", t.Proto, t.Mode, t.Src, t.Dst, t.Reqid)
 		if t.Optional != 0 {
 			text += " (optional)"
 		}
+		all = append(all, text)
 	}
-	return text
+	return strings.Join(all, ", ")
 }
 
 // sockets are those at which the kernel takes ESP out of UDP.
@@ -319,8 +322,8 @@ func (s sockets) Close() error {
 	return errors.Join(errs...)
 }
 
-// Decapsulate lets the kernel take ESP out of UDP in the calling thread's network namespace (udp(7), UDP_ENCAP), in both
-// families, until what it returns is closed.
+// Decapsulate lets the kernel take ESP out of UDP in the calling thread's network namespace (udp(7), UDP_ENCAP), in
+// both families, until what it returns is closed.
 func Decapsulate() (held io.Closer, err error) {
 	var list sockets
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
