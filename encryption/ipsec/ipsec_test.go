@@ -35,7 +35,8 @@ func TestConformanceStrongSwan(t *testing.T) {
 
 func TestConformanceKernel(t *testing.T) {
 	given := map[string]string{"impl": "kernel"}
-	encryptiontest.Conformance(t, ipsec.Encryption{}, given, outer(given), bridge.Network{}, routed.Network{})
+	encryptiontest.Conformance(t, ipsec.Encryption{}, given, outer(given), bridge.Network{}, routed.Network{},
+		ebpf.Network{})
 }
 
 // Each cipher adds what it says, in packets of both families, and hides what containers send, but for null. It also

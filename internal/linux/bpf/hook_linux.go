@@ -50,6 +50,7 @@ type Links struct {
 	index map[string]int
 	xdp   map[int]uint32 // the program of a link
 	bare  map[string]bool
+	xfrm  map[string]bool
 }
 
 // Open reads the links of the namespace of the calling thread as they are now.
@@ -58,7 +59,7 @@ func Open() (*Links, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}}
+	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}, xfrm: map[string]bool{}}
 	var list []netlink.Link
 	for range maxDumps {
 		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -72,6 +73,7 @@ func Open() (*Links, error) {
 	for _, found := range list {
 		a := found.Attrs()
 		l.index[a.Name] = a.Index
+		l.xfrm[a.Name] = found.Type() == "xfrm"
 		l.bare[a.Name] = a.EncapType != "ether" && a.EncapType != "loopback"
 		if a.Xdp != nil && a.Xdp.Attached {
 			l.xdp[a.Index] = a.Xdp.ProgId
@@ -91,6 +93,11 @@ func (l *Links) Index(name string) int { return l.index[name] }
 
 // Bare says whether packets have no header of Ethernet on the link of this name, as on a tunnel of layer 3.
 func (l *Links) Bare(name string) bool { return l.bare[name] }
+
+// BareIn says so of packets that come in on the link. A link of IPsec has none itself, but what comes in there still has
+// the header of the frame in which it was encrypted (net/ipv4/xfrm4_input.c and net/xfrm/xfrm_input.c:
+// skb_mac_header_rebuild).
+func (l *Links) BareIn(name string) bool { return l.bare[name] && !l.xfrm[name] }
 
 // Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is
 // closed, its process ends or the link is gone; a Classifier stays until one of the first and the last. Closing when

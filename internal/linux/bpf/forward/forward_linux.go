@@ -58,7 +58,7 @@ func (t Table) hookings(links *bpf.Links) []hooking {
 		list = append(list, hooking{c.Link, name, hook})
 	}
 	for _, link := range t.uplinks() {
-		if name, hook, none := uplink(t.Way, links.Bare(link)); !none {
+		if name, hook, none := uplink(t.Way, links.BareIn(link)); !none {
 			list = append(list, hooking{link, name, hook})
 		}
 	}
