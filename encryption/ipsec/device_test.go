@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/strongswan/govici/vici"
 	"github.com/vishvananda/netlink"
 
@@ -248,9 +249,38 @@ func eachState(f func(netlink.XfrmState) error) error {
 	return nil
 }
 
+// rules are the rules of routing of a host.
+func rules(t *testing.T, m *networktest.Machine) []string {
+	t.Helper()
+	var list []string
+	if err := m.Do(func() error {
+		for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+			found, err := netlink.RuleList(family)
+			if err != nil {
+				return err
+			}
+			for _, r := range found {
+				list = append(list, fmt.Sprintf("%d: table %d", r.Priority, r.Table))
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 // A process that is killed is noticed with what became of it, its link is gone, and the rest can be undone.
 func TestDeath(t *testing.T) {
-	b := raise(t, strongswan())
+	b := prepare(t, strongswan())
+	before := rules(t, b.Hosts[0])
+	testnet.Skip(t, b.Apply(t))
+	if err := b.Verify(t); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, rules(t, b.Hosts[0])); diff != "" {
+		t.Errorf("charon has left rules of routing (-before +after):\n%s", diff)
+	}
 	r := b.Hosts[0].Kernel.Running("ipsec")
 	if err := syscall.Kill(r.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
