@@ -94,8 +94,8 @@ func (l *Links) Index(name string) int { return l.index[name] }
 // Bare says whether packets have no header of Ethernet on the link of this name, as on a tunnel of layer 3.
 func (l *Links) Bare(name string) bool { return l.bare[name] }
 
-// BareIn says so of packets that come in on the link. A link of IPsec has none itself, but what comes in there still has
-// the header of the frame in which it was encrypted (net/ipv4/xfrm4_input.c and net/xfrm/xfrm_input.c:
+// BareIn says so of packets that come in on the link. A link of IPsec has none itself, but what comes in there still
+// has the header of the frame in which it was encrypted (net/ipv4/xfrm4_input.c and net/xfrm/xfrm_input.c:
 // skb_mac_header_rebuild).
 func (l *Links) BareIn(name string) bool { return l.bare[name] && !l.xfrm[name] }
 
