@@ -289,6 +289,9 @@ func (d Device) remove(k *host.Kernel, was deviceWas) error {
 		return errors.Join(append(errs, err)...)
 	}
 	errs := []error{k.Do("", ipsec.RemoveKernel)}
+	if was.Index == 0 { // it was not made
+		return errors.Join(errs...)
+	}
 	h, err := k.Links("")
 	if err != nil {
 		return errors.Join(append(errs, err)...)
