@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/ipsec"
@@ -161,7 +162,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return network.Span{}, err
 	}
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], ipsec.Link, overhead(c, p))
-	top.Protected = !c.Null
+	top.Protected, top.Cipher = !c.Null, strings.ToUpper(p[cipher])
+	if p[cipher] == "aes-256-cbc" || c.Null {
+		top.Cipher += " with HMAC-SHA1-96"
+	}
 	top.Wire = wire(p)
 	if p[impl] != strongswan {
 		top.Merged = merged

@@ -118,7 +118,8 @@ func TestOverhead(t *testing.T) {
 			t.Errorf("%s: MTU %d, 100 bytes become %d, the largest packet %d; want %d, %d, %d", between[0].ID(), s.MTU, small,
 				big, tt.mtu, tt.small, tt.big)
 		}
-		text := network.NewEvidence(lab, []string{"host1"}).Text()
+		evidence := network.NewEvidence(lab, []string{"host1"})
+		text := evidence.Text() + ", " + evidence.Hidden()
 		want, protected := "nothing that containers send can be read", tt.given["cipher"] != "null"
 		if !protected {
 			want = "what containers send can be read in them"
