@@ -597,7 +597,7 @@ func TestFind(t *testing.T) {
 	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) ||
-		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-single)` {
+		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-multi, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
 	if _, err := Find("../suite", parts().Metrics); err == nil {
