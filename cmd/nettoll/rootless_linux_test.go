@@ -204,6 +204,7 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 				Works   bool
 				LeftOut string `json:"left_out"`
 				Missing string
+				Reason  string
 			}
 		}
 	}
@@ -234,7 +235,7 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 		// missing.
 		for _, tried := range p.Tried {
 			if !tried.Works && tried.LeftOut == "" && tried.Missing == "" {
-				t.Errorf("%s, %s: does not work, and it is not said what is missing", part, tried.What)
+				t.Errorf("%s, %s: does not work, and it is not said what is missing: %s", part, tried.What, tried.Reason)
 			}
 			if loads := slices.Contains([]string{"network ebpf", "filter ebpf", "probe softirq"}, part); loads && tried.Works {
 				t.Errorf("%s, %s: works, and loads eBPF programs as an ordinary user", part, tried.What)

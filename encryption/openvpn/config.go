@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -100,6 +101,7 @@ func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
 		"data-ciphers " + strings.ToUpper(t.Cipher), "auth SHA1", "tls-version-min 1.3",
 		"peer-fingerprint " + theirs.fingerprint(),
 		fmt.Sprintf("management %q unix", management),
+		fmt.Sprintf("tmp-dir %q", filepath.Dir(management)), // else it wants to write to TMPDIR, which may be another user's
 		"script-security 0", "verb 3", "mute 20",
 	}
 	if t.Host < t.Peer {
