@@ -75,7 +75,7 @@ type Catalogue struct {
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
 	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
-	Daemons   map[string]host.Daemon      // the roles of this program that parts bring
+	Daemons   map[string]host.Daemon      // the roles of this program that steps need
 }
 
 // New returns the catalogue.
@@ -148,7 +148,7 @@ func New() Catalogue {
 		Probes: []probe.Probe{
 			softirq.Probe{},
 		},
-		Steps: host.Steps(), Daemons: map[string]host.Daemon{},
+		Steps: host.Steps(), Daemons: host.Daemons(),
 	}
 	for _, kind := range c.Kinds {
 		if own, ok := kind.(host.Stepper); ok {

@@ -604,12 +604,19 @@ func underlay(m *network.Medium) shape {
 				},
 			}},
 			{name: "delay", shape: shape{
-				doc:     "Delay of each packet that leaves its host; a round trip takes it twice. The kernel needs sch_netem.",
+				doc:     "Delay of each packet that leaves its host; a round trip takes it twice. Without sch_netem in the kernel, a " +
+					"process of nettoll delays packets.",
 				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "1ms",
 				take: func(s string) (err error) { m.Delay, err = parseDuration(s, time.Microsecond, maxDelay); return err },
 			}},
+			{name: "jitter", shape: shape{
+				doc: "How much shorter or longer each delay is at most, at random, all values equally likely; at most the delay. " +
+					"Packets of a host do not overtake each other.",
+				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "200us",
+				take: func(s string) (err error) { m.Jitter, err = parseDuration(s, time.Microsecond, maxDelay); return err },
+			}},
 			{name: "loss", shape: shape{
-				doc:     "Share of packets between hosts that are lost at random. The kernel needs sch_netem.",
+				doc:     "Share of packets between hosts that are lost at random, by what delays them; a large segment is one packet.",
 				pattern: `^[0-9.]+%?$`, number: true, example: "0.1%",
 				take: func(s string) (err error) { m.Loss, err = ParseShare(s); return err },
 			}},

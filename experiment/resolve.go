@@ -115,6 +115,9 @@ func check(e Experiment) error {
 			return err
 		}
 	}
+	if err := e.Underlay.Valid(); err != nil {
+		return err
+	}
 	switch {
 	case len(e.Workloads) == 0:
 		return errors.New("no workload is given")
@@ -217,9 +220,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	called := map[string]part.Params{}
 	for asked, load := range e.Workloads {
 		g := group{usual: e.Hosts, asked: asked, alone: load.Alone}
-		if slices.ContainsFunc(r.stacks, func(s calledStack) bool { return s.Parts.Programmed() }) {
-			g.programs = 1
-		}
+		programmed := slices.ContainsFunc(r.stacks, func(s calledStack) bool { return s.Parts.Programmed() })
 		if g.members, err = load.resolve(parts); err != nil {
 			return nil, err
 		}
@@ -236,6 +237,10 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 		for _, g.placement = range e.Factors.Placements {
 			if load.Placements != nil && !slices.Contains(load.Placements, g.placement) {
 				continue
+			}
+			g.programs = 0
+			if programmed || g.placement == CrossHost && e.Underlay.Late() { // a process may delay packets
+				g.programs = 1
 			}
 			for _, g.hosts = range e.hosts(g.placement) {
 				for _, g.pairs = range e.Factors.Pairs {

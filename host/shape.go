@@ -4,21 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/detour"
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
 // A Shape limits the rate of an existing link, delays its packets or drops some of them. Undoing it restores the former
 // queue.
+//
+// Packets are delayed and dropped by the kernel's queueing discipline netem. Where the kernel has none, a process does
+// that to the frames that the far end receives, see package detour.
 type Shape struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
+	// Port is the link of the plan's own namespace that receives, from whoever sends to the lab, what is to be delayed:
+	// the far end of a link in NS, or the link itself.
+	Port string `json:"port,omitempty"`
 	// Rate in bit/s of Ethernet frames; 0 leaves it. See [link.Shape].
 	Rate int64 `json:"rate,omitempty"`
-	// Delay is how much later each packet leaves.
-	Delay time.Duration `json:"delay,omitempty"`
+	// Delay is how much later each packet leaves, give or take Jitter.
+	Delay  time.Duration `json:"delay,omitempty"`
+	Jitter time.Duration `json:"jitter,omitempty"`
 	// Loss is the share of packets that are lost, from 0 to 1.
 	Loss float64 `json:"loss,omitempty"`
 	// MTU of the link in bytes.
@@ -34,7 +45,9 @@ func (s Shape) String() string {
 	if s.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%g Mbit/s", float64(s.Rate)/1e6))
 	}
-	if s.Delay > 0 {
+	if s.Jitter > 0 {
+		parts = append(parts, fmt.Sprintf("%v ± %v later", s.Delay, s.Jitter))
+	} else if s.Delay > 0 {
 		parts = append(parts, fmt.Sprintf("%v later", s.Delay))
 	}
 	if s.Loss > 0 {
@@ -47,16 +60,36 @@ func (s Shape) String() string {
 func (s Shape) Reaches() []string { return []string{s.NS} }
 
 func (s Shape) shape() link.Shape {
-	return link.Shape{Rate: s.Rate, Delay: s.Delay, Loss: s.Loss, MTU: s.MTU}
+	return link.Shape{Rate: s.Rate, Delay: s.Delay, Jitter: s.Jitter, Loss: s.Loss, MTU: s.MTU}
 }
 
-// Check returns an error if this kernel cannot shape links so. It changes nothing.
-func (s Shape) Check() error { return link.CheckShape(s.shape()) }
+// late says whether the shape is more than a rate.
+func (s Shape) late() bool { return s.Delay > 0 || s.Loss > 0 }
 
-// shapeWas is what a [Shape] found.
+// rest is what is left to the link of a shape whose packets a process delays: the rate.
+func (s Shape) rest() link.Shape { return link.Shape{Rate: s.Rate, MTU: s.MTU} }
+
+// Check returns an error if links cannot be shaped so here: neither by this kernel nor by a process. It changes nothing.
+func (s Shape) Check() error {
+	err := link.CheckShape(s.shape())
+	if !s.late() || s.Port == "" || !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	if other := detour.Check(); other != nil {
+		return fmt.Errorf("%w; %w", err, other)
+	}
+	if s.Rate > 0 {
+		return link.CheckShape(s.rest())
+	}
+	return nil
+}
+
+// shapeWas is what a [Shape] found, and the process that it has started.
 type shapeWas struct {
-	Index int        `json:"index"`
-	Queue link.Queue `json:"queue"`
+	Index    int              `json:"index"`
+	Queue    link.Queue       `json:"queue"`
+	Process  Process          `json:"process,omitzero"` // none where the kernel delays
+	Attached []bpf.Attachment `json:"attached,omitempty"`
 }
 
 // Apply shapes the link and saves its former queue.
@@ -73,21 +106,123 @@ func (s Shape) Apply(_ context.Context, k *Kernel) error {
 	if err != nil {
 		return err
 	}
-	if err := h.SetShape(l.Index, s.shape()); err != nil {
+	was := shapeWas{Index: l.Index, Queue: found}
+	undo := func(err error) error { return errors.Join(err, h.PutQueue(l.Index, found)) }
+	err = h.SetShape(l.Index, s.shape())
+	if s.late() && s.Port != "" && errors.Is(err, errors.ErrUnsupported) {
+		return s.detour(k, h, was)
+	}
+	if err != nil {
 		return err
 	}
-	if err := k.Keep(shapeWas{l.Index, found}); err != nil {
-		return errors.Join(err, h.PutQueue(l.Index, found))
+	if err := k.Keep(was); err != nil {
+		return undo(err)
+	}
+	if s.late() {
+		k.Implementation(underlayKind, "kernel (netem)")
 	}
 	return nil
 }
 
-// Remove restores the former queue.
+// underlayKind is what reports call who delays packets between hosts.
+const underlayKind = "underlay"
+
+// detour has a process delay the frames, and the kernel limit their rate.
+func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
+	if s.Rate > 0 {
+		if err := h.SetShape(was.Index, s.rest()); err != nil {
+			return err
+		}
+	}
+	var held io.Closer
+	defer func() {
+		if err != nil {
+			if held != nil {
+				err = errors.Join(err, held.Close())
+			}
+			err = errors.Join(err, s.remove(k, was))
+		}
+	}()
+	tap := detour.Name(s.Port)
+	r, err := k.Start(Program{
+		Name: s.program(), Self: true, Control: true,
+		Args: append([]string{DaemonCommand, delayDaemon},
+			detour.Args(tap, s.MTU, detour.Fate{Delay: s.Delay, Jitter: s.Jitter, Loss: s.Loss})...),
+	})
+	if err != nil {
+		return err
+	}
+	if was.Process, err = r.Process(); err != nil {
+		return errors.Join(err, r.Stop(shapeGrace))
+	}
+	if err := ready(r); err != nil {
+		return err
+	}
+	if err := k.Do("", func() (err error) {
+		was.Attached, held, err = detour.Add(s.Port, tap)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := errors.Join(k.Keep(was), k.Hold(held)); err != nil {
+		return err
+	}
+	k.Implementation(underlayKind, "nettoll (a process delays frames: this kernel has no netem)")
+	return nil
+}
+
+// program is the name of the process.
+func (s Shape) program() string { return delayDaemon + "-" + s.Port }
+
+const (
+	// delayDaemon is the role of the process, see [Daemons].
+	delayDaemon = "delay"
+	// shapeGrace is how long the process is given to end, and to begin.
+	shapeGrace = 2 * time.Second
+)
+
+// Daemons returns the roles of this program that steps of this package need.
+func Daemons() map[string]Daemon { return map[string]Daemon{delayDaemon: detour.Serve} }
+
+// ready waits until the process says that its device is up. If it ends before, it has said why.
+func ready(r *Running) error {
+	said := make([]byte, len(detour.Ready))
+	err := r.Control().SetReadDeadline(time.Now().Add(5 * shapeGrace))
+	if err == nil {
+		_, err = io.ReadFull(r.Control(), said)
+	}
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-r.Done():
+	case <-time.After(shapeGrace):
+	}
+	return errors.Join(r.Died(), fmt.Errorf("wait for %s: %w", r.program.Name, err))
+}
+
+// Remove restores the former queue, and ends the process.
 func (s Shape) Remove(_ context.Context, k *Kernel) error {
 	var was shapeWas
 	if ok, err := k.Kept(&was); !ok {
 		return err
 	}
+	return s.remove(k, was)
+}
+
+func (s Shape) remove(k *Kernel, was shapeWas) error {
+	var errs []error
+	if was.Process.PID != 0 {
+		errs = append(errs, k.Do("", func() error { return bpf.Detach(was.Attached) }), k.Stop(was.Process, shapeGrace))
+		if s.Rate == 0 {
+			return errors.Join(errs...) // the queue was left as it is
+		}
+	}
+	return errors.Join(append(errs, s.restore(k, was))...)
+}
+
+// restore gives the link its former queue.
+func (s Shape) restore(k *Kernel, was shapeWas) error {
 	_, h, stands, err := k.standing(s.NS)
 	if !stands {
 		return err
@@ -103,15 +238,54 @@ func (s Shape) Remove(_ context.Context, k *Kernel) error {
 	return nil
 }
 
-// Verify reads the queue back.
+// Verify reads the queue back, and looks at the process and at what leads frames to it.
 func (s Shape) Verify(k *Kernel) error {
+	var was shapeWas
+	if _, err := k.Kept(&was); err != nil {
+		return err
+	}
+	shape := s.shape()
+	if was.Process.PID != 0 {
+		if err := s.verifyDetour(k, was); err != nil || s.Rate == 0 {
+			return err
+		}
+		shape = s.rest()
+	}
 	c := check{step: s}
 	return c.link(k, s.NS, s.Name, func(l link.Link, h *link.Handle) error {
-		want, got, err := h.CompareShape(l.Index, s.shape())
+		want, got, err := h.CompareShape(l.Index, shape)
 		if err != nil {
 			return err
 		}
 		c.equal("queueing discipline of "+s.Name, want, got)
+		return nil
+	})
+}
+
+func (s Shape) verifyDetour(k *Kernel, was shapeWas) error {
+	c := check{step: s}
+	process := "running"
+	if r := k.Running(s.program()); r != nil && r.Died() != nil {
+		process = r.Died().Error()
+	} else if !k.Runs(was.Process) {
+		process = "ended"
+	}
+	c.equal("process "+s.program(), "running", process)
+	if process != "running" {
+		return c.err()
+	}
+	return c.link(k, "", detour.Name(s.Port), func(l link.Link, _ *link.Handle) error {
+		c.equal("state of "+l.Name, up, map[bool]string{true: up, false: down}[l.Up])
+		var differences []linux.Difference
+		if err := k.Do("", func() (err error) {
+			differences, err = detour.Compare(was.Attached)
+			return err
+		}); err != nil {
+			return err
+		}
+		for _, d := range differences {
+			c.equal(d.What, d.Want, d.Got)
+		}
 		return nil
 	})
 }

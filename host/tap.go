@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/detour"
 	"github.com/nettoll/nettoll/internal/linux/pcapng"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
@@ -128,7 +129,10 @@ func (k *Kernel) listen(t Tap) (tap, error) {
 		l, err := handle.ByName(name)
 		if err == nil {
 			err = k.Do("", func() (err error) {
-				if e.file, err = sock.Frames(l.Index); err == nil && t.Keep {
+				if e.file, err = sock.Frames(l.Index); err == nil { // a frame that a process has delayed comes twice
+					err = sock.Unmarked(e.file, detour.Mark)
+				}
+				if err == nil && t.Keep {
 					err = sock.Stamp(e.file)
 				}
 				return err

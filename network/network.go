@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -135,8 +136,10 @@ func NewLab(hosts, mtu int) Lab {
 type Medium struct {
 	// Rate in bit/s of Ethernet frames, each way; 0: as fast as they can.
 	Rate int64 `json:"rate,omitempty"`
-	// Delay is how much later each packet leaves its host.
-	Delay time.Duration `json:"delay,omitempty"`
+	// Delay is how much later each packet leaves its host, give or take Jitter. All delays between are equally likely, but
+	// no packet of a host leaves before the one before it.
+	Delay  time.Duration `json:"delay,omitempty"`
+	Jitter time.Duration `json:"jitter,omitempty"`
 	// Loss is the share of packets that are lost, from 0 to 1.
 	Loss float64 `json:"loss,omitempty"`
 	// MTU in bytes, 0: that of the containers.
@@ -144,18 +147,38 @@ type Medium struct {
 }
 
 // shape returns the step that has a link of an underlay send as the medium says, none if it leaves that to the kernel.
-func (m Medium) shape(ns, name string, mtu int) []host.Shape {
+// port is the link of the underlay's switch at which the packets arrive.
+func (m Medium) shape(ns, name, port string, mtu int) []host.Shape {
 	if m.Rate == 0 && m.Delay == 0 && m.Loss == 0 {
 		return nil
 	}
-	return []host.Shape{{NS: ns, Name: name, Rate: m.Rate, Delay: m.Delay, Loss: m.Loss, MTU: mtu}}
+	s := host.Shape{NS: ns, Name: name, Rate: m.Rate, Delay: m.Delay, Jitter: m.Jitter, Loss: m.Loss, MTU: mtu}
+	if m.Late() {
+		s.Port = port
+	}
+	return []host.Shape{s}
+}
+
+// Late says whether packets are delayed or lost: by the kernel or, if it cannot, by a process.
+func (m Medium) Late() bool { return m.Delay > 0 || m.Loss > 0 }
+
+// Valid says what of it contradicts the rest.
+func (m Medium) Valid() error {
+	switch {
+	case m.Jitter > 0 && m.Delay == 0:
+		return errors.New("underlay.jitter is given without underlay.delay (hint: a delay of at least the jitter, such as " +
+			"underlay.delay=" + m.Jitter.String() + ")")
+	case m.Jitter > m.Delay:
+		return fmt.Errorf("underlay.jitter: %v is more than underlay.delay (valid: at most %v)", m.Jitter, m.Delay)
+	}
+	return nil
 }
 
 // Check says what of it this machine lacks. It is a [linux.UnsupportedError] and changes nothing.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 func (m Medium) Check() error {
-	for _, s := range m.shape("", "", MinMTU) {
+	for _, s := range m.shape("", "", "port", MinMTU) {
 		if err := s.Check(); err != nil {
 			return fmt.Errorf("underlay: %w", err)
 		}
@@ -169,7 +192,9 @@ func (m Medium) String() string {
 	if m.Rate > 0 {
 		parts = append(parts, fmt.Sprintf("%g Mbit/s", float64(m.Rate)/1e6))
 	}
-	if m.Delay > 0 {
+	if m.Jitter > 0 {
+		parts = append(parts, fmt.Sprintf("delay %v ± %v", m.Delay, m.Jitter))
+	} else if m.Delay > 0 {
 		parts = append(parts, fmt.Sprintf("delay %v", m.Delay))
 	}
 	if m.Loss > 0 {

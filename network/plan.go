@@ -24,7 +24,7 @@ func Underlay(n Network, lab Lab) host.Plan {
 			Name: name, MAC: MAC(lab.Seed, "underlay", name), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: h.Uplink, PeerMAC: MAC(lab.Seed, name, h.Uplink),
 		})
-		for _, s := range lab.Underlay.shape("@"+name, h.Uplink, lab.outer()) {
+		for _, s := range lab.Underlay.shape("@"+name, h.Uplink, name, lab.outer()) {
 			steps = append(steps, s)
 		}
 		if own {

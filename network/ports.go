@@ -81,7 +81,7 @@ func jacks(lab Lab, h Host, moved bool) []host.Step {
 			Name: jack, MAC: MAC(lab.Seed, "underlay", jack), MTU: lab.outer(), Master: underlayBridge,
 			PeerNS: "@" + name, PeerName: port, PeerMAC: MAC(lab.Seed, name, port), PeerMoves: moved,
 		})
-		for _, s := range lab.Underlay.shape("", jack, lab.outer()) {
+		for _, s := range lab.Underlay.shape("", jack, jack, lab.outer()) {
 			steps = append(steps, s)
 		}
 	}

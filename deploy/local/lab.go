@@ -31,6 +31,7 @@ type lab struct {
 	hosts      []*Host // host 1 first
 	underlay   *Host   // nil on one host
 	reports    []host.Report
+	between    host.Report // of the underlay
 	waited     time.Duration
 	across     *filter.ProofPacket // what rules of two hosts are tried with; nil on one
 	journal    *journal.Journal
@@ -79,6 +80,17 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	for i, h := range l.hosts {
 		if l.reports[i], err = h.MeasureCost(ctx); err != nil {
 			return nil, err
+		}
+	}
+	if l.underlay != nil && l.spec.Net.Underlay.Late() {
+		if l.between, err = l.underlay.Report(ctx); err != nil {
+			return nil, err
+		}
+		for i := range l.reports { // who delays packets works for all hosts
+			if l.reports[i].Implementations == nil {
+				l.reports[i].Implementations = map[string]string{}
+			}
+			maps.Copy(l.reports[i].Implementations, l.between.Implementations)
 		}
 	}
 	l.across = across(l.plan.Plans)
@@ -212,21 +224,33 @@ func (l *lab) Died(ctx context.Context) string {
 		default:
 		}
 	}
-	for i, t := range l.reports {
-		if len(t.Programs) == 0 {
-			continue
-		}
-		now, err := l.asked(ctx, l.hosts[i])
+	for _, h := range l.programmed() {
+		now, err := l.asked(ctx, h)
 		if err != nil {
 			return err.Error()
 		}
 		for _, p := range now.Programs {
 			if p.Died != "" {
-				return fmt.Sprintf("on %s %s", l.hosts[i].Name(), p.Died)
+				return fmt.Sprintf("on %s %s", h.Name(), p.Died)
 			}
 		}
 	}
 	return ""
+}
+
+// programmed returns the hosts that have programs, the underlay last.
+func (l *lab) programmed() []*Host {
+	var list []*Host
+	for i, h := range l.all() {
+		report := l.between
+		if i < len(l.reports) {
+			report = l.reports[i]
+		}
+		if len(report.Programs) > 0 {
+			list = append(list, h)
+		}
+	}
+	return list
 }
 
 // asked asks a host what its steps have to tell, and does not wait for one that hangs.
@@ -240,14 +264,11 @@ func (l *lab) asked(ctx context.Context, h *Host) (host.Report, error) {
 func (l *lab) Logs(ctx context.Context) ([]deploy.Log, error) {
 	var all []deploy.Log
 	var errs []error
-	for i, t := range l.reports {
-		if len(t.Programs) == 0 {
-			continue
-		}
-		logs, err := l.hosts[i].Logs(ctx)
+	for _, h := range l.programmed() {
+		logs, err := h.Logs(ctx)
 		errs = append(errs, err)
 		for _, program := range slices.Sorted(maps.Keys(logs)) {
-			all = append(all, deploy.Log{Host: l.hosts[i].Name(), Program: program, Text: logs[program]})
+			all = append(all, deploy.Log{Host: h.Name(), Program: program, Text: logs[program]})
 		}
 	}
 	return all, errors.Join(errs...)

@@ -27,6 +27,9 @@ const (
 	netemPackets = 1000
 	// netemFast is the rate that a queue is made for if none is given, in bit/s.
 	netemFast = 40e9
+	// netemOrdered is a rate in bit/s that limits nothing: a frame of 64 KiB takes half a microsecond. With a rate netem
+	// keeps the order of packets whose delays differ, without one it does not (net/sched/sch_netem.c, netem_enqueue).
+	netemOrdered = 1e12
 )
 
 // qdisc returns the queueing discipline of a shape: a token bucket, or netem if packets are delayed or lost. Both count
@@ -45,10 +48,12 @@ func (s Shape) qdisc(index int) netlink.Qdisc {
 	fastest := float64(netemFast) / 8
 	if bytes > 0 {
 		fastest = bytes
+	} else if s.Jitter > 0 {
+		bytes = netemOrdered / 8
 	}
-	waiting := fastest * (s.Delay + shapeQueue).Seconds() / float64(max(s.MTU, 1))
+	waiting := fastest * (s.Delay + s.Jitter + shapeQueue).Seconds() / float64(max(s.MTU, 1))
 	return &netlink.Netem{
-		QdiscAttrs: at, Latency: uint32(s.Delay / tick), Loss: uint32(math.Round(s.Loss * math.MaxUint32)),
+		QdiscAttrs: at, Latency: uint32(s.Delay / tick), Jitter: uint32(s.Jitter / tick), Loss: uint32(math.Round(s.Loss * math.MaxUint32)),
 		Limit: uint32(max(netemPackets, waiting)), Rate64: uint64(bytes),
 	}
 }
@@ -84,8 +89,8 @@ func shapeText(q netlink.Qdisc) string {
 	case *netlink.Tbf:
 		return fmt.Sprintf("tbf of %d byte/s, burst of %v, queue of %d bytes", q.Rate, time.Duration(q.Buffer)*tick, q.Limit)
 	case *netlink.Netem:
-		return fmt.Sprintf("netem of %d byte/s, %v later, %.4f %% lost, queue of %d packets", q.Rate64,
-			time.Duration(q.Latency)*tick, 100*float64(q.Loss)/math.MaxUint32, q.Limit)
+		return fmt.Sprintf("netem of %d byte/s, %v ± %v later, %.4f %% lost, queue of %d packets",
+			q.Rate64, time.Duration(q.Latency)*tick, time.Duration(q.Jitter)*tick, 100*float64(q.Loss)/math.MaxUint32, q.Limit)
 	}
 	return q.Type()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"time"
 	"unsafe"
@@ -44,6 +45,28 @@ func Frames(index int) (*os.File, error) {
 		return nil, fmt.Errorf("open a packet socket at link %d: %w", index, err)
 	}
 	return os.NewFile(uintptr(fd), "frames"), nil
+}
+
+// Unmarked has a socket of [Frames] leave out frames that have that mark (skb->mark; SKF_AD_MARK,
+// include/uapi/linux/filter.h).
+func Unmarked(f *os.File, mark uint32) error {
+	const adOff, adMark = 0xfffff000, 20 // SKF_AD_OFF, SKF_AD_MARK
+	code := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: adOff + adMark},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: mark},
+		{Code: unix.BPF_RET | unix.BPF_K},
+		{Code: unix.BPF_RET | unix.BPF_K, K: math.MaxUint32},
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})
+	})
+	return errors.Join(err, failed)
 }
 
 // Missed returns how many frames a socket of [Frames] had no room for since it was asked last (PACKET_STATISTICS,

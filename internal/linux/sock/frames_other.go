@@ -10,6 +10,9 @@ import (
 // Frames is not supported here.
 func Frames(int) (*os.File, error) { return nil, unsupported("open a packet socket") }
 
+// Unmarked is not supported here.
+func Unmarked(*os.File, uint32) error { return unsupported("filter frames") }
+
 // Missed is not supported here.
 func Missed(*os.File) (int, error) { return 0, unsupported("read a packet socket") }
 

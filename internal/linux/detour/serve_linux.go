@@ -1,0 +1,151 @@
+package detour
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+)
+
+// offloads are what frames are taken with as they are: without checksums, and as large segments of TCP and UDP
+// (include/uapi/linux/if_tun.h; those of UDP are known since Linux 6.2).
+const (
+	offloads    = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
+	offloadsUDP = unix.TUN_F_USO4 | unix.TUN_F_USO6
+)
+
+// txQueue is the length of the device's own queue, in frames: what may come while the process waits for a CPU.
+const txQueue = 10000
+
+// Serve is the life of the process of a detour: it makes the TAP device in the network namespace of the process and
+// delays frames until control ends or the device is deleted.
+func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer) error {
+	name, mtu, fate, err := parse(args)
+	if err != nil {
+		return err
+	}
+	fd, err := openTAP(name)
+	if err != nil {
+		return fmt.Errorf("make link %q: %w", name, err)
+	}
+	defer unix.Close(fd)
+	if err := setUp(name, mtu); err != nil {
+		return err
+	}
+	room, err := unix.Mmap(-1, 0, fate.Room(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	if err != nil {
+		return fmt.Errorf("allocate the queue of %q: %w", name, err)
+	}
+	//nolint:gosec // it need not be unpredictable
+	q := NewQueue(fate, room, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
+	ended := make(chan error, 2)
+	go func() { // with the process, whose memory the room is
+		runtime.LockOSThread()
+		thread.Punctual(true)
+		ended <- carry(fd, q, said)
+	}()
+	go func() {
+		_, err := io.Copy(io.Discard, control)
+		ended <- err
+	}()
+	if _, err := io.WriteString(control, Ready); err != nil {
+		return fmt.Errorf("say that %q is ready: %w", name, err)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// openTAP makes a TAP device whose reads do not block.
+func openTAP(name string) (fd int, err error) {
+	if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
+		return 0, err
+	}
+	r, err := unix.NewIfreq(name)
+	if err == nil {
+		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
+		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, r)
+	}
+	if err == nil && unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offloads|offloadsUDP) != nil {
+		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offloads)
+	}
+	if err != nil {
+		return 0, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// setUp sets the device up. It says nothing by itself: without IPv6 it has no addresses.
+func setUp(name string, mtu int) error {
+	err := sysctl.Write("net.ipv6.conf."+name+".disable_ipv6", "1")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	h, err := link.Open()
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	l, err := h.ByName(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(h.SetMTU(l.Index, mtu), h.SetQueue(l.Index, txQueue), h.SetUp(l.Index, true))
+}
+
+// carry takes frames from the device into the queue, and writes those that are due, until the device is gone. Full
+// queues are said once, and then whenever there are ten times as many.
+func carry(fd int, q *Queue, said io.Writer) error {
+	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for say := 1; ; {
+		n, err := unix.Read(fd, q.Space())
+		now := clock.Now()
+		switch {
+		case err == nil:
+			q.Add(n, now)
+		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
+			return gone(err)
+		}
+		if q.Full >= say {
+			fmt.Fprintf(said, "no room for %d frames: they were lost besides\n", q.Full)
+			say *= 10
+		}
+		frame, due := q.Next()
+		switch {
+		case frame != nil && due <= now:
+			// The device may be down, and the kernel without memory: then the frame is lost, as on any link.
+			if _, err := unix.Write(fd, frame); errors.Is(err, unix.EBADFD) {
+				return gone(err)
+			}
+			q.Drop()
+		case err != nil: // nothing to read, nothing to write
+			var wait *unix.Timespec
+			if frame != nil {
+				t := unix.NsecToTimespec(due - now)
+				wait = &t
+			}
+			if _, err := unix.Ppoll(poll, wait, nil); err != nil && !errors.Is(err, unix.EINTR) {
+				return fmt.Errorf("wait for frames: %w", err)
+			}
+			if poll[0].Revents&unix.POLLERR != 0 {
+				return gone(unix.EBADFD)
+			}
+		}
+	}
+}
+
+func gone(err error) error { return fmt.Errorf("the link is gone: %w", err) }
