@@ -604,7 +604,7 @@ func underlay(m *network.Medium) shape {
 				},
 			}},
 			{name: "delay", shape: shape{
-				doc:     "Delay of each packet that leaves its host; a round trip takes it twice. Without sch_netem in the kernel, a " +
+				doc: "Delay of each packet that leaves its host; a round trip takes it twice. Without sch_netem in the kernel, a " +
 					"process of nettoll delays packets.",
 				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "1ms",
 				take: func(s string) (err error) { m.Delay, err = parseDuration(s, time.Microsecond, maxDelay); return err },

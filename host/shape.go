@@ -167,7 +167,7 @@ func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 	if err := errors.Join(k.Keep(was), k.Hold(held)); err != nil {
 		return err
 	}
-	k.Implementation(underlayKind, "nettoll (a process delays frames: this kernel has no netem)")
+	k.Implementation(underlayKind, "nettoll (a process in the place of netem, which this kernel lacks)")
 	return nil
 }
 

@@ -53,6 +53,7 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	go func() { // with the process, whose memory the room is
 		runtime.LockOSThread()
 		thread.Punctual(true)
+		thread.Prompt()
 		ended <- carry(fd, q, said)
 	}()
 	go func() {

@@ -42,5 +42,8 @@ func Delay() int64 { return 0 }
 // Punctual does nothing here.
 func Punctual(bool) {}
 
+// Prompt does nothing here.
+func Prompt() {}
+
 // Reserve does nothing here.
 func Reserve(int) {}

@@ -1,0 +1,229 @@
+package networktest
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	ebpflink "github.com/cilium/ebpf/link"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/passthrough"
+)
+
+// late is a lab whose packets are delayed and lost between hosts.
+func late(t *testing.T) network.Lab {
+	t.Helper()
+	lab := Lab(2, 1)
+	lab.Underlay = network.Medium{Delay: 5 * time.Millisecond, Jitter: 2 * time.Millisecond, Loss: 0.1}
+	testnet.Skip(t, lab.Underlay.Check())
+	return lab
+}
+
+// TestUnderlayLate wants datagrams to arrive late, in order and as seldom as the underlay says, and a tap to hear each of
+// them once: those that are lost, too.
+func TestUnderlayLate(t *testing.T) {
+	for _, n := range []network.Network{bridge.Network{}, passthrough.Network{}} {
+		t.Run(n.Describe().Name, func(t *testing.T) {
+			lab := late(t)
+			b := raised(t, n, lab)
+			source, sink := b.ends("src", 0), b.ends("snk", 0)
+			out, err := source.udp(source.bind("ipv4", portForth), whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer out.Close()
+			in, err := sink.udp(sink.bind("ipv4", portForth), whole)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			send := func(number uint64) {
+				payload := binary.BigEndian.AppendUint64([]byte(lateMark), number)
+				payload = binary.BigEndian.AppendUint64(payload, uint64(time.Now().UnixNano()))
+				if _, err := out.WriteToUDPAddrPort(payload, sink.public("ipv4", portForth)); err != nil {
+					t.Error(err)
+				}
+			}
+			for first := make([]byte, 100); ; send(0) { // neighbours are asked for
+				if err := in.SetReadDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := in.Read(first); err == nil {
+					break
+				}
+			}
+			time.Sleep(50 * time.Millisecond) // the last ones of those
+			port := "host1"
+			if n.Describe().Name == "passthrough" {
+				port = "host1c0"
+			}
+			listen := host.Question{Tap: &host.Tap{Links: []string{port}, Mark: []byte(lateMark)}}
+			if _, err := b.Underlay.Stack.Trace(t.Context(), b.Underlay.Kernel, listen); err != nil {
+				t.Fatal(err)
+			}
+			const sent = 3000
+			go func() {
+				for i := range uint64(sent) {
+					if send(i + 1); i%20 == 0 {
+						time.Sleep(time.Millisecond)
+					}
+				}
+			}()
+			numbers, delays := received(t, in)
+			if !slices.IsSorted(numbers) {
+				t.Error("datagrams have overtaken others")
+			}
+			share, spread := 1-float64(len(numbers))/sent, math.Sqrt(lab.Underlay.Loss*(1-lab.Underlay.Loss)/sent)
+			if math.Abs(share-lab.Underlay.Loss) > 5*spread {
+				t.Errorf("%.2f %% of %d datagrams are lost, want %.2f %%", 100*share, sent, 100*lab.Underlay.Loss)
+			}
+			slices.Sort(delays)
+			if least := lab.Underlay.Delay - lab.Underlay.Jitter; len(delays) > 0 && delays[0] < least {
+				t.Errorf("a datagram arrives after %v, but none may before %v", delays[0], least)
+			}
+			trace, err := b.Underlay.Stack.Trace(t.Context(), b.Underlay.Kernel, host.Question{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard := 0
+			for _, f := range trace.Frames {
+				heard += f.Marked
+			}
+			if heard != sent {
+				t.Errorf("the tap hears %d frames, and %d were sent", heard, sent)
+			}
+		})
+	}
+}
+
+const lateMark = "how late is it"
+
+// received reads what [TestUnderlayLate] sends until nothing comes any more.
+func received(t *testing.T, in *net.UDPConn) (numbers []uint64, delays []time.Duration) {
+	t.Helper()
+	for got := make([]byte, 100); ; {
+		if err := in.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := in.Read(got)
+		if err != nil {
+			return numbers, delays
+		}
+		if n != len(lateMark)+16 {
+			t.Fatalf("a datagram of %d bytes", n)
+		}
+		at := int64(binary.BigEndian.Uint64(got[len(lateMark)+8:]))
+		numbers = append(numbers, binary.BigEndian.Uint64(got[len(lateMark):]))
+		delays = append(delays, time.Duration(time.Now().UnixNano()-at))
+	}
+}
+
+// TestUnderlayLateUndone wants nothing to be left of a process that delays packets, also when another process undoes it
+// from data.
+func TestUnderlayLateUndone(t *testing.T) {
+	lab := late(t)
+	lab.Underlay.Rate = 1e9
+	if err := errors.Join(undo(t, bridge.Network{}, lab), fromData(t, bridge.Network{}, lab)); err != nil {
+		testnet.Skip(t, err)
+	}
+}
+
+// TestUnderlayLateTampered wants Verify to notice what somebody does to a process that delays packets, and to what leads
+// them there.
+func TestUnderlayLateTampered(t *testing.T) {
+	lab := late(t)
+	if link.CheckShape(link.Shape{Delay: lab.Underlay.Delay, MTU: lab.MTU}) == nil {
+		t.Skip("this kernel has netem")
+	}
+	b, err := MakeBed(t, bridge.Network{}, lab)
+	testnet.Skip(t, err)
+	k := b.Underlay.Kernel
+	tap := "dhost1"
+	for _, c := range []struct {
+		what, want string
+		do         func() error
+	}{
+		{"kill the process", "delay-host1 died: signal: killed", func() error {
+			r := k.Running("delay-host1")
+			err := r.Signal(syscall.SIGKILL)
+			<-r.Done()
+			return err
+		}},
+		{"delete the TAP device", "the link is gone", func() error {
+			h, err := k.Links("")
+			if err != nil {
+				return err
+			}
+			l, err := h.ByName(tap)
+			if err != nil {
+				return err
+			}
+			r := k.Running("delay-host1")
+			err = h.Delete(l.Index)
+			<-r.Done()
+			return err
+		}},
+		{"set the TAP device down", "state of " + tap, func() error {
+			h, err := k.Links("")
+			if err != nil {
+				return err
+			}
+			l, err := h.ByName(tap)
+			if err != nil {
+				return err
+			}
+			return h.SetUp(l.Index, false)
+		}},
+		{"take the program away", "program nettoll_away at host1", func() error {
+			return k.Do("", func() error { return unhook("host1") })
+		}},
+		{"take the other program away", "program nettoll_back at " + tap, func() error {
+			return k.Do("", func() error { return unhook(tap) })
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			testnet.Skip(t, b.Apply(t))
+			err := b.Verify(t)
+			if err == nil {
+				if err = c.do(); err == nil {
+					err = b.Verify(t)
+					if _, drift := errors.AsType[*host.DriftError](err); !drift || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("Verify says %v, want a drift with %q", err, c.want)
+					}
+					err = nil
+				}
+			}
+			if err := errors.Join(err, b.Undo()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// unhook takes all programs away from the ingress of a link of the calling thread's namespace.
+func unhook(name string) error {
+	links, err := bpf.Open()
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	return bpf.EachLink(func(l ebpflink.Link) error {
+		info, err := l.Info()
+		if err != nil || info.TCX() == nil || int(info.TCX().Ifindex) != links.Index(name) {
+			return err
+		}
+		return l.Detach()
+	})
+}
