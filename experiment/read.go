@@ -613,10 +613,14 @@ func underlay(m *network.Medium) shape {
 				doc: "How much shorter or longer each delay is at most, at random, all values equally likely; at most the delay. " +
 					"Packets of a host do not overtake each other.",
 				pattern: `^[0-9.]+(us|µs|ms|s)$`, example: "200us",
-				take: func(s string) (err error) { m.Jitter, err = parseDuration(s, time.Microsecond, maxDelay); return err },
+				take: func(s string) (err error) {
+					m.Jitter, err = parseDuration(s, time.Microsecond, maxDelay)
+					return err
+				},
 			}},
 			{name: "loss", shape: shape{
-				doc:     "Share of packets between hosts that are lost at random, by what delays them; a large segment is one packet.",
+				doc: "Share of packets between hosts that are lost at random, by what delays them; a large segment is one " +
+					"packet.",
 				pattern: `^[0-9.]+%?$`, number: true, example: "0.1%",
 				take: func(s string) (err error) { m.Loss, err = ParseShare(s); return err },
 			}},

@@ -69,7 +69,8 @@ func (s Shape) late() bool { return s.Delay > 0 || s.Loss > 0 }
 // rest is what is left to the link of a shape whose packets a process delays: the rate.
 func (s Shape) rest() link.Shape { return link.Shape{Rate: s.Rate, MTU: s.MTU} }
 
-// Check returns an error if links cannot be shaped so here: neither by this kernel nor by a process. It changes nothing.
+// Check returns an error if links cannot be shaped so here: neither by this kernel nor by a process. It changes
+// nothing.
 func (s Shape) Check() error {
 	err := link.CheckShape(s.shape())
 	if !s.late() || s.Port == "" || !errors.Is(err, errors.ErrUnsupported) {

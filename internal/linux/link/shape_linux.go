@@ -53,7 +53,8 @@ func (s Shape) qdisc(index int) netlink.Qdisc {
 	}
 	waiting := fastest * (s.Delay + s.Jitter + shapeQueue).Seconds() / float64(max(s.MTU, 1))
 	return &netlink.Netem{
-		QdiscAttrs: at, Latency: uint32(s.Delay / tick), Jitter: uint32(s.Jitter / tick), Loss: uint32(math.Round(s.Loss * math.MaxUint32)),
+		QdiscAttrs: at, Latency: uint32(s.Delay / tick), Jitter: uint32(s.Jitter / tick),
+		Loss:  uint32(math.Round(s.Loss * math.MaxUint32)),
 		Limit: uint32(max(netemPackets, waiting)), Rate64: uint64(bytes),
 	}
 }
