@@ -82,8 +82,18 @@ func TestUnderlayLate(t *testing.T) {
 				}
 			}()
 			numbers, delays := received(t, in)
-			if !slices.IsSorted(numbers) {
-				t.Error("datagrams have overtaken others")
+			overtaken := 0
+			for i, number := range numbers[1:] {
+				if number < numbers[i] {
+					overtaken++
+				}
+			}
+			most := 0
+			if netem(lab) { // packets that leave on several CPUs at the same time do that without jitter, too
+				most = sent / 50
+			}
+			if overtaken > most {
+				t.Errorf("%d of %d datagrams are overtaken by others", overtaken, len(numbers))
 			}
 			share, spread := 1-float64(len(numbers))/sent, math.Sqrt(lab.Underlay.Loss*(1-lab.Underlay.Loss)/sent)
 			if math.Abs(share-lab.Underlay.Loss) > 5*spread {
