@@ -438,7 +438,7 @@ func (s *source) diagnose() error {
 		return fmt.Errorf("nothing has arrived, and why cannot be found out: %w", err)
 	}
 	passes := func(payload int) error {
-		try, err := proof.Passage(first.Local, first.Remote, payload, 0, nil)
+		try, err := proof.Passage(first.Local, first.Remote, payload, 0, nil, proof.Patience{})
 		if err != nil {
 			return err
 		}

@@ -37,6 +37,9 @@ func (l *lab) described(mtu int) proof.Lab {
 		Families: l.talking(), MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
 		Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
 	}
+	if under := l.spec.Net.Underlay; len(l.spec.Net.Hosts) > 1 {
+		d.Patience = proof.Patience{Trip: 2 * (under.Delay + under.Jitter), Lossy: under.Loss > 0}
+	}
 	for i := range l.Hosts {
 		d.Hosts = append(d.Hosts, proof.Host{Name: network.Host{Index: i + 1}.Name()})
 	}

@@ -59,6 +59,8 @@ type Try struct {
 	// More is how many small datagrams are sent when one was answered.
 	More     int  `json:"more,omitempty"`
 	Answered bool `json:"answered"` // what is expected
+	// Patience says how much longer the answer may take.
+	Patience Patience `json:"patience,omitzero"`
 }
 
 // An End is a port of a container.
@@ -139,7 +141,7 @@ func (l Lab) passes() Claim {
 			c.Tries = append(c.Tries, Try{
 				Name: fmt.Sprintf("pair %d, %s", pair, family), Pair: pair, Family: family,
 				From: source.End(family, source.First), To: sink.End(family, sink.First),
-				Payload: FullPayload(l.MTU, family == "ipv6"), More: counted, Answered: true,
+				Payload: FullPayload(l.MTU, family == "ipv6"), More: counted, Answered: true, Patience: l.Patience,
 			})
 		}
 	}

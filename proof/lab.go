@@ -17,6 +17,8 @@ type Lab struct {
 	Inside bool
 	// Uncounted are workloads of which nobody knows how many packets their trials take.
 	Uncounted []string
+	// Patience is that with packets between its hosts.
+	Patience Patience
 }
 
 // A Host is one of a lab's.

@@ -16,6 +16,8 @@ const (
 
 	tries   = 3
 	tryWait = 500 * time.Millisecond
+	// lossyWait is what lets a kernel ask for a neighbour more than three times meanwhile.
+	lossyWait = time.Second
 )
 
 // FullPayload is the UDP payload that makes a packet exactly as large as the MTU.
@@ -68,21 +70,39 @@ func (m *Mirror) Close() {
 	m.sock.Close()
 }
 
+// Patience says how much longer than usual an answer may take.
+type Patience struct {
+	// Trip is how long packets are on their way, to there and back.
+	Trip time.Duration `json:"trip,omitempty"`
+	// Lossy says that packets may be lost: then those that ask for neighbours, too, which the kernel sends once a second.
+	Lossy bool `json:"lossy,omitempty"`
+}
+
+// wait is how long one of the [tries] waits.
+func (p Patience) wait() time.Duration {
+	if p.Lossy {
+		return tryWait + p.Trip + lossyWait
+	}
+	return tryWait + p.Trip
+}
+
 // Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The
 // don't-fragment bit is set: a packet that is larger than any link on the path does not pass. When one has passed it
 // sends more small ones, and says how many of those were answered, each once: for who counts packets on the way. All
 // hold the mark. Call Passage inside the container's network namespace; the returned function may run anywhere.
-func Passage(local, remote netip.AddrPort, payload, more int, mark []byte) (func() (answered int, err error), error) {
+func Passage(local, remote netip.AddrPort, payload, more int, mark []byte, patience Patience) (
+	func() (answered int, err error), error,
+) {
 	s, err := open(local, remote)
 	if err != nil {
 		return nil, err
 	}
 	return func() (int, error) {
 		defer s.Close()
-		if err := try(s, remote, payload, mark); err != nil {
+		if err := try(s, remote, payload, mark, patience.wait()); err != nil {
 			return 0, err
 		}
-		return burst(s, more, mark), nil
+		return burst(s, more, mark, tryWait+patience.Trip), nil
 	}, nil
 }
 
@@ -90,13 +110,13 @@ func Passage(local, remote netip.AddrPort, payload, more int, mark []byte) (func
 const firstOfBurst = 1 << 16
 
 // burst sends small datagrams one after the other and returns how many were answered.
-func burst(s sock.Socket, n int, mark []byte) (answered int) {
+func burst(s sock.Socket, n int, mark []byte, wait time.Duration) (answered int) {
 	out, in, seen := append([]byte("0000nettoll burst"), mark...), make([]byte, 1<<16), make([]bool, n)
 	for i := range n {
 		binary.LittleEndian.PutUint32(out, firstOfBurst+uint32(i))
 		s.Send(&out[0], len(out), 0) // one that is not sent is not answered
 	}
-	for deadline := time.Now().Add(tryWait); answered < n && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(wait); answered < n && time.Now().Before(deadline); {
 		size, errno := s.RecvParked(in)
 		if errno != 0 || size != len(out) {
 			continue
@@ -155,7 +175,7 @@ func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 // numbered is the length in bytes of the number of a datagram.
 const numbered = 4
 
-func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte) error {
+func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait time.Duration) error {
 	out, in := make([]byte, payload), make([]byte, 1<<16)
 	for i := range out {
 		out[i] = byte(i * 7)
@@ -168,7 +188,7 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte) error {
 			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
 			continue
 		}
-		for deadline := time.Now().Add(tryWait); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(wait); time.Now().Before(deadline); {
 			n, errno := s.RecvParked(in)
 			switch {
 			case errno != 0:

@@ -68,7 +68,10 @@ func TestPassage(t *testing.T) {
 	defer mirror.Close()
 	try := func(to netip.AddrPort, payload int) error {
 		var passage func() (int, error)
-		inside("a", func() (err error) { passage, err = proof.Passage(a, to, payload, more, []byte("a mark")); return err })
+		inside("a", func() (err error) {
+			passage, err = proof.Passage(a, to, payload, more, []byte("a mark"), proof.Patience{})
+			return err
+		})
 		answered, err := passage()
 		if err == nil && answered != more {
 			t.Errorf("%d of %d further datagrams were answered", answered, more)

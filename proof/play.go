@@ -260,7 +260,7 @@ func (h *Here) prepare(t Try) (try func() Seen, err error) {
 			try, err = refusal(t.From.Local, t.To.Public)
 			return err
 		}
-		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More, t.Mark)
+		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More, t.Mark, t.Patience)
 		try = func() Seen {
 			answered, err := passage()
 			if err != nil {
