@@ -223,8 +223,13 @@ func (l *lab) prove(ctx context.Context, mtu int) ([]measure.Proof, *fault) {
 // held says whether all claims did.
 func held(list []measure.Proof) bool { return broken(list) == nil }
 
-// broken is the first claim that did not hold, nil if all did.
+// broken is the first claim that did not hold, nil if all did. A leak comes before what it is a consequence of.
 func broken(list []measure.Proof) *measure.Proof {
+	if i := slices.IndexFunc(list, func(p measure.Proof) bool {
+		return p.Name == proof.Hidden && !p.OK && len(p.Tried) > 0
+	}); i >= 0 {
+		return &list[i]
+	}
 	if i := slices.IndexFunc(list, func(p measure.Proof) bool { return !p.OK }); i >= 0 {
 		return &list[i]
 	}

@@ -23,9 +23,9 @@ type Player interface {
 // Seen is the result of a try.
 type Seen struct {
 	Answered bool   `json:"answered"`
-	More     int    `json:"more,omitempty"`     // how many of [Try.More] were answered, each counted once
-	Detail   string `json:"detail,omitempty"`   // what was seen otherwise
-	NotTried string `json:"nottried,omitempty"` // why it could not be made
+	More     int    `json:"more,omitempty"`      // how many of [Try.More] were answered, each counted once
+	Detail   string `json:"detail,omitempty"`    // what was seen otherwise
+	NotTried string `json:"not_tried,omitempty"` // why it could not be made
 }
 
 // delayed is the longest time that TCP delays an acknowledgement (TCP_DELACK_MAX, include/net/tcp.h). Connections that
