@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,11 +19,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/encryption/ipsec"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
 )
@@ -41,14 +39,7 @@ func prepare(t *testing.T, given map[string]string) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	testnet.Skip(t, err)
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
+	return encryptiontest.Prepare(t, lab)
 }
 
 // raise builds a lab of two hosts.
@@ -434,43 +425,8 @@ func TestKeysAreNotShown(t *testing.T) {
 	if err := with(string(key)); err != nil {
 		t.Fatalf("the key that is looked for is not the one: %v", err)
 	}
-	places := map[string]string{"drift": fmt.Sprint(drift)}
-	read := func(path string) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		places[path] = string(data)
-	}
-	r := m.Kernel.Running("ipsec")
-	for _, name := range []string{"cmdline", "environ"} {
-		read(fmt.Sprintf("/proc/%d/%s", r.PID(), name))
-	}
-	kept, err := json.Marshal(m.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["what was kept"] = string(kept)
-	for _, p := range m.Plans {
-		places["plan"] += p.String() + fmt.Sprintf("%+v", p)
-	}
-	logs, err := m.Kernel.Logs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["logs"], places["report"] = fmt.Sprint(logs), fmt.Sprint(m.Kernel.Report())
-	dir, err := m.Kernel.RunDir("ipsec")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := filepath.WalkDir(filepath.Dir(dir), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			read(path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	places, _ := encryptiontest.Shown(t, m, "ipsec")
+	places["drift"] = fmt.Sprint(drift)
 	if len(places) < 7 {
 		t.Errorf("only %d places were looked at", len(places))
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -20,11 +19,11 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/encryption/openvpn"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
 )
@@ -39,18 +38,7 @@ func raise(t *testing.T, hosts int) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	testnet.Skip(t, err)
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	})
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return encryptiontest.Raise(t, lab)
 }
 
 // All hosts of a lab reach each other as soon as it is verified, each pair by processes of its own.
@@ -296,42 +284,12 @@ func TestKeysAreNotShown(t *testing.T) {
 		keys = append(keys, key)
 	}
 	r := m.Kernel.Running("ovpn2")
-	places := map[string]string{}
-	read := func(path string) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		places[path] = string(data)
-	}
-	for _, name := range []string{"cmdline", "environ"} {
-		read(fmt.Sprintf("/proc/%d/%s", r.PID(), name))
-	}
+	places, found := encryptiontest.Shown(t, m, "ovpn2")
 	if !strings.Contains(places[fmt.Sprintf("/proc/%d/cmdline", r.PID())], "openvpn") {
 		t.Errorf("the command line is that of another: %q", places)
 	}
-	kept, err := json.Marshal(m.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["what was kept"] = string(kept)
-	for _, p := range m.Plans {
-		places["plan"] += p.String() + fmt.Sprintf("%+v", p)
-	}
-	said, err := m.Kernel.Logs()
-	if err != nil || !strings.Contains(said["ovpn2"], "Initialization Sequence Completed") {
-		t.Errorf("the log says %q: %v", said["ovpn2"], err)
-	}
-	places["logs"], places["report"] = fmt.Sprint(said), fmt.Sprint(m.Kernel.Report())
-	found := 0
-	if err := filepath.WalkDir(filepath.Dir(logs(t, m.Kernel)), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			found++
-			read(path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	if !strings.Contains(places["logs"], "Initialization Sequence Completed") {
+		t.Errorf("the log says %q", places["logs"])
 	}
 	if found != 1 {
 		t.Errorf("%d files in the directory of programs, want the log alone", found)

@@ -3,7 +3,6 @@ package tinc_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/encryption/tinc"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -38,18 +38,7 @@ func compose(t *testing.T, hosts int) network.Lab {
 func raise(t *testing.T, lab network.Lab) *networktest.Bed {
 	t.Helper()
 	testnet.Skip(t, tinc.Encryption{}.Check(nil))
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	testnet.Skip(t, err)
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	})
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return encryptiontest.Raise(t, lab)
 }
 
 // drifts wants the host to say that something has changed.
@@ -202,35 +191,7 @@ func TestFailures(t *testing.T) {
 func TestKeysAreNotShown(t *testing.T) {
 	b := raise(t, compose(t, 2))
 	m := b.Hosts[0]
-	places := map[string]string{}
-	read := func(path string) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		places[path] = string(data)
-	}
-	for _, name := range []string{"cmdline", "environ"} {
-		read(fmt.Sprintf("/proc/%d/%s", m.Kernel.Running("tinc").PID(), name))
-	}
-	kept, err := json.Marshal(m.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["what was kept"], places["report"] = string(kept), fmt.Sprint(m.Kernel.Report())
-	for _, p := range m.Plans {
-		places["plan"] += p.String() + fmt.Sprintf("%+v", p)
-	}
-	files := 0
-	if err := filepath.WalkDir(filepath.Dir(folder(t, m)), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			read(path)
-			files++
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	places, files := encryptiontest.Shown(t, m, "tinc")
 	if files < 5 { // its settings, two hosts, its process and the log
 		t.Errorf("it has only %d files", files)
 	}

@@ -4,24 +4,20 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nettoll/nettoll/encryption"
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/encryption/wireguard"
 	"github.com/nettoll/nettoll/host"
 	driver "github.com/nettoll/nettoll/internal/linux/wireguard"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
 )
@@ -34,18 +30,7 @@ func raise(t *testing.T, impl string) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	testnet.Skip(t, err)
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	})
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return encryptiontest.Raise(t, lab)
 }
 
 // told is what the device of host 1 was told.
@@ -195,38 +180,7 @@ func TestKeysAreNotShown(t *testing.T) {
 	if err != nil || !strings.Contains(string(said[:n]), hex.EncodeToString(clamped)) {
 		t.Fatalf("the device does not have the key that is looked for: %v", err)
 	}
-	places := map[string]string{}
-	read := func(path string) {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Error(err)
-		}
-		places[path] = string(data)
-	}
-	for _, name := range []string{"cmdline", "environ"} {
-		read(fmt.Sprintf("/proc/%d/%s", r.PID(), name))
-	}
-	kept, err := json.Marshal(m.Stack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["what was kept"] = string(kept)
-	for _, p := range m.Plans {
-		places["plan"] += p.String() + fmt.Sprintf("%+v", p)
-	}
-	logs, err := m.Kernel.Logs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	places["logs"], places["report"] = fmt.Sprint(logs), fmt.Sprint(m.Kernel.Report())
-	if err := filepath.WalkDir(filepath.Dir(mustRunDir(t, m.Kernel)), func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			read(path)
-		}
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	places, _ := encryptiontest.Shown(t, m, "wireguard")
 	for what, text := range places {
 		for _, key := range [][]byte{random, clamped} {
 			if strings.Contains(text, hex.EncodeToString(key)) || bytes.Contains([]byte(text), key) ||
@@ -236,15 +190,6 @@ func TestKeysAreNotShown(t *testing.T) {
 			}
 		}
 	}
-}
-
-func mustRunDir(t *testing.T, k *host.Kernel) string {
-	t.Helper()
-	dir, err := k.RunDir("log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // What is asked for is what is used: the kernel's device is never replaced by another one.
