@@ -131,8 +131,9 @@ func checksum(b []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// size is the payload of what is forged, in bytes.
-const size = 64
+// size is the payload of what is forged, in bytes. What the kernel sends on a link by itself (listener reports of
+// multicast, router solicitations) is less than half as long: with padding it could not be told from a payload of 64.
+const size = 256
 
 // patience is how long a packet may take.
 const patience = 2 * time.Second
