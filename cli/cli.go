@@ -21,6 +21,7 @@ const (
 	exitFailed      = 1
 	exitUsage       = 2
 	exitPartly      = 3  // done, but some cells failed or are unsupported here
+	exitUnproven    = 4  // done, but a claim of a stack did not hold
 	exitCrashed     = 70 // EX_SOFTWARE of sysexits.h
 	exitInterrupted = 130
 	exitAborted     = 134 // 128 + SIGABRT: the status that a shell reports for it
@@ -38,6 +39,7 @@ func exitStatuses() []exitStatus {
 		{exitFailed, "failed"},
 		{exitUsage, "wrong usage or an invalid experiment; nothing was built"},
 		{exitPartly, "done, but some cells (with source: intervals) failed or are unsupported here"},
+		{exitUnproven, "done, but a proof failed: a stack did not do what it claims"},
 		{exitCrashed, "nettoll crashed: a bug, please report it"},
 		{exitInterrupted, "interrupted (Ctrl-C, SIGTERM, SIGHUP); the report shows what was measured"},
 		{exitAborted, "nettoll crashed, or the machine ran out of threads or memory"},
@@ -48,6 +50,11 @@ func exitStatuses() []exitStatus {
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
+
+// unprovenError is why a run ended in which a proof failed: exit status 4.
+type unprovenError struct{ error }
+
+func (e unprovenError) Unwrap() error { return e.error }
 
 // status is an error that carries only an exit status: its cause was already printed.
 type status int
@@ -71,7 +78,7 @@ func newApp(parts catalogue.Catalogue, version string, s Streams, args []string)
 }
 
 // Run executes one command line, args without the program name, and returns its exit status: 0 done, 1 failed, 2 wrong
-// usage, 3 done in part, 70 or 134 crashed, 130 interrupted; `lab exec` returns that of its command. It prints errors on
+// usage, 3 done in part, 4 a proof failed, 70 or 134 crashed, 130 interrupted; `lab exec` returns that of its command. It prints errors on
 // s.Err. Version is the one that was linked in, "" if none was.
 func Run(ctx context.Context, version string, s Streams, args []string) int {
 	return RunWith(ctx, catalogue.New(), version, s, args)
@@ -112,6 +119,7 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	}
 	var code status
 	var wrong usageError
+	var unproven unprovenError
 	switch {
 	case err == nil:
 		return exitDone
@@ -125,6 +133,9 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 			}
 		}
 		return exitUsage
+	case errors.As(err, &unproven):
+		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
+		return exitUnproven
 	}
 	fmt.Fprintf(s.Err, "nettoll: %v\n", err)
 	return exitFailed

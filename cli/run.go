@@ -279,7 +279,11 @@ func newDirectory(name string) (string, error) {
 
 // conclude prints the results, writes the page, and chooses the exit status.
 func (r running) conclude(out *control.Outcome, err error, dir, format string) error {
+	unproven := out != nil && slices.ContainsFunc(out.Log.Proofs, func(p measure.Proof) bool { return !p.OK })
 	if err != nil {
+		if unproven {
+			err = unprovenError{err}
+		}
 		if out != nil && out.Interrupted && errors.Is(err, control.ErrNothingMeasured) {
 			fmt.Fprintf(r.Err, "nettoll: nothing was measured yet (to continue: nettoll run --resume %s)\n", dir)
 			return status(exitInterrupted)
@@ -331,6 +335,8 @@ func (r running) conclude(out *control.Outcome, err error, dir, format string) e
 		return status(exitInterrupted)
 	case err != nil:
 		return err
+	case unproven:
+		return status(exitUnproven)
 	case len(out.Analysis.Failed) > 0 || len(out.Dropped) > 0:
 		return status(exitPartly)
 	}
