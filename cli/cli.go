@@ -228,6 +228,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 		listCommand(std, lib),
 		doctorCommand(std, lib, a.privileges),
 		labs{std, a.experiments, a.privileges}.command(),
+		proving{std, a.experiments, a.privileges}.command(),
 		cleanCommand(std, a.privileges),
 		sinkCommand(std, a.build, a.privileges),
 		sourceCommand(std, lib, a.build),

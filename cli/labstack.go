@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/stack"
@@ -41,6 +43,29 @@ func (l library) written(text string) ([]experiment.Setting, error) {
 		})
 	}
 	return written, nil
+}
+
+// labOf returns an experiment with only the first lab of a stack. Without an experiment in args the stack can be any.
+func (x experiments) labOf(cmd *cobra.Command, args []string, f *experimentFlags, stack, placement string,
+) (*experiment.Resolved, error) {
+	resolved, err := x.resolve(cmd, args, f)
+	if err != nil {
+		return nil, err
+	}
+	if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
+		if f.more, err = x.written(stack); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	if f.more != nil {
+		if resolved, err = x.resolve(cmd, args, f); err != nil {
+			return nil, err
+		}
+		if names := stackNames(resolved); len(names) == 2 { // the other is the baseline
+			stack = names[1]
+		}
+	}
+	return chooseLab(resolved, stack, placement)
 }
 
 func stackNames(r *experiment.Resolved) []string {

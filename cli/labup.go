@@ -83,27 +83,11 @@ lab is built in a user namespace, as with run.`,
 				return usageError{fmt.Errorf("--time %v: out of range (valid: more than 0)", limit)}
 			}
 			f.placements, f.set = []string{placement}, []string{labLoad}
-			resolved, err := l.resolve(cmd, args, f)
+			chosen, err := l.labOf(cmd, args, f, stack, placement)
 			if err != nil {
 				return err
 			}
-			if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
-				if f.more, err = l.written(stack); err != nil {
-					return usageError{err}
-				}
-			}
-			if f.more != nil {
-				if resolved, err = l.resolve(cmd, args, f); err != nil {
-					return err
-				}
-				if names := stackNames(resolved); len(names) == 2 { // resolving may have reordered its parameters
-					stack = names[1]
-				}
-			}
-			chosen, err := chooseLab(resolved, stack, placement)
-			if err != nil {
-				return err
-			}
+			stack := chosen.Labs[0].Named // resolving may have reordered its parameters
 			if name == "" {
 				name = stack
 			}

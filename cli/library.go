@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/suite"
 )
 
@@ -37,6 +38,10 @@ func (l library) entries() []entry {
 		d := r.Describe()
 		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
 	}
+	for _, a := range attack.All() {
+		d := attack.Describe(a)
+		all = append(all, newEntry("attack", string(a), d.Summary+" ("+d.Source+")", "", nil))
+	}
 	for _, name := range suite.Names() {
 		all = append(all, newEntry("suite", name, suite.Summary(name), "", nil))
 	}
@@ -58,12 +63,12 @@ func (l library) kinds() []string {
 	return kinds
 }
 
-// about returns the entries of a kind or, if no kind has this name, those with this name.
+// about returns the entries of a kind, also if it is in the plural, or, if no kind has this name, those with this name.
 func (l library) about(name string) []entry {
 	all := l.entries()
 	is := func(e entry) bool { return e.Name == name }
-	if slices.ContainsFunc(all, func(e entry) bool { return e.Kind == name }) {
-		is = func(e entry) bool { return e.Kind == name }
+	if kind := func(e entry) bool { return e.Kind == name || e.Kind+"s" == name }; slices.ContainsFunc(all, kind) {
+		is = kind
 	}
 	return slices.DeleteFunc(all, func(e entry) bool { return !is(e) })
 }

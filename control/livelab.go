@@ -81,8 +81,8 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 	if silent != nil {
 		return nil, fmt.Errorf("lab %s: %w", l.ID, silent)
 	}
-	if b := broken(proofs); b != nil {
-		return nil, fmt.Errorf("lab %s: proof failed: %s: %s", l.ID, b.Claim, b.Detail)
+	if broken(proofs) != nil {
+		return nil, &UnprovenError{l.ID, proofs}
 	}
 	for _, w := range l.workers { // they were for the proof
 		if err := w.Kill(); err != nil {

@@ -118,6 +118,7 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 // A row is what came of the attacks on a lab.
 type row struct {
 	lab      experiment.Lab
+	target   attack.Target
 	why      error // nothing was tried: it is not supported here, or there is nobody to attack
 	err      error
 	outcomes []attack.Outcome
@@ -145,13 +146,12 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		return row
 	}
 	defer s.Close()
-	target, err := s.Target()
-	if err != nil {
+	if row.target, err = s.Target(); err != nil {
 		row.why = err
 		return row
 	}
-	target.Exhaustive = *all && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
-	if row.outcomes, err = attack.Run(ctx, target, attacks()); err != nil {
+	row.target.Exhaustive = *all && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
+	if row.outcomes, err = attack.Run(ctx, row.target, attacks()); err != nil {
 		failed(err)
 	}
 	return row
@@ -172,28 +172,6 @@ func bare(l experiment.Lab) string {
 func filtered(l experiment.Lab) bool {
 	f, _ := filter.Of(l.Stack)
 	return f != nil
-}
-
-// claimed says whether a lab claims that nothing of an attack arrives.
-func claimed(l experiment.Lab, a attack.Attack) bool {
-	f, params := filter.Of(l.Stack)
-	switch a {
-	case attack.Answers, attack.Bypass:
-		return true
-	case attack.FromHost:
-		return false // no filter claims it
-	case attack.ToHost:
-		return f != nil && filterPoint(l) != network.InContainer
-	case attack.Guise, attack.Takeover:
-		return f != nil && params.On(filter.Antispoof)
-	}
-	return f != nil
-}
-
-// filterPoint is where the packets of a lab are filtered.
-func filterPoint(l experiment.Lab) network.Point {
-	at, _ := filter.At(l.Stack)
-	return at
 }
 
 // ci are the labs that are attacked each time: every network and every filter, and what was found to be open once.
@@ -285,7 +263,7 @@ func TestMatrix(t *testing.T) {
 				for _, m := range o.Missing {
 					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
 				}
-				if claimed(r.lab, o.Attack) && o.Arrived > 0 {
+				if r.target.Claims(o.Attack) && o.Arrived > 0 {
 					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent,
 						strings.Join(o.Holes, "\n\t"))
 				}
@@ -315,7 +293,7 @@ func written(rows []row, omitted []experiment.Omission, took time.Duration) stri
 	fmt.Fprintf(&b, "\nwhat got through\n")
 	for _, r := range rows {
 		for _, o := range r.outcomes {
-			if o.Arrived == 0 || !claimed(r.lab, o.Attack) && !filtered(r.lab) {
+			if o.Arrived == 0 || !r.target.Claims(o.Attack) && !filtered(r.lab) {
 				continue
 			}
 			fmt.Fprintf(&b, "%s: %s, %s: %d of %d\n", r.lab.ID, o.Attack, o.Family, o.Arrived, o.Sent)

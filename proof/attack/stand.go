@@ -96,6 +96,9 @@ func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
 	if v6 {
 		o.Family = "ipv6"
 	}
+	if s.Observe != nil {
+		s.Observe(a, o.Family)
+	}
 	var err error
 	switch a {
 	case Answers:

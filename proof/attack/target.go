@@ -19,6 +19,8 @@ type Target struct {
 	Open func(host int, namespace string) (*os.File, error)
 	// Exhaustive asks for every port of a source, otherwise for some of every range.
 	Exhaustive bool
+	// Observe, if it is not nil, is told what begins.
+	Observe func(a Attack, family string)
 }
 
 // An Attack is a family of tries.
@@ -35,7 +37,7 @@ const (
 	// Ports: from a source to ports of its sink, those at the ends of what is allowed among them.
 	Ports Attack = "ports"
 	// PortZero: from and to port 0, with every combination of flags of TCP.
-	PortZero Attack = "port 0"
+	PortZero Attack = "port-zero"
 	// Protocols: every protocol, as if it had the ports of a pair.
 	Protocols Attack = "protocols"
 	// Types: every type of ICMP.
@@ -51,9 +53,9 @@ const (
 	// Stray: packets for an address of the host in frames for another container, which has taken that address.
 	Stray Attack = "stray"
 	// ToHost: packets for every address of every host, in frames for every link.
-	ToHost Attack = "to the host"
+	ToHost Attack = "to-host"
 	// FromHost: packets of the host for every container.
-	FromHost Attack = "from the host"
+	FromHost Attack = "from-host"
 	// Guise: with the address of somebody else, and with the MAC address too.
 	Guise Attack = "guise"
 	// Router: a container that says it is a router.
@@ -72,14 +74,14 @@ func All() []Attack {
 
 // An Outcome is what came of an attack in one family.
 type Outcome struct {
-	Attack Attack
-	Family string // "ipv4", "ipv6"
+	Attack Attack `json:"-"`
+	Family string `json:"family"` // "ipv4", "ipv6"
 	// Sent is how many packets were sent that the lab must refuse, or would have to.
-	Sent int
+	Sent int `json:"sent"`
 	// Arrived is how many of those arrived, each counted once.
-	Arrived int
+	Arrived int `json:"arrived"`
 	// Holes are what arrived, in words, without repetition.
-	Holes []string
+	Holes []string `json:"holes,omitempty"`
 	// Missing are packets that are allowed and did not arrive: the attack shows nothing then.
-	Missing []string
+	Missing []string `json:"missing,omitempty"`
 }

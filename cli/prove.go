@@ -1,0 +1,487 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/attack"
+)
+
+// proving implements `prove`: it attacks labs without measuring them.
+type proving struct {
+	Streams
+	experiments
+	*privileges
+}
+
+// provePairs is how many pairs a lab has that is attacked.
+const provePairs = "2"
+
+// bothFamilies has filters list what is allowed over IPv4 and IPv6: an attack shows nothing where nothing is allowed.
+const bothFamilies = "factors.family=[ipv4,ipv6]"
+
+// A provedLab is what `prove --format json` says of a lab.
+type provedLab struct {
+	Lab       string          `json:"lab"`
+	Stack     string          `json:"stack"`
+	Placement string          `json:"placement"`
+	Pairs     int             `json:"pairs"`
+	Proofs    []provedClaim   `json:"proofs,omitempty"`
+	Attacks   []attack.Result `json:"attacks,omitempty"`
+	// NotTried is why the lab was not attacked.
+	NotTried string `json:"not_tried,omitempty"`
+	// Control names the lab without the filter, and NoControl says why it was not attacked.
+	Control   string `json:"control,omitempty"`
+	NoControl string `json:"no_control,omitempty"`
+
+	failed bool // it could not be built
+}
+
+type provedClaim struct {
+	Claim  string `json:"claim"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func (p proving) command() *cobra.Command {
+	f := &experimentFlags{}
+	var out formatFlag
+	var stacks, chosen []string
+	var placement string
+	var exhaustive bool
+	cmd := &cobra.Command{
+		Use:   "prove [EXPERIMENT.yaml | suite:NAME] [--stack NAME]...",
+		Short: "Attack stacks from inside their containers, without measuring",
+		Long: `Builds a lab of each stack, has its kernel verify it, makes the proofs of a run, and then attacks it as root in
+its containers would: with packets that no honest socket sends, which are counted where they arrive. nettoll list attack
+explains the attacks. Nothing is measured, and nothing leaves the lab.
+
+Each attack on a stack with a filter is also made on the same stack without it, the control: if something arrives there,
+the attack works, and it is the filter that stops it. Of each attack the table says how many packets arrived of those
+that must not, and one of these verdicts:
+
+  withstood        the stack claims that nothing arrives, and nothing does
+  broken           the stack claims that nothing arrives, and something does
+  open             something arrives, and the stack does not claim otherwise
+  closed           nothing arrives, although the stack does not claim that
+  cannot be told   what is allowed did not arrive either
+  not tried        no packet of the attack was sent, for the reason given
+
+Without --stack it proves all stacks of the experiment. Without an experiment a stack can be any network, with any
+filter, tunnel and encryption.
+
+Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a claim does not hold.`,
+		Example: `  nettoll prove --stack bridge+nftables
+  nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
+  nettoll prove --stack macvlan+nftables --attack guise,takeover
+  nettoll prove my.yaml --exhaustive            every port of every allowed pair
+  nettoll prove my.yaml --format json | jq '.[].attacks[] | select(.verdict == "broken")'`,
+		Args: oneExperiment,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := out.chosen(cmd)
+			if err != nil {
+				return err
+			}
+			attacks, err := chosenAttacks(chosen)
+			if err != nil {
+				return usageError{err}
+			}
+			if ended, err := p.rootless(); ended {
+				return err
+			}
+			if placement != "" {
+				f.placements = []string{placement}
+			}
+			f.set = []string{labLoad, bothFamilies}
+			if !cmd.Flags().Changed("pairs") {
+				f.set = append(f.set, "factors.pairs=["+provePairs+"]")
+			}
+			labs, err := p.labs(cmd, args, f, stacks, placement)
+			if err != nil {
+				return err
+			}
+			if p.refused != nil {
+				return p.refused
+			}
+			return p.prove(cmd.Context(), labs, attacks, exhaustive, format)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&stacks, "stack", nil, "a stack, as in the cells of the experiment; without an experiment "+
+		"NETWORK+FILTER, each with its parameters; may be repeated")
+	flags.StringSliceVar(&chosen, "attack", nil, "make only these attacks, separated by commas (default: all)")
+	flags.StringVar(&placement, "placement", "", "placement of the two ends of a pair: same-host, cross-host "+
+		"(default: the first in the experiment that the stack has)")
+	flags.StringVar(&f.pairs, "pairs", "", "number of pairs (default "+provePairs+": each has a neighbour)")
+	flags.BoolVar(&exhaustive, "exhaustive", false, "try every port of each allowed pair, not some of each range")
+	out.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
+	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(attack.All())))
+	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.NoFileCompletions)
+	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
+	return cmd
+}
+
+// chosenAttacks returns the attacks with these names, all if there are none.
+func chosenAttacks(names []string) ([]attack.Attack, error) {
+	if len(names) == 0 {
+		return attack.All(), nil
+	}
+	var list []attack.Attack
+	var known []string
+	for _, a := range attack.All() {
+		known = append(known, string(a))
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("--attack: %w%s", &experiment.UnknownError{Kind: "attack", Name: name, Known: known},
+				part.Meant(name, known))
+		}
+		list = append(list, attack.Attack(name))
+	}
+	return slices.DeleteFunc(attack.All(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
+}
+
+// labs returns an experiment for each lab that is attacked.
+func (p proving) labs(cmd *cobra.Command, args []string, f *experimentFlags, stacks []string, placement string,
+) (labs []*experiment.Resolved, err error) {
+	for _, name := range stacks {
+		own := *f
+		one, err := p.labOf(cmd, args, &own, name, placement)
+		if err != nil {
+			return nil, err
+		}
+		labs = append(labs, one)
+	}
+	if len(stacks) == 0 {
+		all, err := p.resolve(cmd, args, f)
+		if err != nil {
+			return nil, err
+		}
+		seen := map[string]bool{}
+		for i, l := range all.Labs {
+			place := fmt.Sprintf("%s/%s", l.Named, l.Placement)
+			if !seen[place] { // a twin is the same once more
+				labs = append(labs, all.Only(i))
+			}
+			seen[place] = true
+		}
+	}
+	for _, l := range labs {
+		if err := fits(l); err != nil {
+			return nil, err
+		}
+	}
+	return labs, nil
+}
+
+func (p proving) prove(ctx context.Context, labs []*experiment.Resolved, attacks []attack.Attack, exhaustive bool,
+	format string,
+) error {
+	cpus, err := thread.CPUs()
+	if err != nil {
+		return err
+	}
+	said := newLine(p.Err)
+	defer said.done()
+	list := []provedLab{}
+	controls := map[string]control.Attacked{}
+	for i, r := range labs {
+		one, err := p.proveOne(ctx, r, attacks, exhaustive, len(cpus), controls, func(what string) {
+			said.proving(i+1, len(labs), r.Labs[0].ID, what)
+		})
+		if ctx.Err() != nil {
+			said.done()
+			fmt.Fprintln(p.Err, "nettoll: interrupted")
+			break
+		}
+		if err != nil {
+			one.NotTried, one.failed = err.Error(), true
+		}
+		list = append(list, one)
+	}
+	said.done()
+	if err := writeProved(p.Out, list, format); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return status(exitInterrupted)
+	}
+	return provedStatus(list)
+}
+
+// proveOne attacks a lab, and its control unless that was attacked before.
+func (p proving) proveOne(ctx context.Context, r *experiment.Resolved, attacks []attack.Attack, exhaustive bool, cpus int,
+	controls map[string]control.Attacked, say func(string),
+) (one provedLab, err error) {
+	l := r.Labs[0]
+	one = provedLab{Lab: l.ID, Stack: l.Named, Placement: string(l.Placement), Pairs: l.Pairs}
+	if err := l.Stack.Check(); err != nil {
+		return one, err
+	}
+	observe := func(of string) func(attack.Attack, string) {
+		return func(a attack.Attack, family string) { say(fmt.Sprintf("%s%s, %s", a, of, family)) }
+	}
+	say("being built")
+	got, err := control.Attack(ctx, r, here(os.Geteuid()), attacks, exhaustive, observe(""))
+	one.Proofs = provedClaims(got.Proofs)
+	if errors.Is(err, attack.ErrShared) {
+		one.NotTried = attack.ErrShared.Error()
+		return one, nil
+	}
+	if err != nil {
+		return one, err
+	}
+	if got.Outcomes == nil {
+		one.NotTried = "its proofs fail"
+		return one, nil
+	}
+	bare, err := control.Unfiltered(r, p.catalogue.Parts(), cpus)
+	if err != nil {
+		one.NoControl = err.Error()
+	}
+	var without control.Attacked
+	if bare != nil {
+		one.Control = bare.Labs[0].ID
+		known := false
+		if without, known = controls[one.Control]; !known {
+			if without, err = control.Attack(ctx, bare, here(os.Geteuid()), attacks, false, observe(" without the filter")); err != nil {
+				one.NoControl = err.Error()
+			}
+			controls[one.Control] = without
+		}
+	}
+	one.Attacks = got.Target.Judge(attacks, got.Outcomes, without.Outcomes)
+	return one, nil
+}
+
+func provedClaims(proofs []measure.Proof) (list []provedClaim) {
+	for _, p := range proofs {
+		list = append(list, provedClaim{p.Claim, p.OK, p.Detail})
+	}
+	return list
+}
+
+// holds says whether all that a lab claims holds, as far as it was tried.
+func (l provedLab) holds() bool {
+	return !slices.ContainsFunc(l.Proofs, func(c provedClaim) bool { return !c.OK }) &&
+		!slices.ContainsFunc(l.Attacks, func(r attack.Result) bool { return r.Verdict == attack.Broken })
+}
+
+func provedStatus(list []provedLab) error {
+	if slices.ContainsFunc(list, func(l provedLab) bool { return !l.holds() }) {
+		return status(exitUnproven)
+	}
+	if slices.ContainsFunc(list, func(l provedLab) bool {
+		return l.failed || slices.ContainsFunc(l.Attacks, func(r attack.Result) bool { return r.Verdict == attack.Untold })
+	}) {
+		return status(exitPartly)
+	}
+	return nil
+}
+
+// provedRow is a line of JSON and a row of CSV.
+type provedRow struct {
+	Lab       string         `json:"lab"`
+	Stack     string         `json:"stack"`
+	Placement string         `json:"placement"`
+	Pairs     int            `json:"pairs"`
+	Attack    attack.Attack  `json:"attack"`
+	Family    string         `json:"family"`
+	Claimed   bool           `json:"claimed"`
+	Verdict   attack.Verdict `json:"verdict"` // over both families
+	Arrived   int            `json:"arrived"`
+	Sent      int            `json:"sent"`
+	// of the control
+	ControlArrived *int   `json:"control_arrived,omitempty"`
+	ControlSent    *int   `json:"control_sent,omitempty"`
+	Why            string `json:"why,omitempty"`
+}
+
+func provedRows(list []provedLab) (rows []provedRow) {
+	for _, l := range list {
+		for _, r := range l.Attacks {
+			for _, o := range r.Lab {
+				row := provedRow{
+					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
+					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
+				}
+				for _, c := range r.Control {
+					if c.Family == o.Family {
+						row.ControlArrived, row.ControlSent = &c.Arrived, &c.Sent
+					}
+				}
+				rows = append(rows, row)
+			}
+		}
+		if l.NotTried != "" {
+			rows = append(rows, provedRow{
+				Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Verdict: attack.NotTried, Why: l.NotTried,
+			})
+		}
+	}
+	return rows
+}
+
+func writeProved(w io.Writer, list []provedLab, format string) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(list)
+	case "jsonl", "csv":
+		s := sheet{columns: []string{
+			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
+			"control_arrived", "control_sent", "why",
+		}}
+		number := func(n *int) string {
+			if n == nil {
+				return ""
+			}
+			return strconv.Itoa(*n)
+		}
+		for _, r := range provedRows(list) {
+			s.objects = append(s.objects, r)
+			s.rows = append(s.rows, []string{
+				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
+				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
+				r.Why,
+			})
+		}
+		return s.write(w, format)
+	}
+	var b strings.Builder
+	for i, l := range list {
+		if i > 0 {
+			fmt.Fprintln(&b)
+		}
+		l.text(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text writes a lab: what it claims, then a line for each attack, then what arrived in words, and a sum.
+func (l provedLab) text(w io.Writer) {
+	fmt.Fprintf(w, "%s\n", l.Lab)
+	for _, c := range l.Proofs {
+		mark, detail := "✓", ""
+		if !c.OK {
+			mark, detail = "✗", ": "+c.Detail
+		}
+		fmt.Fprintf(w, "  %s %s%s\n", mark, c.Claim, detail)
+	}
+	if l.NotTried != "" {
+		fmt.Fprintf(w, "  not attacked: %s\n", l.NotTried)
+		return
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "  attack\tarrived, ipv4\tipv6\t")
+	filtered := l.Control != "" && l.NoControl == ""
+	if filtered {
+		fmt.Fprint(t, "without the filter\t")
+	}
+	fmt.Fprintln(t, "verdict")
+	for _, r := range l.Attacks {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, "ipv4"), share(r.Lab, "ipv6"))
+		if filtered {
+			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
+		}
+		fmt.Fprintln(t, r.Verdict)
+	}
+	_ = t.Flush()
+	for _, r := range l.Attacks {
+		if r.Why != "" {
+			fmt.Fprintf(w, "  %s: %s: %s\n", r.Attack, r.Verdict, r.Why)
+		}
+		if r.Verdict != attack.Broken {
+			continue
+		}
+		for _, o := range r.Lab {
+			for _, hole := range o.Holes {
+				fmt.Fprintf(w, "  ✗ %s, %s: %s\n", r.Attack, o.Family, hole)
+			}
+		}
+	}
+	if l.NoControl != "" {
+		fmt.Fprintf(w, "  the control was not attacked: %s\n", l.NoControl)
+	}
+	fmt.Fprintf(w, "\n  %s\n", l.sum())
+}
+
+// share is "3 of 120", of a family or of all.
+func share(list []attack.Outcome, family string) string {
+	arrived, sent := attack.Count(slices.DeleteFunc(slices.Clone(list), func(o attack.Outcome) bool {
+		return family != "" && o.Family != family
+	}))
+	if sent == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", arrived, sent)
+}
+
+// sum is the lab in a line: "12 of 14 claimed attacks withstood, 1 broken; 2 not claimed and open".
+func (l provedLab) sum() string {
+	count := map[attack.Verdict]int{}
+	claimed := 0
+	for _, r := range l.Attacks {
+		count[r.Verdict]++
+		if r.Claimed {
+			claimed++
+		}
+	}
+	text := fmt.Sprintf("%d of %s withstood that it claims to withstand", count[attack.Withstood],
+		several(claimed, "attack"))
+	if n := count[attack.Broken]; n > 0 {
+		text += fmt.Sprintf(", %d broken", n)
+	}
+	for _, other := range []struct {
+		of   attack.Verdict
+		text string
+	}{
+		{attack.Open, "not claimed and open"},
+		{attack.Closed, "not claimed and closed"},
+		{attack.Untold, "cannot be told"},
+		{attack.NotTried, "not tried"},
+	} {
+		if n := count[other.of]; n > 0 {
+			text += fmt.Sprintf("; %d %s", n, other.text)
+		}
+	}
+	return text
+}
+
+// proving shows which lab is attacked, and with what.
+func (p *progress) proving(n, all int, lab, what string) {
+	line := fmt.Sprintf("lab %d of %d, %s: %s", n, all, lab, what)
+	if !p.terminal {
+		if now := p.now(); now.Sub(p.last) >= proveEvery {
+			p.last = now
+			fmt.Fprintln(p.w, line)
+		}
+		return
+	}
+	width := cmp.Or(max(0, p.width()), usualWidth)
+	p.show(line[:min(len(line), width-1)])
+}
+
+// proveEvery is the time between lines of progress where there is no terminal.
+const proveEvery = 2 * time.Second

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/proof/attack"
+)
+
+func provedExamples() []provedLab {
+	out := func(family string, arrived, sent int, holes ...string) attack.Outcome {
+		return attack.Outcome{Family: family, Arrived: arrived, Sent: sent, Holes: holes}
+	}
+	return []provedLab{
+		{
+			Lab: "a+b/same-host/2", Stack: "a+b", Placement: "same-host", Pairs: 2,
+			Proofs: []provedClaim{{Claim: "every pair passes packets", OK: true}}, Control: "a/same-host/2",
+			Attacks: []attack.Result{
+				{
+					Attack: attack.Ports, Claimed: true, Verdict: attack.Withstood,
+					Lab:     []attack.Outcome{out("ipv4", 0, 10), out("ipv6", 0, 12)},
+					Control: []attack.Outcome{out("ipv4", 10, 10), out("ipv6", 12, 12)},
+				},
+				{
+					Attack: attack.Types, Claimed: true, Verdict: attack.Broken,
+					Lab:     []attack.Outcome{out("ipv4", 1, 10, "a redirect, from src0, arrives at snk1"), out("ipv6", 0, 10)},
+					Control: []attack.Outcome{out("ipv4", 10, 10), out("ipv6", 10, 10)},
+				},
+				{Attack: attack.Bypass, Claimed: true, Verdict: attack.NotTried, Why: "the lab has nowhere to send it"},
+			},
+		},
+		{
+			Lab: "c/same-host/2", Stack: "c", Placement: "same-host", Pairs: 2,
+			NotTried: attack.ErrShared.Error(),
+		},
+	}
+}
+
+func TestWriteProved(t *testing.T) {
+	for format, want := range map[string][]string{
+		"text": {
+			"a+b/same-host/2\n  ✓ every pair passes packets\n",
+			"  ports   0 of 10        0 of 12  22 of 22            withstood\n",
+			"  types   1 of 10        0 of 10  20 of 20            broken\n",
+			"  bypass  –              –        –                   not tried\n",
+			"  ✗ types, ipv4: a redirect, from src0, arrives at snk1\n",
+			"  bypass: not tried: the lab has nowhere to send it\n",
+			"  1 of 3 attacks withstood that it claims to withstand, 1 broken; 1 not tried\n",
+			"c/same-host/2\n  not attacked: containers share",
+		},
+		"csv": {
+			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,\n",
+			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
+		},
+		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
+		"json":  {`"verdict": "broken"`, `"not_tried": "containers share`},
+	} {
+		var b strings.Builder
+		if err := writeProved(&b, provedExamples(), format); err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range want {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%s lacks %q:\n%s", format, w, b.String())
+			}
+		}
+	}
+}
+
+// A claim that does not hold is exit status 4, and what could not be told is 3.
+func TestProvedStatus(t *testing.T) {
+	verdicts := func(all ...attack.Verdict) provedLab {
+		var l provedLab
+		for _, v := range all {
+			l.Attacks = append(l.Attacks, attack.Result{Verdict: v})
+		}
+		return l
+	}
+	for _, c := range []struct {
+		lab  provedLab
+		want error
+	}{
+		{verdicts(attack.Withstood, attack.Open, attack.Closed, attack.NotTried), nil},
+		{verdicts(attack.Withstood, attack.Untold), status(exitPartly)},
+		{verdicts(attack.Untold, attack.Broken), status(exitUnproven)},
+		{provedLab{Proofs: []provedClaim{{OK: false}}}, status(exitUnproven)},
+		{provedLab{failed: true}, status(exitPartly)},
+	} {
+		if got := provedStatus([]provedLab{verdicts(attack.Withstood), c.lab}); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.lab, got, c.want)
+		}
+	}
+}
+
+func TestChosenAttacks(t *testing.T) {
+	got, err := chosenAttacks([]string{"takeover", "ports"})
+	if err != nil || len(got) != 2 || got[0] != attack.Ports {
+		t.Errorf("%v, %v: want ports, then takeover", got, err)
+	}
+	if _, err := chosenAttacks([]string{"port"}); err == nil || !strings.Contains(err.Error(), "port-zero") {
+		t.Errorf("%v: want the attacks that there are", err)
+	}
+}

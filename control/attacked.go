@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// An UnprovenError says that a lab does not do what it claims.
+type UnprovenError struct {
+	Lab    string
+	Proofs []measure.Proof // of all its claims
+}
+
+func (e *UnprovenError) Error() string {
+	b := broken(e.Proofs)
+	return fmt.Sprintf("lab %s: proof failed: %s: %s", e.Lab, b.Claim, b.Detail)
+}
+
+// An Attacked is what came of proving and attacking a lab.
+type Attacked struct {
+	Proofs   []measure.Proof // of its claims, as a run makes them
+	Target   attack.Target
+	Outcomes []attack.Outcome
+}
+
+// Attack builds the only lab of an experiment as a run does, proves its claims, makes attacks on it, and removes it. If
+// a claim does not hold the lab is not attacked. The error is [attack.ErrShared] if there is nobody to attack.
+// Exhaustive and observe are those of [attack.Target]. The deployment is closed.
+func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, attacks []attack.Attack, exhaustive bool,
+	observe func(a attack.Attack, family string),
+) (out Attacked, err error) {
+	s, err := Stand(ctx, r, at)
+	if unproven, ok := errors.AsType[*UnprovenError](err); ok {
+		out.Proofs = unproven.Proofs
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	out.Proofs = s.Proofs
+	if out.Target, err = s.Target(); err != nil {
+		return out, err
+	}
+	out.Target.Exhaustive, out.Target.Observe = exhaustive, observe
+	out.Outcomes, err = attack.Run(ctx, out.Target, attacks)
+	return out, err
+}
+
+// Unfiltered returns the experiment whose only lab is the same as that of another experiment, but without the filter:
+// what arrives there shows that an attack works. It is nil if the lab has no filter. CPUs are those of
+// [experiment.Resolve].
+func Unfiltered(r *experiment.Resolved, parts experiment.Parts, cpus int) (*experiment.Resolved, error) {
+	l := r.Labs[0]
+	if f, _ := filter.Of(l.Stack); f == nil {
+		return nil, nil
+	}
+	e := r.Experiment
+	e.Baseline, e.Stacks, e.Only, e.Plants = experiment.Base(parts).Baseline, nil, nil, nil
+	e.Factors = experiment.Factors{
+		Placements: []experiment.Placement{l.Placement}, Pairs: []int{l.Pairs},
+		Families: r.Experiment.Factors.Families, Affinities: []string{l.Affinity},
+	}
+	if l.Hosts > 1 {
+		e.Factors.Hosts = []int{l.Hosts}
+	}
+	i := slices.IndexFunc(l.Stack, func(c stack.Choice) bool {
+		_, ok := c.Part.Value.(filter.Filter)
+		return ok
+	})
+	none, err := parts.Kinds.Choose(l.Stack[i].Kind.Describe().Name, stack.None, nil)
+	if err != nil {
+		return nil, err
+	}
+	want := l.Stack.With(none)
+	e.Stacks = []experiment.Stack{{Parts: want, Placements: []experiment.Placement{l.Placement}, Settings: l.Settings}}
+	all, err := experiment.Resolve(e, parts, cpus)
+	if err != nil {
+		return nil, err
+	}
+	for i, other := range all.Labs {
+		if other.Stack.Equal(want) && other.Settings == l.Settings {
+			return all.Only(i), nil
+		}
+	}
+	return nil, fmt.Errorf("lab %s: it cannot be built without its filter", l.ID)
+}
