@@ -202,11 +202,9 @@ func (p proving) prove(ctx context.Context, labs []*experiment.Resolved, attacks
 	said := newLine(p.Err)
 	defer said.done()
 	list := []provedLab{}
-	controls := map[string]control.Attacked{}
+	with := attacker{p.catalogue.Parts(), len(cpus), attacks, exhaustive, map[string]control.Attacked{}}
 	for i, r := range labs {
-		one, err := p.proveOne(ctx, r, attacks, exhaustive, len(cpus), controls, func(what string) {
-			said.proving(i+1, len(labs), r.Labs[0].ID, what)
-		})
+		one, err := with.attack(ctx, r, func(what string) { said.proving(i+1, len(labs), r.Labs[0].ID, what) })
 		if ctx.Err() != nil {
 			said.done()
 			fmt.Fprintln(p.Err, "nettoll: interrupted")
@@ -227,10 +225,17 @@ func (p proving) prove(ctx context.Context, labs []*experiment.Resolved, attacks
 	return provedStatus(list)
 }
 
-// proveOne attacks a lab, and its control unless that was attacked before.
-func (p proving) proveOne(ctx context.Context, r *experiment.Resolved, attacks []attack.Attack, exhaustive bool, cpus int,
-	controls map[string]control.Attacked, say func(string),
-) (one provedLab, err error) {
+// An attacker attacks labs.
+type attacker struct {
+	parts      experiment.Parts
+	cpus       int
+	attacks    []attack.Attack
+	exhaustive bool
+	controls   map[string]control.Attacked // those that were attacked, by lab
+}
+
+// attack attacks a lab, and its control unless that was attacked before.
+func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(string)) (one provedLab, err error) {
 	l := r.Labs[0]
 	one = provedLab{Lab: l.ID, Stack: l.Named, Placement: string(l.Placement), Pairs: l.Pairs}
 	if err := l.Stack.Check(); err != nil {
@@ -240,7 +245,7 @@ func (p proving) proveOne(ctx context.Context, r *experiment.Resolved, attacks [
 		return func(a attack.Attack, family string) { say(fmt.Sprintf("%s%s, %s", a, of, family)) }
 	}
 	say("being built")
-	got, err := control.Attack(ctx, r, here(os.Geteuid()), attacks, exhaustive, observe(""))
+	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
 	one.Proofs = provedClaims(got.Proofs)
 	if errors.Is(err, attack.ErrShared) {
 		one.NotTried = attack.ErrShared.Error()
@@ -253,22 +258,25 @@ func (p proving) proveOne(ctx context.Context, r *experiment.Resolved, attacks [
 		one.NotTried = "its proofs fail"
 		return one, nil
 	}
-	bare, err := control.Unfiltered(r, p.catalogue.Parts(), cpus)
+	bare, err := control.Unfiltered(r, t.parts, t.cpus)
 	if err != nil {
 		one.NoControl = err.Error()
 	}
-	var without control.Attacked
+	var without []attack.Outcome
 	if bare != nil {
 		one.Control = bare.Labs[0].ID
-		known := false
-		if without, known = controls[one.Control]; !known {
-			if without, err = control.Attack(ctx, bare, here(os.Geteuid()), attacks, false, observe(" without the filter")); err != nil {
+		known, ok := t.controls[one.Control]
+		if !ok {
+			known, err = control.Attack(ctx, bare, here(os.Geteuid()), t.attacks, false, observe(" without the filter"))
+			if err != nil {
 				one.NoControl = err.Error()
+			} else {
+				t.controls[one.Control] = known
 			}
-			controls[one.Control] = without
 		}
+		without = known.Outcomes
 	}
-	one.Attacks = got.Target.Judge(attacks, got.Outcomes, without.Outcomes)
+	one.Attacks = got.Target.Judge(t.attacks, got.Outcomes, without)
 	return one, nil
 }
 
@@ -448,11 +456,12 @@ func (l provedLab) sum() string {
 			claimed++
 		}
 	}
-	text := fmt.Sprintf("%d of %s withstood that it claims to withstand", count[attack.Withstood],
-		several(claimed, "attack"))
+	broken := ""
 	if n := count[attack.Broken]; n > 0 {
-		text += fmt.Sprintf(", %d broken", n)
+		broken = fmt.Sprintf(", %d broken", n)
 	}
+	texts := []string{fmt.Sprintf("%d of %s withstood that it claims to withstand%s", count[attack.Withstood],
+		several(claimed, "attack"), broken)}
 	for _, other := range []struct {
 		of   attack.Verdict
 		text string
@@ -463,10 +472,10 @@ func (l provedLab) sum() string {
 		{attack.NotTried, "not tried"},
 	} {
 		if n := count[other.of]; n > 0 {
-			text += fmt.Sprintf("; %d %s", n, other.text)
+			texts = append(texts, fmt.Sprintf("%d %s", n, other.text))
 		}
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // proving shows which lab is attacked, and with what.

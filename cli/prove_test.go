@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -86,7 +87,7 @@ func TestProvedStatus(t *testing.T) {
 		{provedLab{Proofs: []provedClaim{{OK: false}}}, status(exitUnproven)},
 		{provedLab{failed: true}, status(exitPartly)},
 	} {
-		if got := provedStatus([]provedLab{verdicts(attack.Withstood), c.lab}); got != c.want {
+		if got := provedStatus([]provedLab{verdicts(attack.Withstood), c.lab}); !errors.Is(got, c.want) {
 			t.Errorf("%+v: %v, want %v", c.lab, got, c.want)
 		}
 	}

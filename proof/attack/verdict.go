@@ -12,7 +12,10 @@ type Description struct {
 // Describe explains an attack. An attack that there is none of has no description.
 func Describe(a Attack) Description {
 	return map[Attack]Description{
-		Answers: {"who answers when a container asks for a neighbour: one, and the right one", "RFC 826; RFC 4861, section 7.2"},
+		Answers: {
+			"who answers when a container asks for a neighbour: one, and the right one",
+			"RFC 826; RFC 4861, section 7.2",
+		},
 		Detours: {
 			"packets for other containers, in frames for every link that there is",
 			"SeCoNetBench, section III: a container that was taken over",
@@ -21,8 +24,11 @@ func Describe(a Attack) Description {
 			"allowed packets, in frames for a link that a switch should have taken them from",
 			"IEEE 802.1Q: a switch forwards what is not for itself",
 		},
-		Ports:    {"from a source to ports of its sink that are not allowed, over UDP and TCP", "RFC 768; RFC 9293"},
-		PortZero: {"from port 0 and to port 0, with every combination of TCP's flags", "RFC 6335, section 6: port 0 is reserved"},
+		Ports: {"from a source to ports of its sink that are not allowed, over UDP and TCP", "RFC 768; RFC 9293"},
+		PortZero: {
+			"from port 0 and to port 0, with every combination of TCP's flags",
+			"RFC 6335, section 6: port 0 is reserved",
+		},
 		Protocols: {
 			"every protocol of IP, as if it had the ports of a pair",
 			"IANA, Assigned Internet Protocol Numbers",
