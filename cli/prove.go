@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
@@ -64,7 +66,7 @@ func (p proving) command() *cobra.Command {
 	f := &experimentFlags{}
 	var out formatFlag
 	var stacks, chosen []string
-	var placement string
+	var placement, standing string
 	var exhaustive bool
 	cmd := &cobra.Command{
 		Use:   "prove [EXPERIMENT.yaml | suite:NAME] [--stack NAME]...",
@@ -84,6 +86,9 @@ that must not, and one of these verdicts:
   cannot be told   what is allowed did not arrive either
   not tried        no packet of the attack was sent, for the reason given
 
+With --lab it attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is named, and
+there is no control. The last attacks leave it confused: addresses are taken over, and taken back.
+
 Without --stack it proves all stacks of the experiment. Without an experiment a stack can be any network, with any
 filter, tunnel and encryption.
 
@@ -91,6 +96,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 		Example: `  nettoll prove --stack bridge+nftables
   nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
   nettoll prove --stack macvlan+nftables --attack guise,takeover
+  nettoll prove --lab bridge                    a lab of nettoll lab up, with what you have changed in it
   nettoll prove my.yaml --exhaustive            every port of every allowed pair
   nettoll prove my.yaml --format json | jq '.[].attacks[] | select(.verdict == "broken")'`,
 		Args: oneExperiment,
@@ -103,6 +109,9 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 			if err != nil {
 				return usageError{err}
 			}
+			if cmd.Flags().Changed("lab") {
+				return p.standing(cmd, args, standing, lab.Attacks{Attacks: attacks, Exhaustive: exhaustive}, format)
+			}
 			if ended, err := p.rootless(); ended {
 				return err
 			}
@@ -113,14 +122,14 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 			if !cmd.Flags().Changed("pairs") {
 				f.set = append(f.set, "factors.pairs=["+provePairs+"]")
 			}
-			labs, err := p.labs(cmd, args, f, stacks, placement)
+			all, err := p.labs(cmd, args, f, stacks, placement)
 			if err != nil {
 				return err
 			}
 			if p.refused != nil {
 				return p.refused
 			}
-			return p.prove(cmd.Context(), labs, attacks, exhaustive, format)
+			return p.prove(cmd.Context(), all, attacks, exhaustive, format)
 		},
 	}
 	flags := cmd.Flags()
@@ -131,7 +140,9 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 		"(default: the first in the experiment that the stack has)")
 	flags.StringVar(&f.pairs, "pairs", "", "number of pairs (default "+provePairs+": each has a neighbour)")
 	flags.BoolVar(&exhaustive, "exhaustive", false, "try every port of each allowed pair, not some of each range")
+	flags.StringVar(&standing, "lab", "", "name of a lab that stands, to attack instead")
 	out.register(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("lab", labs{p.Streams, p.experiments, p.privileges}.names)
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
 	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(attack.All())))
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.NoFileCompletions)
@@ -161,14 +172,14 @@ func chosenAttacks(names []string) ([]attack.Attack, error) {
 
 // labs returns an experiment for each lab that is attacked.
 func (p proving) labs(cmd *cobra.Command, args []string, f *experimentFlags, stacks []string, placement string,
-) (labs []*experiment.Resolved, err error) {
+) (list []*experiment.Resolved, err error) {
 	for _, name := range stacks {
 		own := *f
 		one, err := p.labOf(cmd, args, &own, name, placement)
 		if err != nil {
 			return nil, err
 		}
-		labs = append(labs, one)
+		list = append(list, one)
 	}
 	if len(stacks) == 0 {
 		all, err := p.resolve(cmd, args, f)
@@ -179,20 +190,54 @@ func (p proving) labs(cmd *cobra.Command, args []string, f *experimentFlags, sta
 		for i, l := range all.Labs {
 			place := fmt.Sprintf("%s/%s", l.Named, l.Placement)
 			if !seen[place] { // a twin is the same once more
-				labs = append(labs, all.Only(i))
+				list = append(list, all.Only(i))
 			}
 			seen[place] = true
 		}
 	}
-	for _, l := range labs {
+	for _, l := range list {
 		if err := fits(l); err != nil {
 			return nil, err
 		}
 	}
-	return labs, nil
+	return list, nil
 }
 
-func (p proving) prove(ctx context.Context, labs []*experiment.Resolved, attacks []attack.Attack, exhaustive bool,
+// standing attacks a lab that stands.
+func (p proving) standing(cmd *cobra.Command, args []string, name string, with lab.Attacks, format string) error {
+	wrong := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"stack", "placement", "pairs"}, f.Name) {
+			wrong = "--" + f.Name
+		}
+	})
+	if len(args) > 0 {
+		wrong = strconv.Quote(args[0])
+	}
+	if wrong != "" {
+		return usageError{fmt.Errorf("--lab attacks a lab as it stands, and excludes %s", wrong)}
+	}
+	of, err := labs{p.Streams, p.experiments, p.privileges}.of(name)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.Err, "attacking lab %s, %s: this takes some seconds\n", of.Name, several(len(with.Attacks), "attack"))
+	got, err := of.Attack(cmd.Context(), with)
+	if err != nil {
+		return err
+	}
+	one := provedLab{
+		Lab: got.Lab, Stack: got.Stack, Placement: string(got.Placement), Pairs: got.Pairs, Attacks: got.Results,
+		NotTried: got.NotTried, Proofs: provedClaims([]measure.Proof{got.Unchanged}),
+	}
+	list := []provedLab{one}
+	if err := writeProved(p.Out, list, format); err != nil {
+		return err
+	}
+	return provedStatus(list)
+}
+
+func (p proving) prove(ctx context.Context, all []*experiment.Resolved, attacks []attack.Attack, exhaustive bool,
 	format string,
 ) error {
 	cpus, err := thread.CPUs()
@@ -203,8 +248,8 @@ func (p proving) prove(ctx context.Context, labs []*experiment.Resolved, attacks
 	defer said.done()
 	list := []provedLab{}
 	with := attacker{p.catalogue.Parts(), len(cpus), attacks, exhaustive, map[string]control.Attacked{}}
-	for i, r := range labs {
-		one, err := with.attack(ctx, r, func(what string) { said.proving(i+1, len(labs), r.Labs[0].ID, what) })
+	for i, r := range all {
+		one, err := with.attack(ctx, r, func(what string) { said.proving(i+1, len(all), r.Labs[0].ID, what) })
 		if ctx.Err() != nil {
 			said.done()
 			fmt.Fprintln(p.Err, "nettoll: interrupted")
@@ -479,8 +524,8 @@ func (l provedLab) sum() string {
 }
 
 // proving shows which lab is attacked, and with what.
-func (p *progress) proving(n, all int, lab, what string) {
-	line := fmt.Sprintf("lab %d of %d, %s: %s", n, all, lab, what)
+func (p *progress) proving(n, all int, id, what string) {
+	line := fmt.Sprintf("lab %d of %d, %s: %s", n, all, id, what)
 	if !p.terminal {
 		if now := p.now(); now.Sub(p.last) >= proveEvery {
 			p.last = now

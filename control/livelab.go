@@ -143,6 +143,9 @@ func (s *LiveLab) Claims() string {
 	return strings.Join(texts, "; ")
 }
 
+// Verify asks the kernel of each host whether it is as the plan says. The error is what differs.
+func (s *LiveLab) Verify(ctx context.Context) error { return s.generation.labs[0].stands.Verify(ctx) }
+
 // Close removes the lab. The error names things of the machine that were not returned.
 func (s *LiveLab) Close() error {
 	s.generation.close()

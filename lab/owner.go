@@ -257,6 +257,7 @@ const (
 	methodGraph  = "graph"
 	methodPlaces = "places"
 	methodRun    = "run"
+	methodAttack = "attack"
 	methodSignal = "signal"
 	methodDown   = "down"
 )
@@ -284,6 +285,7 @@ func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
 		methodGraph:  protocol.Method(func(ctx context.Context, _ none) (*Graph, error) { return o.graph(ctx) }),
 		methodPlaces: protocol.Method(o.places),
 		methodRun:    protocol.Method(c.run),
+		methodAttack: protocol.Method(o.attack),
 		methodSignal: protocol.Method(c.signal),
 		methodDown:   protocol.Method(o.takeDown),
 	})
