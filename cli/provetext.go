@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof/attack"
+)
+
+// A provedLab is what `prove --format json` says of a lab.
+type provedLab struct {
+	Lab       string          `json:"lab"`
+	Stack     string          `json:"stack"`
+	Placement string          `json:"placement"`
+	Pairs     int             `json:"pairs"`
+	Proofs    []provedClaim   `json:"proofs,omitempty"`
+	Attacks   []attack.Result `json:"attacks,omitempty"`
+	// NotTried is why the lab was not attacked.
+	NotTried string `json:"not_tried,omitempty"`
+	// Control names the lab without the filter, and NoControl says why it was not attacked.
+	Control   string `json:"control,omitempty"`
+	NoControl string `json:"no_control,omitempty"`
+
+	failed bool // it could not be built
+}
+
+type provedClaim struct {
+	Claim  string `json:"claim"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+func provedClaims(proofs []measure.Proof) (list []provedClaim) {
+	for _, p := range proofs {
+		list = append(list, provedClaim{p.Claim, p.OK, p.Detail})
+	}
+	return list
+}
+
+// holds says whether all that a lab claims holds, as far as it was tried.
+func (l provedLab) holds() bool {
+	return !slices.ContainsFunc(l.Proofs, func(c provedClaim) bool { return !c.OK }) &&
+		!slices.ContainsFunc(l.Attacks, func(r attack.Result) bool { return r.Verdict == attack.Broken })
+}
+
+func provedStatus(list []provedLab) error {
+	if slices.ContainsFunc(list, func(l provedLab) bool { return !l.holds() }) {
+		return status(exitUnproven)
+	}
+	if slices.ContainsFunc(list, func(l provedLab) bool {
+		return l.failed || slices.ContainsFunc(l.Attacks, func(r attack.Result) bool { return r.Verdict == attack.Untold })
+	}) {
+		return status(exitPartly)
+	}
+	return nil
+}
+
+// provedRow is a line of JSON and a row of CSV.
+type provedRow struct {
+	Lab       string         `json:"lab"`
+	Stack     string         `json:"stack"`
+	Placement string         `json:"placement"`
+	Pairs     int            `json:"pairs"`
+	Attack    attack.Attack  `json:"attack"`
+	Family    string         `json:"family"`
+	Claimed   bool           `json:"claimed"`
+	Verdict   attack.Verdict `json:"verdict"` // over both families
+	Arrived   int            `json:"arrived"`
+	Sent      int            `json:"sent"`
+	// of the control
+	ControlArrived *int   `json:"control_arrived,omitempty"`
+	ControlSent    *int   `json:"control_sent,omitempty"`
+	Why            string `json:"why,omitempty"`
+}
+
+func provedRows(list []provedLab) (rows []provedRow) {
+	for _, l := range list {
+		for _, r := range l.Attacks {
+			for _, o := range r.Lab {
+				row := provedRow{
+					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
+					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
+				}
+				for _, c := range r.Control {
+					if c.Family == o.Family {
+						row.ControlArrived, row.ControlSent = &c.Arrived, &c.Sent
+					}
+				}
+				rows = append(rows, row)
+			}
+		}
+		if l.NotTried != "" {
+			rows = append(rows, provedRow{
+				Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Verdict: attack.NotTried, Why: l.NotTried,
+			})
+		}
+	}
+	return rows
+}
+
+func writeProved(w io.Writer, list []provedLab, format string) error {
+	switch format {
+	case "json":
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(list)
+	case "jsonl", "csv":
+		s := sheet{columns: []string{
+			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
+			"control_arrived", "control_sent", "why",
+		}}
+		number := func(n *int) string {
+			if n == nil {
+				return ""
+			}
+			return strconv.Itoa(*n)
+		}
+		for _, r := range provedRows(list) {
+			s.objects = append(s.objects, r)
+			s.rows = append(s.rows, []string{
+				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
+				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
+				r.Why,
+			})
+		}
+		return s.write(w, format)
+	}
+	var b strings.Builder
+	for i, l := range list {
+		if i > 0 {
+			fmt.Fprintln(&b)
+		}
+		l.text(&b)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// text writes a lab: what it claims, then a line for each attack, then what arrived in words, and a sum.
+func (l provedLab) text(w io.Writer) {
+	fmt.Fprintf(w, "%s\n", l.Lab)
+	for _, c := range l.Proofs {
+		mark, detail := "✓", ""
+		if !c.OK {
+			mark, detail = "✗", ": "+c.Detail
+		}
+		fmt.Fprintf(w, "  %s %s%s\n", mark, c.Claim, detail)
+	}
+	if l.NotTried != "" {
+		fmt.Fprintf(w, "  not attacked: %s\n", l.NotTried)
+		return
+	}
+	fmt.Fprintln(w)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "  attack\tarrived, ipv4\tipv6\t")
+	filtered := l.Control != "" && l.NoControl == ""
+	if filtered {
+		fmt.Fprint(t, "without the filter\t")
+	}
+	fmt.Fprintln(t, "verdict")
+	for _, r := range l.Attacks {
+		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, "ipv4"), share(r.Lab, "ipv6"))
+		if filtered {
+			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
+		}
+		fmt.Fprintln(t, r.Verdict)
+	}
+	_ = t.Flush()
+	for _, r := range l.Attacks {
+		if r.Why != "" {
+			fmt.Fprintf(w, "  %s: %s: %s\n", r.Attack, r.Verdict, r.Why)
+		}
+		if r.Verdict != attack.Broken {
+			continue
+		}
+		for _, o := range r.Lab {
+			for _, hole := range o.Holes {
+				fmt.Fprintf(w, "  ✗ %s, %s: %s\n", r.Attack, o.Family, hole)
+			}
+		}
+	}
+	if l.NoControl != "" {
+		fmt.Fprintf(w, "  the control was not attacked: %s\n", l.NoControl)
+	}
+	fmt.Fprintf(w, "\n  %s\n", l.sum())
+}
+
+// share is "3 of 120", of a family or of all.
+func share(list []attack.Outcome, family string) string {
+	arrived, sent := attack.Count(slices.DeleteFunc(slices.Clone(list), func(o attack.Outcome) bool {
+		return family != "" && o.Family != family
+	}))
+	if sent == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", arrived, sent)
+}
+
+// sum is the lab in a line: "12 of 14 claimed attacks withstood, 1 broken; 2 not claimed and open".
+func (l provedLab) sum() string {
+	count := map[attack.Verdict]int{}
+	claimed := 0
+	for _, r := range l.Attacks {
+		count[r.Verdict]++
+		if r.Claimed {
+			claimed++
+		}
+	}
+	broken := ""
+	if n := count[attack.Broken]; n > 0 {
+		broken = fmt.Sprintf(", %d broken", n)
+	}
+	texts := []string{fmt.Sprintf("%d of %s withstood that it claims to withstand%s", count[attack.Withstood],
+		several(claimed, "attack"), broken)}
+	for _, other := range []struct {
+		of   attack.Verdict
+		text string
+	}{
+		{attack.Open, "not claimed and open"},
+		{attack.Closed, "not claimed and closed"},
+		{attack.Untold, "cannot be told"},
+		{attack.NotTried, "not tried"},
+	} {
+		if n := count[other.of]; n > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", n, other.text))
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
