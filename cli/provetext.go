@@ -233,4 +233,3 @@ func (l provedLab) sum() string {
 	}
 	return strings.Join(texts, "; ")
 }
-
