@@ -29,10 +29,11 @@ const (
 	gateWorse     = "worse" // the same as slower
 	gateToll      = "toll"  // the same as slower, but without the baseline itself
 	gateUndecided = "undecided"
+	gateLeak      = "leak" // something that the stack says is hidden was read on the wire, in the newer run
 )
 
 // GateWords returns the valid words of gates.
-func GateWords() []string { return []string{gateSlower, gateWorse, gateToll, gateUndecided} }
+func GateWords() []string { return []string{gateSlower, gateWorse, gateToll, gateUndecided, gateLeak} }
 
 // gateForms shows valid expressions, for errors.
 const gateForms = "METRIC>+5%, METRIC<-3%, METRIC>x1.2, METRIC>+0.5points"
@@ -168,6 +169,11 @@ func (l Comparisons) Judge(gates []Gate) error {
 						continue
 					}
 					f.Finding = measure.Holds
+				case gateLeak:
+					if !x.Primary || x.New == nil || x.New.Verdict != measure.Leaks {
+						continue
+					}
+					f.Finding = measure.Holds
 				default:
 					if x.Metric != g.metric || x.Verdict == measure.IsTwin || x.Verdict == measure.IsProbed ||
 						x.Verdict.Failed() {
@@ -219,6 +225,8 @@ func (l Comparisons) Failures() []string {
 		case gateUndecided:
 			return fmt.Sprintf("--fail-on %s: %d of the cells in %q cannot be told from %q: %s", g.Text, n, c.NewDir,
 				c.OldDir, named)
+		case gateLeak:
+			return fmt.Sprintf("--fail-on %s: %d of the cells in %q leak: %s", g.Text, n, c.NewDir, named)
 		}
 		return fmt.Sprintf("--fail-on %q: %s in %q beyond it, against %q: %s", g.Text, Count(n, "cell", "cells"),
 			c.NewDir, c.OldDir, named)

@@ -340,7 +340,7 @@ func TestGates(t *testing.T) {
 
 func TestGatesErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"faster": `unknown --fail-on "faster" (known: slower, worse, toll, undecided; or an expression such as METRIC>+5%, ` +
+		"faster": `unknown --fail-on "faster" (known: slower, worse, toll, undecided, leak; or an expression such as METRIC>+5%, ` +
 			`METRIC<-3%, METRIC>x1.2, METRIC>+0.5points)`,
 		"":                    `unknown --fail-on "" (known: `,
 		"slower,":             `unknown --fail-on "" (known: `,

@@ -142,3 +142,35 @@ func TestLeak(t *testing.T) {
 		}
 	}
 }
+
+// --fail-on leak fails because of what leaks in the newer run, whatever the older one did.
+func TestGateLeak(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	run := func(leaks bool) *made {
+		m := start(t, loads, "host", "bridge")
+		m.measure(loads, 7, 8, map[string]map[string]float64{"bridge": bridge()})
+		if leaks {
+			m.log.Proofs = append(m.log.Proofs, measure.Proof{
+				Name: measure.Hidden, Tried: map[string]int{"ipv4": 2}, Lab: "bridge/same-host/1", Generation: 3,
+			})
+		}
+		return m
+	}
+	gates, err := report.ParseGates([]string{"leak"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ older, newer bool }{{false, false}, {true, false}, {false, true}} {
+		l := against(measure.Comparing{}, run(c.older), run(c.newer))
+		if err := l.Judge(gates); err != nil {
+			t.Fatal(err)
+		}
+		failures := l.Failures()
+		if (len(failures) == 1) != c.newer {
+			t.Errorf("the older run leaks: %t, the newer: %t: %q", c.older, c.newer, failures)
+		}
+		if c.newer && !strings.Contains(failures[0], " leak: bridge/same-host/1/udp-rr") {
+			t.Errorf("it does not name the cell: %q", failures)
+		}
+	}
+}
