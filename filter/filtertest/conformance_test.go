@@ -321,7 +321,7 @@ func TestFlaws(t *testing.T) {
 		want  []string // in what the suite says
 	}{
 		{"any port", packets, []string{
-			"passes, and must not", `attack "ports", ipv4`, `attack "port 0", ipv4`, `attack "options", ipv4`,
+			"passes, and must not", `attack "ports", ipv4`, `attack "port-zero", ipv4`, `attack "options", ipv4`,
 			`attack "wrapped", ipv4`, `attack "fragments", ipv4`,
 		}},
 		{"any source port", packets, []string{
@@ -332,7 +332,7 @@ func TestFlaws(t *testing.T) {
 			"an answer to a port that is none of the pair's (protocol 6, flags 0x10) from port",
 		}},
 		{"ipv6", packets, []string{
-			"udp ipv6 from src0#0 to", "which must not reach it", `attack "ports", ipv6`, `attack "port 0", ipv6`, `attack "wrapped", ipv6`,
+			"udp ipv6 from src0#0 to", "which must not reach it", `attack "ports", ipv6`, `attack "port-zero", ipv6`, `attack "wrapped", ipv6`,
 			`attack "fragments", ipv6`,
 		}},
 		{"options", packets, []string{"a datagram behind hop-by-hop options, 1 times, for", "from src0, arrives at snk1"}},
