@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
@@ -306,33 +307,39 @@ func Received(link string) string { return "packets that tunnel " + link + " has
 // Refused is the name of the counter of packets that the programs have refused, as no peer sent them, or not so.
 const Refused = "packets of the tunnel's protocol that were refused"
 
+// CountLinks returns what links of a host have sent and received that stand for tunnels, as they say.
+func CountLinks(k *host.Kernel, names []string) (map[string]uint64, error) {
+	h, err := k.Links("")
+	if err != nil {
+		return nil, err
+	}
+	links, err := h.Traffic()
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]uint64{}
+	for _, l := range links {
+		if slices.Contains(names, l.Name) {
+			counts[Sent(l.Name)], counts[Received(l.Name)] = l.Sent, l.Received
+		}
+	}
+	return counts, nil
+}
+
 // Count returns what passed the tunnel: as the kernel's devices say, or the programs.
 func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
 	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
 	if err != nil {
 		return nil, err
 	}
-	counts := map[string]uint64{}
 	if of == Kernel {
-		h, err := k.Links("")
-		if err != nil {
-			return nil, err
+		names := make([]string, len(t.Peers))
+		for i, p := range t.Peers {
+			names[i] = p.Link
 		}
-		links, err := h.Traffic()
-		if err != nil {
-			return nil, err
-		}
-		mine := map[string]bool{}
-		for _, p := range t.Peers {
-			mine[p.Link] = true
-		}
-		for _, l := range links {
-			if mine[l.Name] {
-				counts[Sent(l.Name)], counts[Received(l.Name)] = l.Sent, l.Received
-			}
-		}
-		return counts, nil
+		return CountLinks(k, names)
 	}
+	counts := map[string]uint64{}
 	wanted, err := t.tunnel()
 	if err != nil {
 		return nil, err
