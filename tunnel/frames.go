@@ -178,6 +178,64 @@ func Switched(lab network.Lab, top network.Span, i int, kind string, id uint32, 
 	return t
 }
 
+// CarryFrames returns the span that GRE makes which carries Ethernet frames, of that name and overhead. Each host has a
+// link for each other host, of which it knows the MAC address there. Each has one address of each family: that of the
+// host.
+func CarryFrames(lab network.Lab, name string, p part.Params, o network.Overhead) network.Span {
+	below, top := lab.Top(), lab.Above(name, 2, p[outer], "", o)
+	link := func(h network.Host) string { return fmt.Sprintf("%s%d", name, h.Index) }
+	top.Wire = carried(name, true)
+	for i, h := range lab.Hosts {
+		for j, other := range lab.Hosts {
+			if i != j {
+				top.Reach[i][j].Link, top.Reach[i][j].MAC = link(other), network.MAC(lab.Seed, other.Name(), link(h))
+			}
+		}
+	}
+	Counted(top)
+	for i := range lab.Hosts {
+		t := iptunnel.Links{
+			Impl: iptunnel.Kernel, GRE: true, Frames: true, Over6: p[outer] == ipv6, MTU: top.MTU,
+		}
+		var rest []host.Step
+		own := top.Reach[i][i]
+		for j, r := range top.Reach[i] {
+			if i == j {
+				continue
+			}
+			t.Peers = append(t.Peers, iptunnel.Peer{
+				Link: r.Link, MAC: top.Reach[j][i].MAC, Below: below.Reach[i][j].Link,
+				Local: At(below.Reach[i][i], p[outer]).String(), Remote: At(below.Reach[i][j], p[outer]).String(),
+			})
+			rest = append(rest,
+				host.Link{Name: r.Link, MTU: top.MTU, Addresses: []string{alone(own.IPv4), alone(own.IPv6)}, Up: true},
+				host.Neighbour{Dev: r.Link, Addresses: []string{r.IPv4.String(), r.IPv6.String()}, At: r.MAC},
+				host.Route{To: alone(r.IPv4), Dev: r.Link}, host.Route{To: alone(r.IPv6), Dev: r.Link},
+			)
+		}
+		top.Steps[i] = append([]host.Step{Frames[iptunnel.Links]{
+			Impl: p[impl], Type: tap(p[outer]), Device: t,
+			Switch: Switched(lab, top, i, "gre", 0, Settings{Outer: p[outer]}),
+		}}, rest...)
+	}
+	return top
+}
+
+// FrameSteps are the kinds of steps of such a tunnel.
+func FrameSteps() map[string]func() host.Step {
+	return map[string]func() host.Step{
+		Frames[iptunnel.Links]{}.Kind(): func() host.Step { return new(Frames[iptunnel.Links]) },
+	}
+}
+
+// CheckFrames says whether this machine can make such a tunnel.
+func CheckFrames(p part.Params) error {
+	return Frames[iptunnel.Links]{Impl: p[impl], Type: tap(p[outer])}.Check()
+}
+
+// tap is the kernel's name of devices that carry frames in GRE.
+func tap(family string) string { return link.TunnelKind(true, true, family == ipv6) }
+
 // gate is the name of the link by which outer packets get to Open vSwitch and from there.
 const gate = "ovsgate0"
 

@@ -30,6 +30,8 @@ type Links struct {
 	Impl string `json:"impl"`
 	// GRE says that packets are in GRE.
 	GRE bool `json:"gre,omitempty"`
+	// Frames says that Ethernet frames are in GRE, not IP packets. Only the kernel's devices do that.
+	Frames bool `json:"frames,omitempty"`
 	// Over6 says that outer packets are of IPv6.
 	Over6 bool `json:"over_ipv6,omitempty"`
 	// MTU in bytes, of the links.
@@ -39,7 +41,8 @@ type Links struct {
 
 // A Peer is another host.
 type Peer struct {
-	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then.
+	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then, or if it carries
+	// frames.
 	Link string `json:"link"`
 	Far  string `json:"far"`
 	MAC  string `json:"mac"`
@@ -61,7 +64,11 @@ func (t Links) String() string {
 	if t.GRE {
 		in = "GRE over " + in
 	}
-	s := fmt.Sprintf("IP in %s, by %s, mtu %d", in, t.Impl, t.MTU)
+	what := "IP"
+	if t.Frames {
+		what = "frames"
+	}
+	s := fmt.Sprintf("%s in %s, by %s, mtu %d", what, in, t.Impl, t.MTU)
 	for i, p := range t.Peers {
 		if i == maxPeers && len(t.Peers) > maxPeers+1 {
 			return s + fmt.Sprintf("; and to %d more hosts", len(t.Peers)-i)
@@ -84,10 +91,13 @@ func (t Links) Check() error {
 func (t Links) implementation(in func(func() error) error) (string, error) {
 	device := func() error {
 		return in(func() error {
-			return link.CheckKind(link.TunnelKind(t.GRE, t.Over6), "load the kernel's module for it, or use impl=ebpf")
+			return link.CheckKind(link.TunnelKind(t.GRE, t.Frames, t.Over6), "load the kernel's module for it, or use impl=ebpf")
 		})
 	}
 	programs := func() error {
+		if t.Frames {
+			return errors.New("eBPF programs carry IP packets, not Ethernet frames")
+		}
 		err := in(func() error { return encap.Check(t.GRE, t.Over6) })
 		if u, ok := errors.AsType[*linux.UnsupportedError](err); ok && u.Missing == "tcx" {
 			u.Hint = "Linux 6.6 or newer, or the kernel's own tunnels by impl=kernel"
@@ -174,7 +184,7 @@ func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
 			return 0, err
 		}
 		err = k.Do("", func() (err error) {
-			index, err = h.AddTunnel(link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU})
+			index, err = h.AddTunnel(t.device(p, local, remote))
 			return err
 		})
 		return index, err
@@ -196,6 +206,15 @@ func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
 		return index, err
 	}
 	return index, errors.Join(h.SetNoARP(index), h.SetNoARP(far.Index), h.SetUp(far.Index, true))
+}
+
+// device is that of the kernel for a peer.
+func (t Links) device(p Peer, local, remote netip.Addr) link.Tunnel {
+	d := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
+	if t.Frames {
+		d.MAC = p.MAC
+	}
+	return d
 }
 
 // addresses are those of outer packets.
@@ -281,7 +300,7 @@ func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
 		if err != nil {
 			return nil, err
 		}
-		want := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
+		want := t.device(p, local, remote)
 		got, err := h.Tunnel(p.Link)
 		switch {
 		case errors.Is(err, link.ErrNotFound):
@@ -290,12 +309,23 @@ func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
 			return nil, err
 		case got != want:
 			drifts = append(drifts, linux.Difference{
-				What: "tunnel " + p.Link, Want: fmt.Sprintf("from %s to %s", want.Local, want.Remote),
-				Got: fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", got.Local, got.Remote, got.MTU, got.GRE),
+				What: "tunnel " + p.Link, Want: describe(want), Got: describe(got),
 			})
 		}
 	}
 	return drifts, nil
+}
+
+// describe says what a tunnel is.
+func describe(t link.Tunnel) string {
+	s := fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", t.Local, t.Remote, t.MTU, t.GRE)
+	if t.MAC != "" {
+		s += ", mac " + t.MAC
+	}
+	if t.Keys != [2]uint32{} {
+		s += fmt.Sprintf(", keys %d", t.Keys)
+	}
+	return s
 }
 
 // Sent names the counter of packets that a link to a peer has sent.

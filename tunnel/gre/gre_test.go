@@ -17,6 +17,15 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// Frames have other devices and programs.
+func TestFrames(t *testing.T) {
+	for _, impl := range []string{"kernel", "ovs"} {
+		given := map[string]string{"inner": "ethernet", "impl": impl}
+		tunneltest.Conformance(t, gre.Tunnel{}, given, bridge.Network{}, ebpf.Network{})
+		tunneltest.Brief(t, gre.Tunnel{}, map[string]string{"inner": "ethernet", "impl": impl, "outer": "ipv6"}, bridge.Network{})
+	}
+}
+
 // Packets that no peer has sent, or not so, do not reach a container.
 func TestStrangers(t *testing.T) {
 	for _, impl := range []string{"kernel", "ebpf"} {

@@ -15,6 +15,12 @@ func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ..
 	carriertest.Conformance(t, tunnel.Kind{one}, given, whole, on...)
 }
 
+// Brief runs only what differs with every parameter: the tunnel carries packets of full size, on the wire they are as it
+// says, and it leaves nothing.
+func Brief(t *testing.T, one tunnel.Tunnel, given map[string]string, on network.Network) {
+	carriertest.Brief(t, tunnel.Kind{one}, given, whole, on)
+}
+
 // whole wants payloads in both directions, in frames of the length that the overhead says.
 func whole(p carriertest.Passage) error {
 	for i, frames := range p.Frames {
