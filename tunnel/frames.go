@@ -54,7 +54,7 @@ func (f Frames[D]) String() string {
 	case iptunnel.Kernel:
 		return f.Device.String()
 	}
-	return f.Device.String() + ", or by Open vSwitch without " + f.Type
+	return f.Device.String() + "; by Open vSwitch if the kernel has no " + f.Type
 }
 
 // implementation decides who encapsulates. in calls a function on the host.

@@ -24,21 +24,41 @@ import (
 	"github.com/nettoll/nettoll/tunnel/tunneltest"
 )
 
+// By the kernel's device, and by Open vSwitch, which hands packets to networks by a link as any other.
 func TestConformance(t *testing.T) {
-	tunneltest.Conformance(t, geneve.Tunnel{}, nil, bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
-	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"outer": "ipv6", "port": "6082", "checksum": "on"},
-		bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
+	kernel := func(more map[string]string) map[string]string {
+		more["impl"] = "kernel"
+		return more
+	}
+	tunneltest.Conformance(t, geneve.Tunnel{}, kernel(map[string]string{}), bridge.Network{}, routed.Network{},
+		ebpf.Network{}, nat.Network{})
+	tunneltest.Conformance(t, geneve.Tunnel{}, kernel(map[string]string{
+		"outer": "ipv6", "port": "6082", "checksum": "on",
+	}), bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
+}
+
+// By Open vSwitch, without routes that have more to say, and as of auto where the kernel has no device.
+func TestSwitch(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
+	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{}, routed.Network{})
+	tunneltest.Brief(t, geneve.Tunnel{}, nil, ebpf.Network{})
+	tunneltest.Brief(t, geneve.Tunnel{}, map[string]string{
+		"impl": "ovs", "outer": "ipv6", "port": "6082", "checksum": "on",
+	}, bridge.Network{})
 }
 
 // TestCheck wants to be told beforehand what a lab would fail of.
 func TestCheck(t *testing.T) {
 	testnet.Root(t)
-	err := geneve.Tunnel{}.Check(nil)
+	if err := (geneve.Tunnel{}).Check(map[string]string{"impl": "auto"}); err != nil {
+		t.Errorf("Check = %v, but Open vSwitch is there", err)
+	}
+	err := geneve.Tunnel{}.Check(map[string]string{"impl": "kernel"})
 	if err == nil {
 		return
 	}
 	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "geneve"` ||
-		!strings.Contains(u.Hint, "module geneve") {
+		!strings.Contains(u.Hint, "impl=ovs") {
 		t.Errorf("Check = %v, want what is missing and a hint", err)
 	}
 	testnet.Skip(t, err)
@@ -102,7 +122,7 @@ func TestTampering(t *testing.T) {
 		}, "encap id 101 from 198.18.0.1 to 198.18.0.2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lab, err := compose(2, nil)
+			lab, err := compose(2, map[string]string{"impl": "kernel"})
 			if err != nil {
 				t.Fatal(err)
 			}
