@@ -1,10 +1,16 @@
 package gre_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/internal/testnet/golden"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/ebpf"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/tunnel"
 	"github.com/nettoll/nettoll/tunnel/gre"
 	"github.com/nettoll/nettoll/tunnel/tunneltest"
 )
@@ -17,13 +23,49 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Frames have other devices and programs.
+// Frames have other devices, and each link a MAC address of its own.
 func TestFrames(t *testing.T) {
-	for _, impl := range []string{"kernel", "ovs"} {
-		given := map[string]string{"inner": "ethernet", "impl": impl}
-		tunneltest.Conformance(t, gre.Tunnel{}, given, bridge.Network{}, ebpf.Network{})
-		tunneltest.Brief(t, gre.Tunnel{}, map[string]string{"inner": "ethernet", "impl": impl, "outer": "ipv6"}, bridge.Network{})
+	frames := func(impl string) map[string]string { return map[string]string{"inner": "ethernet", "impl": impl} }
+	over6 := func(given map[string]string) map[string]string {
+		given["outer"] = "ipv6"
+		return given
 	}
+	tunneltest.Conformance(t, gre.Tunnel{}, frames("kernel"), bridge.Network{}, ebpf.Network{})
+	tunneltest.Brief(t, gre.Tunnel{}, over6(frames("kernel")), bridge.Network{})
+	tunneltest.Brief(t, gre.Tunnel{}, frames("ovs"), ebpf.Network{})
+	tunneltest.Brief(t, gre.Tunnel{}, over6(frames("ovs")), bridge.Network{})
+}
+
+// TestFits wants what encapsulates to take what is inside.
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		inner, impl, want string
+	}{
+		{"ip", "ovs", "Open vSwitch carries Ethernet frames (valid: auto, kernel, ebpf; or inner=ethernet)"},
+		{"ethernet", "ebpf", "eBPF programs carry IP packets (valid: auto, kernel, ovs)"},
+	} {
+		s := carriertest.Choose(t, tunnel.Kind{gre.Tunnel{}}, map[string]string{"inner": c.inner, "impl": c.impl})
+		_, composed := network.Compose(networktest.Lab(2, 1), s)
+		for _, err := range []error{composed, gre.Tunnel{}.Check(s[0].Params)} {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("inner=%s, impl=%s: %v, want an error with %q", c.inner, c.impl, err, c.want)
+			}
+		}
+	}
+}
+
+// TestPlan shows what a host of three does.
+func TestPlan(t *testing.T) {
+	s := carriertest.Choose(t, tunnel.Kind{gre.Tunnel{}}, map[string]string{"inner": "ethernet", "impl": "ovs"})
+	lab, err := network.Compose(networktest.Lab(3, 1), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, _, err := network.Join(bridge.Network{}, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden.Compare(t, "plan", plans[0].String())
 }
 
 // Packets that no peer has sent, or not so, do not reach a container.
