@@ -81,6 +81,9 @@ func (t Links) String() string {
 // maxPeers is how many peers a line shows.
 const maxPeers = 4
 
+// Type is the kernel's name of its devices that are such links.
+func (t Links) Type() string { return link.TunnelKind(t.GRE, t.Frames, t.Over6) }
+
 // Check says whether this machine can make such links.
 func (t Links) Check() error {
 	_, err := t.implementation(func(f func() error) error { return f() })
@@ -91,7 +94,7 @@ func (t Links) Check() error {
 func (t Links) implementation(in func(func() error) error) (string, error) {
 	device := func() error {
 		return in(func() error {
-			return link.CheckKind(link.TunnelKind(t.GRE, t.Frames, t.Over6), "load the kernel's module for it, or use impl=ebpf")
+			return link.CheckKind(t.Type(), "load the kernel's module for it, or use impl=ebpf")
 		})
 	}
 	programs := func() error {

@@ -16,5 +16,7 @@
 // the same name. eBPF programs hand the outer packets over between the gate and the links below.
 //
 // Open vSwitch knows the MAC address of the gate beforehand, and asks for it when it has forgotten it. Checksums and
-// segments are made before packets get to it.
+// segments are made before packets get to it: its tunnels drop packets without (3.1). It takes packets from a socket
+// with the kernel's usual buffer, about 90 packets of full size: it loses some of larger bursts, as of TCP, which then
+// sends them again. When nothing is sent, both programs use 0.02 % of a core (two hosts, 3.1).
 package ovstunnel

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -67,27 +68,28 @@ func (Links) Kind() string { return "ovs-tunnel" }
 
 // String says the step as a person would.
 func (t Links) String() string {
-	s := fmt.Sprintf("open vswitch in %s, gate %s, %s", t.NS, t.Gate, t.Type)
+	var s strings.Builder
+	fmt.Fprintf(&s, "open vswitch in %s, gate %s, %s", t.NS, t.Gate, t.Type)
 	if t.Port != 0 {
-		s += fmt.Sprintf(" to port %d", t.Port)
+		fmt.Fprintf(&s, " to port %d", t.Port)
 	}
 	if t.ID != 0 {
-		s += fmt.Sprintf(", id %d", t.ID)
+		fmt.Fprintf(&s, ", id %d", t.ID)
 	}
 	if t.Checksum {
-		s += ", with checksum"
+		s.WriteString(", with checksum")
 	}
 	for _, l := range t.Links {
-		s += fmt.Sprintf("; %s, mac %s, mtu %d", l.Name, l.MAC, t.MTU)
+		fmt.Fprintf(&s, "; %s, mac %s, mtu %d", l.Name, l.MAC, t.MTU)
 		for i, p := range l.Peers {
 			if i == maxPeers && len(l.Peers) > maxPeers+1 {
-				s += fmt.Sprintf(", and to %d more", len(l.Peers)-i)
+				fmt.Fprintf(&s, ", and to %d more", len(l.Peers)-i)
 				break
 			}
-			s += fmt.Sprintf(", to %s at %s", p.MAC, p.Remote)
+			fmt.Fprintf(&s, ", to %s at %s", p.MAC, p.Remote)
 		}
 	}
-	return s
+	return s.String()
 }
 
 // maxPeers is how many peers of a link a line shows.
@@ -98,8 +100,8 @@ func Check() error {
 	return errors.Join(ovs.Installed(), ovs.UserspaceDatapath(), divert.Check())
 }
 
-// A gateway is what Open vSwitch sends everything to: an address of the gate, of each family. It is of no use outside
-// (RFC 3927, RFC 4291 section 2.5.6).
+// gateway is the address of the gate, to which Open vSwitch sends everything. It is of no use elsewhere (RFC 3927,
+// RFC 4291 section 2.5.6).
 func (t Links) gateway() netip.Prefix {
 	if t.over6() {
 		return netip.MustParsePrefix("fe80::1/64")
@@ -189,11 +191,7 @@ func (t Links) after() ([]host.Step, error) {
 	}
 	via := t.gateway().Addr()
 	steps := []host.Step{host.Link{NS: t.NS, Name: outer, Addresses: []string{own.String()}, Up: true}}
-	if via.Is4() {
-		steps = append(steps, host.Route{NS: t.NS, To: t.gateway().String(), Dev: outer})
-	} else {
-		steps = append(steps, host.Route{NS: t.NS, To: t.gateway().Masked().String(), Dev: outer})
-	}
+	steps = append(steps, host.Route{NS: t.NS, To: t.gateway().Masked().String(), Dev: outer})
 	for _, p := range t.peers() {
 		remote, err := netip.ParseAddr(p.Remote)
 		if err != nil {

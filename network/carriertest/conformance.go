@@ -55,8 +55,8 @@ func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge J
 	wire(t, on[0], between, judge)
 }
 
-// Brief runs a part of the suite, under one network: the carrier's spans hold together, it carries packets of full size,
-// its devices count them, it adds to them what it says, and it leaves nothing.
+// Brief runs a part of the suite, under one network: the carrier's spans hold together, it carries packets of full
+// size, its devices count them, it adds to them what it says, and it leaves nothing.
 func Brief(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, on network.Network) {
 	between := Choose(t, kind, given)
 	t.Run(between[0].ID()+"/spans", func(t *testing.T) {

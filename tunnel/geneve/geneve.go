@@ -29,7 +29,8 @@ type Tunnel struct{}
 // Describe says what it is.
 func (Tunnel) Describe() part.Description {
 	return part.Description{
-		Name: "geneve", Summary: "a GENEVE device on each host, for which routes say where packets go (encap), or Open vSwitch",
+		Name:           "geneve",
+		Summary:        "a GENEVE device on each host, for which routes say where packets go (encap), or Open vSwitch",
 		Implementation: "kernel", Params: append(part.List{tunnel.Impl()}, tunnel.UDP(standard)...),
 	}
 }

@@ -15,8 +15,7 @@ func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ..
 	carriertest.Conformance(t, tunnel.Kind{one}, given, whole, on...)
 }
 
-// Brief runs only what differs with every parameter: the tunnel carries packets of full size, on the wire they are as it
-// says, and it leaves nothing.
+// Brief runs a part of it, under one network, see [carriertest.Brief].
 func Brief(t *testing.T, one tunnel.Tunnel, given map[string]string, on network.Network) {
 	carriertest.Brief(t, tunnel.Kind{one}, given, whole, on)
 }

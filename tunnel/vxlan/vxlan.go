@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/host/iptunnel"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/tunnel"
@@ -13,6 +12,7 @@ import (
 // Parameters, and what peers can be.
 const (
 	impl   = "impl"
+	kernel = "kernel"
 	peers  = "peers"
 	fdb    = "fdb"
 	routes = "routes"
@@ -68,10 +68,10 @@ func by(p part.Params) (string, error) {
 		return p[impl], nil
 	}
 	if tunnel.ByOVS(p) {
-		return "", fmt.Errorf("%s=%s with %s=%s: routes tell only a device of the kernel where packets go (hint: leave %s at %s)",
-			impl, p[impl], peers, routes, peers, fdb)
+		return "", fmt.Errorf("%s=%s with %s=%s: routes tell only a device of the kernel where packets go (hint: leave %s at "+
+			"%s)", impl, p[impl], peers, routes, peers, fdb)
 	}
-	return iptunnel.Kernel, nil
+	return kernel, nil
 }
 
 // Carry puts a device on each host.
