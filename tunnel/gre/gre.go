@@ -31,8 +31,8 @@ type Tunnel struct{}
 func (Tunnel) Describe() part.Description {
 	params := tunnel.IPParams()
 	params[0].Values = append(params[0].Values, ovs)
-	params[0].Summary = "what encapsulates: the kernel's device, eBPF programs (IP packets) or Open vSwitch in userspace " +
-		"(Ethernet frames), or auto: the device if the kernel has it"
+	params[0].Summary = "what encapsulates: the kernel's device, eBPF programs (IP packets) or Open vSwitch in " +
+		"userspace (Ethernet frames), or auto: the device if the kernel has it"
 	return part.Description{
 		Name: name, Summary: "IP packets or Ethernet frames in GRE, by the kernel, by eBPF or by Open vSwitch",
 		Implementation: "kernel", Near: near,

@@ -68,8 +68,8 @@ func by(p part.Params) (string, error) {
 		return p[impl], nil
 	}
 	if tunnel.ByOVS(p) {
-		return "", fmt.Errorf("%s=%s with %s=%s: routes tell only a device of the kernel where packets go (hint: leave %s at "+
-			"%s)", impl, p[impl], peers, routes, peers, fdb)
+		return "", fmt.Errorf("%s=%s with %s=%s: routes tell only a device of the kernel where packets go (hint: leave %s "+
+			"at %s)", impl, p[impl], peers, routes, peers, fdb)
 	}
 	return kernel, nil
 }
