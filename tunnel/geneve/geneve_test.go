@@ -40,7 +40,7 @@ func TestConformance(t *testing.T) {
 // By Open vSwitch, without routes that have more to say, and as of auto where the kernel has no device.
 func TestSwitch(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
-	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{}, routed.Network{})
+	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{})
 	tunneltest.Brief(t, geneve.Tunnel{}, nil, ebpf.Network{})
 	tunneltest.Brief(t, geneve.Tunnel{}, map[string]string{
 		"impl": "ovs", "outer": "ipv6", "port": "6082", "checksum": "on",

@@ -1,9 +1,13 @@
 package geneve_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -17,7 +21,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
@@ -253,4 +259,100 @@ func TestForgottenNeighbour(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStrangers repeats what a host has sent, and sends it as another host would. Open vSwitch takes only the former.
+func TestStrangers(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
+	b, _, _ := switched(t, map[string]string{})
+	tap, err := carriertest.Listen(b, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tap.Close()
+	into, err := carriertest.Listen(b, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close()
+	from, to := b.Ends[0][0], b.Ends[1][0]
+	var in, out *net.UDPConn
+	for _, s := range []struct {
+		m    *networktest.Machine
+		e    network.Endpoint
+		conn **net.UDPConn
+	}{{b.Hosts[0], from, &out}, {b.Hosts[1], to, &in}} {
+		if err := s.m.Kernel.Do(s.e.Namespace, func() (err error) {
+			*s.conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: s.e.IPv4.AsSlice()})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		defer (*s.conn).Close()
+	}
+	payload := []byte("a payload that is in one datagram")
+	received := func() bool {
+		t.Helper()
+		if err := in.SetReadDeadline(time.Now().Add(500 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 100)
+		n, err := in.Read(got)
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal(err)
+		}
+		return err == nil && bytes.Equal(got[:n], payload)
+	}
+	if _, err := out.WriteTo(payload, in.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	if !received() {
+		t.Fatal("a datagram does not arrive")
+	}
+	frames, err := tap.Passed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := slices.IndexFunc(frames, func(f []byte) bool { return bytes.Contains(f, payload) })
+	if n < 0 {
+		t.Fatalf("it is in none of %d frames", len(frames))
+	}
+	// Where headers stand: IEEE 802.3 section 3.1.1, RFC 791 section 3.1, RFC 768, RFC 8926 section 3.4.
+	const identifier, source, destination, id = 18, 26, 30, 46
+	for _, c := range []struct {
+		what   string
+		change func(f []byte)
+		want   bool
+	}{
+		{"the same frame once more", func([]byte) {}, true},
+		// The sum of the header stays the same.
+		{"from a stranger", func(f []byte) { f[source+3], f[identifier+1] = f[source+3]+64, f[identifier+1]-64 }, false},
+		{"with another identifier", func(f []byte) { f[id+2]++ }, false},
+		{"for another", func(f []byte) { f[destination+3], f[identifier+1] = f[destination+3]+64, f[identifier+1]-64 }, false},
+		{"the same frame at last", func([]byte) {}, true},
+	} {
+		f := bytes.Clone(frames[n])
+		f[identifier+1] = 128 // of a packet that may not be cut it says nothing (RFC 6864)
+		binary.BigEndian.PutUint16(f[24:], 0)
+		binary.BigEndian.PutUint16(f[24:], sum(f[14:34]))
+		c.change(f)
+		if _, err := into.Write(f); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if got := received(); got != c.want {
+			t.Errorf("%s: delivered: %t, want %t", c.what, got, c.want)
+		}
+	}
+}
+
+// sum is that of RFC 1071.
+func sum(b []byte) uint16 {
+	var s uint32
+	for i := 0; i < len(b); i += 2 {
+		s += uint32(binary.BigEndian.Uint16(b[i:]))
+	}
+	for s > 0xffff {
+		s = s>>16 + s&0xffff
+	}
+	return ^uint16(s)
 }
