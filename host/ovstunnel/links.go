@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/divert"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
@@ -97,7 +98,14 @@ const maxPeers = 4
 
 // Check says what this machine lacks for such links.
 func Check() error {
-	return errors.Join(ovs.Installed(), ovs.UserspaceDatapath(), divert.Check())
+	if err := errors.Join(ovs.Installed(), ovs.UserspaceDatapath()); err != nil {
+		return err
+	}
+	err := divert.Check()
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok && u.Missing == "tcx" {
+		u.Hint = "Linux 6.6 or newer, or the kernel's own tunnels by impl=kernel"
+	}
+	return err
 }
 
 // gateway is the address of the gate, to which Open vSwitch sends everything. It is of no use elsewhere (RFC 3927,
