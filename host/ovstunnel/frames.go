@@ -71,13 +71,19 @@ func (f Frames[D]) Check() error {
 	return err
 }
 
-func (f Frames[D]) on(k *host.Kernel) (string, error) {
-	return f.implementation(func(do func() error) error { return k.Do("", do) })
+// made says who encapsulates on a host, where Apply has decided that.
+func (f Frames[D]) made(k *host.Kernel) (of string, applied bool, err error) {
+	var was struct{ OVS bool }
+	applied, err = k.Kept(&was)
+	if was.OVS {
+		return OVS, applied, err
+	}
+	return iptunnel.Kernel, applied, err
 }
 
 // Apply makes the links.
 func (f Frames[D]) Apply(ctx context.Context, k *host.Kernel) error {
-	of, err := f.on(k)
+	of, err := f.implementation(func(do func() error) error { return k.Do("", do) })
 	if err != nil {
 		return err
 	}
@@ -93,11 +99,11 @@ func (f Frames[D]) Apply(ctx context.Context, k *host.Kernel) error {
 
 // Remove removes what was made.
 func (f Frames[D]) Remove(ctx context.Context, k *host.Kernel) error {
-	var was struct{ OVS bool }
-	if ok, err := k.Kept(&was); !ok {
+	of, applied, err := f.made(k)
+	switch {
+	case err != nil || !applied:
 		return err
-	}
-	if was.OVS {
+	case of == OVS:
 		return f.Switch.Remove(ctx, k)
 	}
 	return f.Device.Remove(ctx, k)
@@ -105,7 +111,7 @@ func (f Frames[D]) Remove(ctx context.Context, k *host.Kernel) error {
 
 // Verify asks the kernel, or Open vSwitch.
 func (f Frames[D]) Verify(k *host.Kernel) error {
-	of, err := f.on(k)
+	of, _, err := f.made(k)
 	if err != nil {
 		return err
 	}
@@ -117,7 +123,7 @@ func (f Frames[D]) Verify(k *host.Kernel) error {
 
 // Count returns what the tunnel ports of Open vSwitch have sent and received, or the devices.
 func (f Frames[D]) Count(k *host.Kernel) (map[string]uint64, error) {
-	of, err := f.on(k)
+	of, _, err := f.made(k)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
@@ -52,6 +53,7 @@ func TestSwitch(t *testing.T) {
 // TestCheck wants to be told beforehand what a lab would fail of.
 func TestCheck(t *testing.T) {
 	testnet.Root(t)
+	testnet.Program(t, ovs.Daemon, ovs.Package)
 	if err := (geneve.Tunnel{}).Check(map[string]string{"impl": "auto"}); err != nil {
 		t.Errorf("Check = %v, but Open vSwitch is there", err)
 	}
