@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/nettoll/nettoll/catalogue"
@@ -51,8 +52,10 @@ func BetweenDocument() ([]byte, error) {
 			if o := top.Overhead; o.Padding > 0 {
 				blocks = fmt.Sprintf("%d, trailer %d", o.Padding, o.Trailer)
 			}
-			if cipher := s[0].Params["cipher"]; cipher != "" {
-				name += ", " + cipher
+			for _, param := range []string{"cipher", "inner"} {
+				if value := s[0].Params[param]; value != "" {
+					name += ", " + value
+				}
 			}
 			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, top.Outer, strings.Join(wire, ", "),
 				top.Overhead.Bytes, blocks, top.MTU, top.Overhead.Source)
@@ -71,7 +74,7 @@ func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 	for _, p := range of.Parts() {
 		given := []map[string]string{{}}
 		for _, param := range p.Params {
-			if param.Name != "outer" && param.Name != "cipher" {
+			if !slices.Contains([]string{"outer", "cipher", "inner"}, param.Name) {
 				continue
 			}
 			var more []map[string]string

@@ -155,7 +155,7 @@ func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error)
 		if !ok {
 			continue
 		}
-		counts, err := c.Count(k)
+		counts, err := c.Count(k.view(a))
 		if err != nil {
 			return Trace{}, fmt.Errorf("count packets of step %d (%s): %w", a.Number, a.Step, err)
 		}

@@ -111,7 +111,7 @@ type Reach struct {
 	// is nothing: the link knows the way itself.
 	Encap host.Encap
 	// Sent and Received are the names of counters of the host, by a step that is a [host.Counting], for packets to the
-	// other host and from it. They are "" where the link counts them itself.
+	// other host and from it. They are "" where only the link counts them, which one of layer 2 does in any case.
 	Sent, Received string
 }
 

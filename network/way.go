@@ -152,12 +152,14 @@ func (w *Way) Carried(t Trip) {
 		w.Merged = max(w.Merged, s.Merged)
 		if there.Sent != "" {
 			w.Counted(from, there.Sent)
-		} else {
+		}
+		if there.Sent == "" || s.Layer == 2 {
 			w.Sent(from, "", there.Link, "")
 		}
 		if back.Received != "" {
 			w.Counted(to, back.Received)
-		} else {
+		}
+		if back.Received == "" || s.Layer == 2 {
 			w.Received(to, "", back.Link, "")
 		}
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
@@ -29,6 +30,8 @@ type Links struct {
 	Impl string `json:"impl"`
 	// GRE says that packets are in GRE.
 	GRE bool `json:"gre,omitempty"`
+	// Frames says that Ethernet frames are in GRE, not IP packets. Only the kernel's devices do that.
+	Frames bool `json:"frames,omitempty"`
 	// Over6 says that outer packets are of IPv6.
 	Over6 bool `json:"over_ipv6,omitempty"`
 	// MTU in bytes, of the links.
@@ -38,7 +41,8 @@ type Links struct {
 
 // A Peer is another host.
 type Peer struct {
-	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then.
+	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then, or if it carries
+	// frames.
 	Link string `json:"link"`
 	Far  string `json:"far"`
 	MAC  string `json:"mac"`
@@ -60,7 +64,11 @@ func (t Links) String() string {
 	if t.GRE {
 		in = "GRE over " + in
 	}
-	s := fmt.Sprintf("IP in %s, by %s, mtu %d", in, t.Impl, t.MTU)
+	what := "IP"
+	if t.Frames {
+		what = "frames"
+	}
+	s := fmt.Sprintf("%s in %s, by %s, mtu %d", what, in, t.Impl, t.MTU)
 	for i, p := range t.Peers {
 		if i == maxPeers && len(t.Peers) > maxPeers+1 {
 			return s + fmt.Sprintf("; and to %d more hosts", len(t.Peers)-i)
@@ -73,6 +81,9 @@ func (t Links) String() string {
 // maxPeers is how many peers a line shows.
 const maxPeers = 4
 
+// Type is the kernel's name of its devices that are such links.
+func (t Links) Type() string { return link.TunnelKind(t.GRE, t.Frames, t.Over6) }
+
 // Check says whether this machine can make such links.
 func (t Links) Check() error {
 	_, err := t.implementation(func(f func() error) error { return f() })
@@ -83,10 +94,13 @@ func (t Links) Check() error {
 func (t Links) implementation(in func(func() error) error) (string, error) {
 	device := func() error {
 		return in(func() error {
-			return link.CheckKind(link.TunnelKind(t.GRE, t.Over6), "load the kernel's module for it, or use impl=ebpf")
+			return link.CheckKind(t.Type(), "load the kernel's module for it, or use impl=ebpf")
 		})
 	}
 	programs := func() error {
+		if t.Frames {
+			return errors.New("eBPF programs carry IP packets, not Ethernet frames")
+		}
 		err := in(func() error { return encap.Check(t.GRE, t.Over6) })
 		if u, ok := errors.AsType[*linux.UnsupportedError](err); ok && u.Missing == "tcx" {
 			u.Hint = "Linux 6.6 or newer, or the kernel's own tunnels by impl=kernel"
@@ -173,7 +187,7 @@ func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
 			return 0, err
 		}
 		err = k.Do("", func() (err error) {
-			index, err = h.AddTunnel(link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU})
+			index, err = h.AddTunnel(t.device(p, local, remote))
 			return err
 		})
 		return index, err
@@ -195,6 +209,15 @@ func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
 		return index, err
 	}
 	return index, errors.Join(h.SetNoARP(index), h.SetNoARP(far.Index), h.SetUp(far.Index, true))
+}
+
+// device is that of the kernel for a peer.
+func (t Links) device(p Peer, local, remote netip.Addr) link.Tunnel {
+	d := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
+	if t.Frames {
+		d.MAC = p.MAC
+	}
+	return d
 }
 
 // addresses are those of outer packets.
@@ -280,7 +303,7 @@ func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
 		if err != nil {
 			return nil, err
 		}
-		want := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
+		want := t.device(p, local, remote)
 		got, err := h.Tunnel(p.Link)
 		switch {
 		case errors.Is(err, link.ErrNotFound):
@@ -289,12 +312,23 @@ func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
 			return nil, err
 		case got != want:
 			drifts = append(drifts, linux.Difference{
-				What: "tunnel " + p.Link, Want: fmt.Sprintf("from %s to %s", want.Local, want.Remote),
-				Got: fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", got.Local, got.Remote, got.MTU, got.GRE),
+				What: "tunnel " + p.Link, Want: describe(want), Got: describe(got),
 			})
 		}
 	}
 	return drifts, nil
+}
+
+// describe says what a tunnel is.
+func describe(t link.Tunnel) string {
+	s := fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", t.Local, t.Remote, t.MTU, t.GRE)
+	if t.MAC != "" {
+		s += ", mac " + t.MAC
+	}
+	if t.Keys != [2]uint32{} {
+		s += fmt.Sprintf(", keys %d", t.Keys)
+	}
+	return s
 }
 
 // Sent names the counter of packets that a link to a peer has sent.
@@ -306,33 +340,39 @@ func Received(link string) string { return "packets that tunnel " + link + " has
 // Refused is the name of the counter of packets that the programs have refused, as no peer sent them, or not so.
 const Refused = "packets of the tunnel's protocol that were refused"
 
+// CountLinks returns what links of a host have sent and received that stand for tunnels, as they say.
+func CountLinks(k *host.Kernel, names []string) (map[string]uint64, error) {
+	h, err := k.Links("")
+	if err != nil {
+		return nil, err
+	}
+	links, err := h.Traffic()
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]uint64{}
+	for _, l := range links {
+		if slices.Contains(names, l.Name) {
+			counts[Sent(l.Name)], counts[Received(l.Name)] = l.Sent, l.Received
+		}
+	}
+	return counts, nil
+}
+
 // Count returns what passed the tunnel: as the kernel's devices say, or the programs.
 func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
 	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
 	if err != nil {
 		return nil, err
 	}
-	counts := map[string]uint64{}
 	if of == Kernel {
-		h, err := k.Links("")
-		if err != nil {
-			return nil, err
+		names := make([]string, len(t.Peers))
+		for i, p := range t.Peers {
+			names[i] = p.Link
 		}
-		links, err := h.Traffic()
-		if err != nil {
-			return nil, err
-		}
-		mine := map[string]bool{}
-		for _, p := range t.Peers {
-			mine[p.Link] = true
-		}
-		for _, l := range links {
-			if mine[l.Name] {
-				counts[Sent(l.Name)], counts[Received(l.Name)] = l.Sent, l.Received
-			}
-		}
-		return counts, nil
+		return CountLinks(k, names)
 	}
+	counts := map[string]uint64{}
 	wanted, err := t.tunnel()
 	if err != nil {
 		return nil, err

@@ -159,8 +159,8 @@ func Lacking() []string {
 // that is no part of Debian's main, where scripts/needs could not get it. "guest" is for tests that are about the guest
 // itself.
 func ciLacking() []string {
-	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl ip6gre vti "+
-		"xfrm nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,
+	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl ip6gre gretap "+
+		"ip6gretap vti xfrm nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,
 		"guest")
 }
 

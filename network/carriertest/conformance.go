@@ -52,8 +52,28 @@ func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge J
 		}
 		t.Run(id, func(t *testing.T) { networktest.CheckCarried(t, n, between, checks...) })
 	}
-	t.Run(id+"/wire", func(t *testing.T) {
-		if err := OnWire(t, on[0], between, judge); errors.Is(err, errors.ErrUnsupported) {
+	wire(t, on[0], between, judge)
+}
+
+// Brief runs a part of the suite, under one network: the carrier's spans hold together, it carries packets of full
+// size, its devices count them, it adds to them what it says, and it leaves nothing.
+func Brief(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, on network.Network) {
+	between := Choose(t, kind, given)
+	t.Run(between[0].ID()+"/spans", func(t *testing.T) {
+		if err := spans(networktest.Lab(2, 1), between); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run(between[0].ID(), func(t *testing.T) {
+		networktest.CheckCarried(t, on, between, "packets, 2 hosts, 1 pairs", "path, 2 hosts", "undo, 2 hosts")
+	})
+	wire(t, on, between, judge)
+}
+
+// wire has what passes the underlay judged.
+func wire(t *testing.T, on network.Network, between stack.Stack, judge Judge) {
+	t.Run(between[0].ID()+"/wire", func(t *testing.T) {
+		if err := OnWire(t, on, between, judge); errors.Is(err, errors.ErrUnsupported) {
 			testnet.Skip(t, err)
 		} else if err != nil {
 			t.Error(err)

@@ -170,11 +170,13 @@ func (r *running) start(flows []ovs.Flow) (err error) {
 	if err := ovs.Ready(r.instance.Database(), r.server.Done()); err != nil {
 		return err
 	}
-	c := ovs.Config{Bridge: r.s.Name, MAC: r.s.MAC, MTU: r.s.MTU, Datapath: r.was.Datapath}
+	b := ovs.Bridge{Name: r.s.Name, MAC: r.s.MAC, MTU: r.s.MTU, Datapath: r.was.Datapath}
 	for _, p := range r.s.Ports {
-		c.Ports = append(c.Ports, p.Name)
+		b.Ports = append(b.Ports, ovs.PortConfig{Name: p.Name})
 	}
-	if err := r.instance.Configure(c); err != nil {
+	if err := r.instance.Configure(ovs.Config{
+		Bridges: []ovs.Bridge{b}, Settings: ovs.Settings(r.was.Datapath),
+	}); err != nil {
 		return err
 	}
 	if r.was.Datapath == ovs.Userspace {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/tunnel"
@@ -18,6 +17,8 @@ const (
 	// header is the length in bytes of the headers of UDP, GENEVE without options, and the Ethernet frame inside:
 	// RFC 8926, sections 3.1 to 3.4.
 	header = 8 + 8 + 14
+	// impl is the parameter that says who encapsulates.
+	impl = "impl"
 	// device is the name of the link.
 	device = "geneve0"
 )
@@ -28,20 +29,22 @@ type Tunnel struct{}
 // Describe says what it is.
 func (Tunnel) Describe() part.Description {
 	return part.Description{
-		Name: "geneve", Summary: "a GENEVE device on each host, for which routes say where packets go (encap)",
-		Implementation: "kernel", Params: tunnel.UDP(standard),
+		Name:           "geneve",
+		Summary:        "a GENEVE device on each host, for which routes say where packets go (encap), or Open vSwitch",
+		Implementation: "kernel", Params: append(part.List{tunnel.Impl()}, tunnel.UDP(standard)...),
 	}
 }
 
+// step makes the links of a host.
+type step = tunnel.Frames[Device]
+
 // Steps returns the kinds of steps of its own.
 func (Tunnel) Steps() map[string]func() host.Step {
-	return map[string]func() host.Step{Device{}.Kind(): func() host.Step { return new(Device) }}
+	return map[string]func() host.Step{step{}.Kind(): func() host.Step { return new(step) }}
 }
 
-// Check wants a kernel that has GENEVE.
-func (Tunnel) Check(part.Params) error {
-	return link.CheckKind("geneve", "load the kernel's module geneve, or choose vxlan, which adds as many bytes")
-}
+// Check wants a kernel that has GENEVE, or Open vSwitch.
+func (Tunnel) Check(p part.Params) error { return step{Impl: p[impl], Type: "geneve"}.Check() }
 
 // Carry puts a device on each host.
 func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
@@ -56,9 +59,16 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	})
 	top.Wire = []network.Protocol{{Name: "GENEVE", Number: network.UDP, Port: int(s.Port)}}
 	for i := range lab.Hosts {
-		top.Steps[i] = []host.Step{Device{Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port}}
+		top.Steps[i] = []host.Step{step{
+			Impl: p[impl], Type: "geneve",
+			Device: Device{Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port},
+			Switch: tunnel.Switched(lab, top, i, "geneve", id, s),
+		}}
 	}
 	tunnel.Mesh(lab, top)
-	tunnel.Encapsulate(lab, top, id, s)
+	if !tunnel.ByOVS(p) { // whose links pay no attention to it
+		tunnel.Encapsulate(lab, top, id, s)
+	}
+	tunnel.Counted(top)
 	return top, nil
 }

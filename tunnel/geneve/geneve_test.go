@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
@@ -24,21 +25,44 @@ import (
 	"github.com/nettoll/nettoll/tunnel/tunneltest"
 )
 
+// By the kernel's device.
 func TestConformance(t *testing.T) {
-	tunneltest.Conformance(t, geneve.Tunnel{}, nil, bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
-	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"outer": "ipv6", "port": "6082", "checksum": "on"},
-		bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
+	kernel := func(more map[string]string) map[string]string {
+		more["impl"] = "kernel"
+		return more
+	}
+	testnet.Root(t)
+	testnet.Skip(t, geneve.Tunnel{}.Check(kernel(map[string]string{})))
+	tunneltest.Conformance(t, geneve.Tunnel{}, kernel(map[string]string{}), bridge.Network{}, routed.Network{},
+		ebpf.Network{}, nat.Network{})
+	tunneltest.Conformance(t, geneve.Tunnel{}, kernel(map[string]string{
+		"outer": "ipv6", "port": "6082", "checksum": "on",
+	}), bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{})
+}
+
+// By Open vSwitch, without routes that have more to say, and as of auto where the kernel has no device.
+func TestSwitch(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
+	tunneltest.Conformance(t, geneve.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{})
+	tunneltest.Brief(t, geneve.Tunnel{}, nil, ebpf.Network{})
+	tunneltest.Brief(t, geneve.Tunnel{}, map[string]string{
+		"impl": "ovs", "outer": "ipv6", "port": "6082", "checksum": "on",
+	}, bridge.Network{})
 }
 
 // TestCheck wants to be told beforehand what a lab would fail of.
 func TestCheck(t *testing.T) {
 	testnet.Root(t)
-	err := geneve.Tunnel{}.Check(nil)
+	testnet.Program(t, ovs.Daemon, ovs.Package)
+	if err := (geneve.Tunnel{}).Check(map[string]string{"impl": "auto"}); err != nil {
+		t.Errorf("Check = %v, but Open vSwitch is there", err)
+	}
+	err := geneve.Tunnel{}.Check(map[string]string{"impl": "kernel"})
 	if err == nil {
 		return
 	}
 	if u, ok := errors.AsType[*linux.UnsupportedError](err); !ok || u.Missing != `link type "geneve"` ||
-		!strings.Contains(u.Hint, "module geneve") {
+		!strings.Contains(u.Hint, "impl=ovs") {
 		t.Errorf("Check = %v, want what is missing and a hint", err)
 	}
 	testnet.Skip(t, err)
@@ -102,7 +126,7 @@ func TestTampering(t *testing.T) {
 		}, "encap id 101 from 198.18.0.1 to 198.18.0.2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lab, err := compose(2, nil)
+			lab, err := compose(2, map[string]string{"impl": "kernel"})
 			if err != nil {
 				t.Fatal(err)
 			}

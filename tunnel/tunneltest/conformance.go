@@ -15,6 +15,11 @@ func Conformance(t *testing.T, one tunnel.Tunnel, given map[string]string, on ..
 	carriertest.Conformance(t, tunnel.Kind{one}, given, whole, on...)
 }
 
+// Brief runs a part of it, under one network, see [carriertest.Brief].
+func Brief(t *testing.T, one tunnel.Tunnel, given map[string]string, on network.Network) {
+	carriertest.Brief(t, tunnel.Kind{one}, given, whole, on)
+}
+
 // whole wants payloads in both directions, in frames of the length that the overhead says.
 func whole(p carriertest.Passage) error {
 	for i, frames := range p.Frames {

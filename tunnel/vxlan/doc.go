@@ -12,6 +12,10 @@
 //   - peers=fdb: from permanent entries in its forwarding database, one for each other device.
 //   - peers=routes: the device is external. Each route to another host says where its packets go (encap).
 //
+// With impl=ovs, and with impl=auto and peers=fdb where the kernel has no such devices, vxlan0 is a veth to Open
+// vSwitch, which has a port for each other host (package ovstunnel). Its outer packets have a UDP checksum over IPv6 in
+// any case.
+//
 // The devices believe whoever reaches their port (RFC 7348, section 7): a container that can send to the address of
 // another host can send frames to its containers in the name of anybody. A filter prevents that, because containers
 // cannot reach hosts then; so does an encryption below. External devices take packets of every identifier.

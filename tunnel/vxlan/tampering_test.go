@@ -2,6 +2,7 @@ package vxlan_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"strings"
@@ -48,9 +49,9 @@ func stand(t *testing.T, hosts int, given map[string]string) *networktest.Bed {
 
 // TestMesh wants every host of several to reach every other one, whatever it sends to.
 func TestMesh(t *testing.T) {
-	for _, peers := range []string{"fdb", "routes"} {
-		t.Run(peers, func(t *testing.T) {
-			b := stand(t, 4, map[string]string{"peers": peers})
+	for _, given := range []map[string]string{{"impl": "kernel"}, {"peers": "routes"}, {"impl": "ovs"}} {
+		t.Run(fmt.Sprint(given), func(t *testing.T) {
+			b := stand(t, 4, given)
 			for _, family := range []string{"ipv4", "ipv6"} {
 				if err := b.Exchange(family, 28); err != nil {
 					t.Error(err)

@@ -4,14 +4,15 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/tunnel"
 )
 
-// The parameter peers, and what it can be.
+// Parameters, and what peers can be.
 const (
+	impl   = "impl"
+	kernel = "kernel"
 	peers  = "peers"
 	fdb    = "fdb"
 	routes = "routes"
@@ -34,8 +35,9 @@ type Tunnel struct{}
 // Describe says what it is.
 func (Tunnel) Describe() part.Description {
 	return part.Description{
-		Name: "vxlan", Summary: "a VXLAN device on each host, which learns and floods nothing", Implementation: "kernel",
-		Params: append(part.List{{
+		Name: "vxlan", Summary: "a VXLAN device on each host, which learns and floods nothing, or Open vSwitch",
+		Implementation: "kernel",
+		Params: append(part.List{tunnel.Impl(), {
 			Name: peers, Default: fdb, Values: []string{fdb, routes},
 			Summary: "how a device knows the other hosts: fdb: a permanent forwarding entry for the MAC address of each " +
 				"other device; routes: the device is external, and the routes say where packets go (encap)",
@@ -43,19 +45,42 @@ func (Tunnel) Describe() part.Description {
 	}
 }
 
+// step makes the links of a host.
+type step = tunnel.Frames[Device]
+
 // Steps returns the kinds of steps of its own.
 func (Tunnel) Steps() map[string]func() host.Step {
-	return map[string]func() host.Step{Device{}.Kind(): func() host.Step { return new(Device) }}
+	return map[string]func() host.Step{step{}.Kind(): func() host.Step { return new(step) }}
 }
 
-// Check wants a kernel that has VXLAN.
-func (Tunnel) Check(part.Params) error {
-	return link.CheckKind("vxlan", "load the kernel's module vxlan, or measure without a tunnel")
+// Check wants a kernel that has VXLAN, or Open vSwitch.
+func (Tunnel) Check(p part.Params) error {
+	of, err := by(p)
+	if err != nil {
+		return err
+	}
+	return step{Impl: of, Type: "vxlan"}.Check()
+}
+
+// by returns the parameter impl. Routes can only tell a device of the kernel where packets go.
+func by(p part.Params) (string, error) {
+	if p[peers] != routes {
+		return p[impl], nil
+	}
+	if tunnel.ByOVS(p) {
+		return "", fmt.Errorf("%s=%s with %s=%s: routes tell only a device of the kernel where packets go (hint: leave %s "+
+			"at %s)", impl, p[impl], peers, routes, peers, fdb)
+	}
+	return kernel, nil
 }
 
 // Carry puts a device on each host.
 func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	s, err := tunnel.Read(p)
+	if err != nil {
+		return network.Span{}, err
+	}
+	of, err := by(p)
 	if err != nil {
 		return network.Span{}, err
 	}
@@ -77,9 +102,12 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 				d.Peers = append(d.Peers, Peer{MAC: top.Reach[i][j].MAC, At: tunnel.At(below.Reach[i][j], s.Outer).String()})
 			}
 		}
-		top.Steps[i] = []host.Step{d}
+		top.Steps[i] = []host.Step{step{
+			Impl: of, Type: "vxlan", Device: d, Switch: tunnel.Switched(lab, top, i, "vxlan", id, s),
+		}}
 	}
 	tunnel.Mesh(lab, top)
+	tunnel.Counted(top)
 	if p[peers] == routes {
 		tunnel.Encapsulate(lab, top, id, s)
 	}

@@ -1,11 +1,14 @@
 package vxlan_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/ebpf"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/nat"
@@ -27,6 +30,23 @@ func TestConformance(t *testing.T) {
 		nat.Network{})
 	tunneltest.Conformance(t, vxlan.Tunnel{}, map[string]string{"peers": "routes", "outer": "ipv6", "checksum": "on"},
 		routed.Network{}, ebpf.Network{})
+}
+
+// Geneve is tried by Open vSwitch in full: its ports of the one differ from those of the other by their type alone.
+func TestSwitch(t *testing.T) {
+	testnet.NotInGuest(t, "it shows what it has shown on the machine")
+	tunneltest.Brief(t, vxlan.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{})
+}
+
+// TestRoutes wants to be told that Open vSwitch takes nothing from routes, whichever part is asked.
+func TestRoutes(t *testing.T) {
+	s := carriertest.Choose(t, tunnel.Kind{vxlan.Tunnel{}}, map[string]string{"peers": "routes", "impl": "ovs"})
+	_, composed := network.Compose(networktest.Lab(2, 1), s)
+	for _, err := range []error{composed, vxlan.Tunnel{}.Check(s[0].Params)} {
+		if err == nil || !strings.Contains(err.Error(), "(hint: leave peers at fdb)") {
+			t.Errorf("peers=routes with impl=ovs: %v, want an error with a hint", err)
+		}
+	}
 }
 
 // TestPlan shows what a host of three does.

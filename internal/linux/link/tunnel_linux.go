@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
@@ -22,7 +23,7 @@ const (
 
 // AddTunnel makes a tunnel and returns its index. It is down.
 func (h *Handle) AddTunnel(t Tunnel) (int, error) {
-	kind := TunnelKind(t.GRE, t.Remote.Is6())
+	kind := TunnelKind(t.GRE, t.MAC != "", t.Remote.Is6())
 	what := fmt.Sprintf("make %s %q", kind, t.Name)
 	if err := checkName(t.Name); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
@@ -45,8 +46,15 @@ func (h *Handle) AddTunnel(t Tunnel) (int, error) {
 		err = h.h.LinkAdd(&netlink.Gretun{
 			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
 		})
+	case "gretap":
+		if attrs.HardwareAddr, err = net.ParseMAC(t.MAC); err != nil {
+			return 0, fmt.Errorf("%s: %w", what, err)
+		}
+		err = h.h.LinkAdd(&netlink.Gretap{
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+		})
 	default:
-		err = h.addGRE6(t)
+		err = h.addGRE6(t, kind)
 	}
 	if err != nil {
 		return 0, explain(what, err, fmt.Sprintf("link type %q", kind))
@@ -56,15 +64,22 @@ func (h *Handle) AddTunnel(t Tunnel) (int, error) {
 }
 
 // addGRE6 is for GRE over IPv6: the library does not send its flags, without which outer packets have an option.
-func (h *Handle) addGRE6(t Tunnel) error {
+func (h *Handle) addGRE6(t Tunnel, kind string) error {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 	req.AddData(nl.NewRtAttr(unix.IFLA_IFNAME, nl.ZeroTerminated(t.Name)))
 	if t.MTU > 0 {
 		req.AddData(nl.NewRtAttr(unix.IFLA_MTU, nl.Uint32Attr(uint32(t.MTU))))
 	}
+	if t.MAC != "" {
+		mac, err := net.ParseMAC(t.MAC)
+		if err != nil {
+			return err
+		}
+		req.AddData(nl.NewRtAttr(unix.IFLA_ADDRESS, mac))
+	}
 	info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
-	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated("ip6gre"))
+	info.AddRtAttr(nl.IFLA_INFO_KIND, nl.NonZeroTerminated(kind))
 	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
 	data.AddRtAttr(nl.IFLA_GRE_LOCAL, t.Local.AsSlice())
 	data.AddRtAttr(nl.IFLA_GRE_REMOTE, t.Remote.AsSlice())
@@ -90,7 +105,10 @@ func (h *Handle) Tunnel(name string) (Tunnel, error) {
 	case *netlink.Ip6tnl:
 		local, remote = l.Local, l.Remote
 	case *netlink.Gretun:
-		t.GRE, local, remote = true, l.Local, l.Remote
+		t.GRE, t.Keys, local, remote = true, [2]uint32{l.IKey, l.OKey}, l.Local, l.Remote
+	case *netlink.Gretap:
+		t.GRE, t.Keys, local, remote = true, [2]uint32{l.IKey, l.OKey}, l.Local, l.Remote
+		t.MAC = l.HardwareAddr.String()
 	}
 	t.Local, _ = netip.AddrFromSlice(local)
 	t.Remote, _ = netip.AddrFromSlice(remote)

@@ -14,18 +14,34 @@ const (
 	Kernel    = "system"
 )
 
-// A Config is all that the database of an instance is to hold: one bridge.
+// A Config is all that the database of an instance is to hold.
 type Config struct {
-	// Bridge is its name, and that of its own link on the host.
-	Bridge string
-	// MAC is the address of that link.
+	Bridges []Bridge
+	// Settings are those of the daemon that are not its defaults.
+	Settings []Setting
+}
+
+// A Bridge is one bridge of a [Config].
+type Bridge struct {
+	// Name is that of the bridge, and that of its own link on the host.
+	Name string
+	// MAC is the address of that link, "" for any.
 	MAC string
 	// MTU in bytes of that link.
 	MTU int
 	// Datapath is Userspace or Kernel.
 	Datapath string
-	// Ports are names of links. The first becomes port 1 of the bridge in OpenFlow, and so on.
-	Ports []string
+	// Ports are the others. The first becomes port 1 of the bridge in OpenFlow, and so on.
+	Ports []PortConfig
+}
+
+// A PortConfig is a port that is wanted.
+type PortConfig struct {
+	// Name is that of the link, if Type is "".
+	Name string
+	// Type is "", or that of a tunnel: "geneve" (ovs-vswitchd.conf.db(5), Interface, type), with its options.
+	Type    string
+	Options map[string]string
 }
 
 // A Port is what became of a port.
@@ -35,6 +51,9 @@ type Port struct {
 	Number int
 	// Error is what the daemon says of it.
 	Error string
+	// Type and Options are as in [PortConfig].
+	Type    string
+	Options map[string]string
 }
 
 const database = "Open_vSwitch"
@@ -51,6 +70,22 @@ func pairs(m map[string]string) []any {
 		list = append(list, []any{k, v})
 	}
 	return []any{"map", list}
+}
+
+// unpair reads a map.
+func unpair(m []json.RawMessage) (map[string]string, error) {
+	if len(m) != 2 {
+		return nil, fmt.Errorf("a map of %d parts", len(m))
+	}
+	var list [][2]string
+	if err := json.Unmarshal(m[1], &list); err != nil {
+		return nil, err
+	}
+	all := make(map[string]string, len(list))
+	for _, pair := range list {
+		all[pair[0]] = pair[1]
+	}
+	return all, nil
 }
 
 // transact does some operations and wants all of them to succeed (RFC 7047, section 4.1.3).
@@ -75,44 +110,51 @@ func (i Instance) Configure(c Config) error {
 		return fmt.Errorf("configure Open vSwitch: %w", err)
 	}
 	defer r.close()
-	ports := []any{named("port0")}
-	operations := []any{
-		object{"op": "insert", "table": "Interface", "uuid-name": "link0", "row": object{
-			"name": c.Bridge, "type": "internal", "mtu_request": c.MTU,
-		}},
-		object{"op": "insert", "table": "Port", "uuid-name": "port0", "row": object{
-			"name": c.Bridge, "interfaces": named("link0"),
-		}},
-	}
-	for n, name := range c.Ports {
-		link, port := fmt.Sprintf("link%d", n+1), fmt.Sprintf("port%d", n+1)
-		ports = append(ports, named(port))
-		operations = append(operations,
-			object{
-				"op": "insert", "table": "Interface", "uuid-name": link,
-				"row": object{"name": name, "ofport_request": n + 1},
-			},
-			object{"op": "insert", "table": "Port", "uuid-name": port, "row": object{"name": name, "interfaces": named(link)}},
-		)
+	var operations, bridges []any
+	for n, b := range c.Bridges {
+		bridge := fmt.Sprintf("bridge%d", n)
+		bridges = append(bridges, named(bridge))
+		operations = append(operations, b.rows(bridge)...)
 	}
 	other := map[string]string{}
-	for _, s := range Settings(c.Datapath) {
+	for _, s := range c.Settings {
 		other[s.Name] = s.Value
 	}
-	operations = append(operations,
-		object{"op": "insert", "table": "Bridge", "uuid-name": "bridge", "row": object{
-			"name": c.Bridge, "datapath_type": c.Datapath, "ports": []any{"set", ports},
-			"fail_mode":    "secure", // no flows but ours
-			"other_config": pairs(map[string]string{"hwaddr": c.MAC, "disable-in-band": "true"}),
-		}},
-		object{"op": "insert", "table": database, "row": object{
-			"bridges": named("bridge"), "next_cfg": 1, "other_config": pairs(other),
-		}},
-	)
+	operations = append(operations, object{"op": "insert", "table": database, "row": object{
+		"bridges": []any{"set", bridges}, "next_cfg": 1, "other_config": pairs(other),
+	}})
 	if _, err := r.transact(operations); err != nil {
 		return fmt.Errorf("configure Open vSwitch: %w", err)
 	}
 	return nil
+}
+
+// rows are what inserts a bridge, which is called so in the transaction, and its ports.
+func (b Bridge) rows(id string) []any {
+	var operations, ports []any
+	add := func(n int, link object) {
+		to, port := fmt.Sprintf("%slink%d", id, n), fmt.Sprintf("%sport%d", id, n)
+		ports = append(ports, named(port))
+		operations = append(operations,
+			object{"op": "insert", "table": "Interface", "uuid-name": to, "row": link},
+			object{"op": "insert", "table": "Port", "uuid-name": port, "row": object{
+				"name": link["name"], "interfaces": named(to),
+			}},
+		)
+	}
+	add(0, object{"name": b.Name, "type": "internal", "mtu_request": b.MTU})
+	for n, p := range b.Ports {
+		add(n+1, object{"name": p.Name, "type": p.Type, "options": pairs(p.Options), "ofport_request": n + 1})
+	}
+	other := map[string]string{"disable-in-band": "true"}
+	if b.MAC != "" {
+		other["hwaddr"] = b.MAC
+	}
+	return append(operations, object{"op": "insert", "table": "Bridge", "uuid-name": id, "row": object{
+		"name": b.Name, "datapath_type": b.Datapath, "ports": []any{"set", ports},
+		"fail_mode":    "secure", // no flows but ours
+		"other_config": pairs(other),
+	}})
 }
 
 // Configured waits until the daemon has done what Configure asked for. gone is closed when the daemon is.
@@ -170,7 +212,9 @@ func (i Instance) Ports() ([]Port, error) {
 	}
 	defer r.close()
 	results, err := r.transact([]any{
-		object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{"name", "ofport", "error"}},
+		object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{
+			"name", "ofport", "error", "type", "options",
+		}},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
@@ -180,6 +224,9 @@ func (i Instance) Ports() ([]Port, error) {
 			Name  string
 			Port  optional[int] `json:"ofport"`
 			Error optional[string]
+			Type  string
+			// Options is "map" and a list of pairs (RFC 7047, section 5.1).
+			Options []json.RawMessage
 		}
 	}
 	if len(results) == 0 {
@@ -190,7 +237,11 @@ func (i Instance) Ports() ([]Port, error) {
 	}
 	var ports []Port
 	for _, row := range selected.Rows {
-		ports = append(ports, Port{row.Name, row.Port.value, row.Error.value})
+		options, err := unpair(row.Options)
+		if err != nil {
+			return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
+		}
+		ports = append(ports, Port{row.Name, row.Port.value, row.Error.value, row.Type, options})
 	}
 	slices.SortFunc(ports, func(a, b Port) int { return a.Number - b.Number })
 	return ports, nil

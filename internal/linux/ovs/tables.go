@@ -17,12 +17,22 @@ const (
 // A Setting of the daemon that is not its default (other_config in ovs-vswitchd.conf.db(5)).
 type Setting struct{ Name, Value string }
 
-// Settings are those of an instance.
-func Settings(datapath string) []Setting {
+// idleSettings keep a daemon quiet that has nothing to do.
+func idleSettings() []Setting {
 	// The daemon looks through what the datapath remembers twice a second, though nothing has changed: most of what it
 	// does when nothing is sent. When flows or addresses change it does so at once all the same. Counts of packets come
 	// later, and what nobody used for 10 s is forgotten so much later at most.
-	list := []Setting{{"max-revalidator", "5000"}} // ms
+	return []Setting{{"max-revalidator", "5000"}} // ms
+}
+
+// TunnelSettings are those of an instance in userspace that has tunnels. These drop packets that come without checksums
+// or in large segments, so it does not take such ("Tunneling packets with HW offload flags is not supported", lib/
+// odp-execute.c and lib/dpif-netdev.c of 3.1).
+func TunnelSettings() []Setting { return idleSettings() }
+
+// Settings are those of an instance.
+func Settings(datapath string) []Setting {
+	list := idleSettings()
 	if datapath == Userspace {
 		// Segmentation and checksums are left to the receiving end: the daemon would else get packets without checksums from
 		// containers, and these drop them.
@@ -52,6 +62,7 @@ const (
 	CookieAllowed uint64 = cookies | 0x21 // its list
 	CookieRefused uint64 = cookies | 0x22 // all else
 	CookieAdded   uint64 = cookies | 0x23 // what was added later
+	CookieTunnel  uint64 = cookies | 0x30
 )
 
 // Nettoll is who writes all of these.

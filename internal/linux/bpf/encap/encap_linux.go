@@ -210,7 +210,7 @@ func Compare(t Tunnel) ([]linux.Difference, error) {
 			if p.Maps[m] == nil {
 				continue // the other program's
 			}
-			found, err := compare(p.Maps[m], m, list)
+			found, err := bpf.CompareMap(p.Maps[m], m, list)
 			if err != nil {
 				p.Close()
 				return nil, err
@@ -220,34 +220,6 @@ func Compare(t Tunnel) ([]linux.Difference, error) {
 		p.Close()
 	}
 	return differences, nil
-}
-
-// compare reads a map and compares it.
-func compare(m *ebpf.Map, name string, want map[string]string) ([]linux.Difference, error) {
-	var list []linux.Difference
-	seen := map[string]bool{}
-	key, value := make([]byte, m.KeySize()), make([]byte, m.ValueSize())
-	i := m.Iterate()
-	for i.Next(&key, &value) {
-		seen[string(key)] = true
-		what := fmt.Sprintf("entry %x of map %s", key, name)
-		if w, ok := want[string(key)]; !ok {
-			list = append(list, linux.Difference{What: what, Want: linux.Absent, Got: linux.Present})
-		} else if w != string(value) {
-			list = append(list, linux.Difference{What: what, Want: fmt.Sprintf("%x", w), Got: fmt.Sprintf("%x", value)})
-		}
-	}
-	if err := i.Err(); err != nil {
-		return nil, fmt.Errorf("read map %q: %w", name, err)
-	}
-	for k := range want {
-		if !seen[k] {
-			list = append(list, linux.Difference{
-				What: fmt.Sprintf("entry %x of map %s", k, name), Want: linux.Present, Got: linux.Absent,
-			})
-		}
-	}
-	return list, nil
 }
 
 // Count returns what the programs of a tunnel in the namespace of the calling thread have counted, by the names of the

@@ -1,0 +1,214 @@
+package divert
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+
+	"github.com/cilium/ebpf"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// A hooking is a link and what is to be hooked to its ingress.
+type hooking struct{ link, program string }
+
+// hookings are one for the gate, then one for each link below.
+func (t Tunnel) hookings() []hooking {
+	list := []hooking{{t.Gate, objectProgNettollOut}}
+	for _, p := range t.Peers {
+		if h := (hooking{p.Below, objectProgNettollIn}); !slices.Contains(list, h) {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// Add loads the programs and their maps, in the network namespace of the calling thread, and hooks them to the links.
+// They stand while held is open, as those of [bpf.Hooked] do. Where the kernel lacks something, or the privilege is
+// missing, the error is a [linux.UnsupportedError].
+func Add(t Tunnel) (attached []bpf.Attachment, held io.Closer, err error) {
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, nil, err
+	}
+	loaded, err := t.load(links)
+	if err != nil {
+		links.Close()
+		return nil, nil, err
+	}
+	hooked := links.Hold(loaded)
+	for _, h := range t.hookings() {
+		if err := hooked.Attach(h.program, bpf.TCXIngress, h.link, true); err != nil {
+			return nil, nil, errors.Join(err, hooked.Close())
+		}
+	}
+	return hooked.Attached(), hooked, nil
+}
+
+func (t Tunnel) load(links *bpf.Links) (*ebpf.Collection, error) {
+	entries, err := t.entries(links)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := loadObject()
+	if err != nil {
+		return nil, fmt.Errorf("read the programs: %w", err)
+	}
+	bare := len(t.Peers) > 0 && links.BareIn(t.Peers[0].Below)
+	for _, p := range t.Peers {
+		if links.BareIn(p.Below) != bare {
+			return nil, fmt.Errorf("tunnel to %s by link %q: only some of the links below carry Ethernet frames", p.Remote,
+				p.Below)
+		}
+	}
+	flag := func(on bool) uint8 {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	for name, value := range map[string]any{
+		objectVarProtocol: t.Protocol, objectVarPort: t.Port, objectVarOver6: flag(t.over6()), objectVarBare: flag(bare),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("set %q of the programs: %w", name, err)
+		}
+	}
+	for m, s := range spec.Maps {
+		if n := len(entries[m]); n > 0 {
+			s.MaxEntries = uint32(n)
+		}
+	}
+	loaded, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, bpf.Explain("load the programs that divert packets", bpf.TCXIngress, err)
+	}
+	for m, list := range entries {
+		for key, value := range list {
+			if err := loaded.Maps[m].Put([]byte(key), []byte(value)); err != nil {
+				loaded.Close()
+				return nil, fmt.Errorf("fill map %q: %w", m, err)
+			}
+		}
+	}
+	return loaded, nil
+}
+
+// over6 says whether the addresses of outer packets are of IPv6.
+func (t Tunnel) over6() bool { return len(t.Peers) > 0 && t.Peers[0].Remote.Is6() }
+
+// tables is what the maps hold, by their names, as the structures of divert.c.
+type tables map[string]map[string]string
+
+// entries looks the links of the tunnel up.
+func (t Tunnel) entries(links *bpf.Links) (tables, error) {
+	h, err := link.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	gate, err := h.ByName(t.Gate)
+	if err != nil {
+		return nil, err
+	}
+	end := number(gate.Index) + string(t.To) + string(gate.MAC)
+	e := tables{objectMapWays: {}, objectMapPeers: {}}
+	for _, p := range t.Peers {
+		for _, a := range []netip.Addr{p.Local, p.Remote} {
+			if !a.IsValid() || a.Is6() != t.over6() {
+				return nil, fmt.Errorf("tunnel to %s from %s: they are not of one family", p.Remote, p.Local)
+			}
+		}
+		if links.Index(p.Below) == 0 {
+			return nil, fmt.Errorf("tunnel to %s by link %q: %w", p.Remote, p.Below, link.ErrNotFound)
+		}
+		below := number(links.Index(p.Below))
+		e[objectMapWays][address(p.Remote)] = below
+		e[objectMapPeers][below+address(p.Remote)+address(p.Local)] = end
+	}
+	return e, nil
+}
+
+func number(n int) string { return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) }
+
+// address is one as divert.c has it.
+func address(a netip.Addr) string {
+	whole := make([]byte, 16)
+	copy(whole, a.AsSlice())
+	return string(whole)
+}
+
+// Compare returns in what the kernel differs from the tunnel: what is hooked to the links of the namespace of the
+// calling thread, and the entries of its maps.
+func Compare(t Tunnel) ([]linux.Difference, error) {
+	var differences []linux.Difference
+	differ := func(what, want, got string) {
+		differences = append(differences, linux.Difference{What: what, Want: want, Got: got})
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer links.Close()
+	for _, h := range t.hookings() {
+		if links.Index(h.link) == 0 {
+			differ("link "+h.link, linux.Present, linux.Absent)
+		}
+	}
+	if len(differences) > 0 {
+		return differences, nil
+	}
+	want, err := t.entries(links)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range t.hookings() {
+		ids, err := links.Attached(bpf.TCXIngress, links.Index(h.link))
+		if err != nil {
+			return nil, err
+		}
+		p, err := bpf.Find(ids, h.program)
+		if err != nil {
+			return nil, err
+		}
+		if p == nil {
+			differ(fmt.Sprintf("program %s at %s of %s", h.program, bpf.TCXIngress, h.link), linux.Present, linux.Absent)
+			continue
+		}
+		for m, list := range want {
+			if p.Maps[m] == nil {
+				continue // the other program's
+			}
+			found, err := bpf.CompareMap(p.Maps[m], m, list)
+			if err != nil {
+				p.Close()
+				return nil, err
+			}
+			differences = append(differences, found...)
+		}
+		p.Close()
+	}
+	return differences, nil
+}
+
+// Check tries the programs on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
+// [linux.UnsupportedError].
+func Check() error {
+	return bpf.Try(false, func(name string) (io.Closer, error) {
+		_, held, err := Add(Tunnel{
+			Gate: name, To: make([]byte, 6), Protocol: protocolUDP, Port: 1,
+			Peers: []Peer{{
+				Below: name, Local: netip.MustParseAddr("192.0.2.1"), Remote: netip.MustParseAddr("192.0.2.2"), // RFC 5737
+			}},
+		})
+		return held, err
+	})
+}
+
+const protocolUDP = 17 // IANA, Protocol Numbers
