@@ -400,6 +400,10 @@ func (r *expansion) add(g group) {
 			r.leave(Omission{What: what, Reason: reason, Stack: s.id})
 			continue
 		}
+		if reason := network.RefuseUnderlay(s.Parts, g.hosts, r.Experiment.Underlay); reason != "" {
+			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
+			continue
+		}
 		if reason := r.fit(s, g); reason != "" {
 			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
 			continue

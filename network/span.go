@@ -103,9 +103,13 @@ func (p Protocol) is(w host.Wire) bool {
 type Reach struct {
 	// Link is the link of the host, "" if it has one for each other host and none of its own.
 	Link string
-	// IPv4 and IPv6 are the addresses of the other host on the span: the next hop of what goes to it.
+	// IPv4 and IPv6 are the addresses of the other host on the span: the next hop of what goes to it, unless there is a
+	// router.
 	IPv4, IPv6 netip.Addr
-	// MAC is that of the other host's link, "" if it has none or nobody knows it beforehand.
+	// Router4 and Router6 are the addresses of the router that gets what goes to the other host. The zero value means that
+	// the other host is a neighbour.
+	Router4, Router6 netip.Addr
+	// MAC is that of the next hop's link, "" if it has none or nobody knows it beforehand.
 	MAC string
 	// Encap is what each route to the other host tells the link, which is then an external tunnel device. The zero value
 	// is nothing: the link knows the way itself.
@@ -121,6 +125,18 @@ func (r Reach) Pick(like netip.Addr) netip.Addr {
 		return r.IPv4
 	}
 	return r.IPv6
+}
+
+// Next returns the address, of the family of another one, that packets to the other host are given to.
+func (r Reach) Next(like netip.Addr) netip.Addr {
+	router := r.Router4
+	if like.Is6() {
+		router = r.Router6
+	}
+	if !router.IsValid() {
+		return r.Pick(like)
+	}
+	return router
 }
 
 // Above returns a span on the uppermost one of the lab, whose MTU is what the overhead leaves of that below. Each host
@@ -150,14 +166,20 @@ func (l Lab) underlay() Span {
 	s := Span{Name: "underlay", Layer: 2, MTU: l.outer(), Reach: make([][]Reach, len(l.Hosts))}
 	at := make([]Reach, len(l.Hosts))
 	for i, h := range l.Hosts {
-		v4, v6 := h.Underlay()
+		v4, v6 := l.Underlaid(h)
 		at[i] = Reach{IPv4: v4.Addr(), IPv6: v6.Addr(), MAC: MAC(l.Seed, h.Name(), h.Uplink)}
 	}
 	for i, h := range l.Hosts {
 		s.Reach[i] = slices.Clone(at)
 		for j := range at {
 			s.Reach[i][j].Link = h.Uplink
+			if i != j && l.Routed() {
+				l.route(h, &s.Reach[i][j])
+			}
 		}
+	}
+	if l.Routed() {
+		s.Layer = 3
 	}
 	return s
 }

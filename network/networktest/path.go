@@ -194,7 +194,7 @@ func (b *Bed) blind(t testing.TB, n network.Network) error {
 			if next.MAC == "" {
 				continue
 			}
-			k := b.Hosts[on-1].Kernel
+			k := b.all()[on].Kernel // the underlay first
 			elsewhere := host.Neighbour{
 				NS: hop.NS, Dev: next.Link, Addresses: []string{next.Via.String()}, At: "02:00:00:00:00:fe",
 			}
