@@ -195,6 +195,11 @@ func (m Medium) Check() error {
 			return fmt.Errorf("underlay: %w", err)
 		}
 	}
+	if m.Paths > 1 {
+		if err := (host.Multipath{}).Check(); err != nil {
+			return fmt.Errorf("underlay: %w", err)
+		}
+	}
 	return nil
 }
 

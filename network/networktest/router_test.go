@@ -33,6 +33,9 @@ func TestRouter(t *testing.T) {
 	}{
 		{bridge.Network{}, 3, network.Medium{Hops: 1}},
 		{routed.Network{}, 2, network.Medium{Hops: 1}},
+		{bridge.Network{}, 3, network.Medium{Hops: 2}},
+		{ebpf.Network{}, 2, network.Medium{Paths: 2}},
+		{nat.Network{}, 2, network.Medium{Hops: 2, Paths: 2}},
 		{ebpf.Network{}, 2, network.Medium{Hops: 1}},
 		{nat.Network{}, 2, network.Medium{Hops: 1}},
 		{hostnetwork.Network{}, 2, network.Medium{Hops: 1}},
@@ -55,10 +58,15 @@ func TestRouter(t *testing.T) {
 // TestRouterUndone wants an underlay with routers to be undone, from data too, and tampering with it to be noticed.
 func TestRouterUndone(t *testing.T) {
 	t.Parallel()
-	lab := routedLab(2, 1, network.Medium{Hops: 1})
 	seen := map[string]bool{}
-	testnet.Skip(t, errors.Join(undo(t, bridge.Network{}, lab), fromData(t, bridge.Network{}, lab),
-		tampering(t, bridge.Network{}, seen, lab)))
+	for _, m := range []network.Medium{{Hops: 1, Rate: 1e9}, {Paths: 2, Rate: 1e9}} {
+		lab := routedLab(2, 1, m)
+		testnet.Skip(t, errors.Join(undo(t, bridge.Network{}, lab), fromData(t, bridge.Network{}, lab),
+			tampering(t, bridge.Network{}, seen, lab)))
+	}
+	if !seen["remove one way of a route with several ways"] {
+		t.Errorf("nobody tampered with a path: %v", seen)
+	}
 }
 
 // TestNotRouted wants networks whose containers are on the underlay to be refused where that ends at a router.
