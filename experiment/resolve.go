@@ -481,7 +481,7 @@ func (r *expansion) fit(s calledStack, g group) string {
 		r.unfitted[key] = err.Error()
 	case err == nil && narrow(s.Parts, lab.MTU) != "":
 		r.unfitted[key] = narrow(s.Parts, lab.MTU)
-	case err != nil && r.unfit == nil:
+	case err != nil && (r.unfit == nil || needs(err) > needs(r.unfit)):
 		r.unfit = fmt.Errorf("%s: %w", s.id, err)
 	case err == nil && lab.MTU < mtu:
 		if usual, err := r.compose(s, g, r.Experiment.Tune.MTU); s.crossed && err == nil && usual.MTU == lab.MTU &&
@@ -496,6 +496,14 @@ func (r *expansion) fit(s calledStack, g group) string {
 		}
 	}
 	return r.unfitted[key]
+}
+
+// needs is the MTU of the underlay that a stack needs, by the error that says so; 0 of any other one.
+func needs(err error) int {
+	if small, ok := errors.AsType[*network.TooSmallError](err); ok {
+		return small.Least
+	}
+	return 0
 }
 
 // narrow says why the links of a stack cannot have an MTU; "" if they can.

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/network"
 )
 
 // A Graph is what a lab looks like, as the kernel says it.
@@ -22,7 +23,9 @@ type Graph struct {
 	MTU   int    `json:"mtu"` // bytes
 	Proof string `json:"proof"`
 	// Enforced says where the filter stands and what it claims besides its allow-list; "" without a filter.
-	Enforced string      `json:"enforced,omitempty"`
+	Enforced string `json:"enforced,omitempty"`
+	// Between are the layers between hosts, from the underlay up to the containers; none in a lab of one host.
+	Between []network.Layer `json:"between,omitempty"`
 	Hosts    []GraphHost `json:"hosts"` // the underlay is the last
 	Links    []GraphPair `json:"links"` // between whom packets pass
 }
@@ -119,7 +122,8 @@ type node struct {
 
 // graph reads the whole lab.
 func (o *owner) graph(ctx context.Context) (*Graph, error) {
-	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced()}
+	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced(),
+		Between: o.lab.Between}
 	for _, p := range o.lab.Pairs {
 		g.Links = append(g.Links, GraphPair{p.Source, p.Sink, texts(p.SourceAddrs), texts(p.SinkAddrs)})
 	}
@@ -279,7 +283,7 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 func plain() []string {
 	return []string{
 		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
-		host.Link{}.Kind(), host.Route{}.Kind(),
+		host.Link{}.Kind(), host.Route{}.Kind(), host.Multipath{}.Kind(),
 		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.LinkSettings{}.Kind(), host.MoveLink{}.Kind(),
 	}
 }

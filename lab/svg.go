@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nettoll/nettoll/network"
 )
 
 // Sizes of the picture, in pixels.
@@ -27,6 +29,8 @@ const (
 	svgReach = 66 // between containers and what they are joined to
 	svgBar   = 46 // height of a bridge and of the underlay
 	svgChip  = 46 // height of a link to the underlay
+	svgLayer = 44 // height of a layer between hosts
+	svgAdded = 64 // width of what a layer adds
 
 	svgGlyph = 6.7 // width of a letter of small text
 	svgTitle = 10  // width of a letter of the title
@@ -92,7 +96,7 @@ func arrange(h *GraphHost) *svgHost {
 		case l.Type == "bridge" || slices.ContainsFunc(h.Own.Links, func(o GraphLink) bool { return o.Master == l.Name }):
 			s.bridges = append(s.bridges, l)
 			s.aside = s.aside && len(l.Addresses) == 0
-		case l.Peer != nil && l.Peer.At == "underlay":
+		case l.Peer != nil && l.Peer.At == underlay:
 			s.uplinks = append(s.uplinks, l)
 		case theirs:
 			s.aside = s.aside && l.Master != ""
@@ -170,11 +174,11 @@ func (c *GraphContainer) lines() []string {
 // all of them.
 func (g *Graph) SVG(w io.Writer) error {
 	var hosts []*svgHost
-	var underlay *GraphHost
+	var below *GraphHost
 	boxLines, stackLines, bridges, width := 1, 1, false, float64(svgMargin)
 	for i := range g.Hosts {
-		if g.Hosts[i].Name == "underlay" {
-			underlay = &g.Hosts[i]
+		if g.Hosts[i].Name == underlay {
+			below = &g.Hosts[i]
 			continue
 		}
 		h := arrange(&g.Hosts[i])
@@ -206,13 +210,13 @@ func (g *Graph) SVG(w io.Writer) error {
 	}
 	chipY := stackY + stackH + svgReach/2
 	frameH := stackY + stackH + svgPad - top
-	if underlay != nil {
+	if below != nil {
 		frameH = chipY + svgChip - top // the links stand on its edge
 	}
 	underY := top + frameH + svgReach
 	height := top + frameH + svgMargin
-	if underlay != nil {
-		height = underY + svgBar + svgMargin
+	if below != nil {
+		height = underY + svgBar + svgMargin + g.layersHeight()
 	}
 
 	var d drawing
@@ -227,17 +231,9 @@ func (g *Graph) SVG(w io.Writer) error {
 		h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under)
 		x += frame.w + svgMargin
 	}
-	if underlay != nil {
-		d.box(under, "underlay")
-		d.text(under.x+12, under.y+19, "name", "underlay")
-		d.text(under.x+100, under.y+19, underlay.class(), "%s", underlay.state())
-		var names []string
-		for _, l := range underlay.Own.Links {
-			if l.Master == "" && l.Name != "lo" {
-				names = append(names, l.text(true))
-			}
-		}
-		d.text(under.x+12, under.y+36, "small", "%s", fit(strings.Join(names, "; "), under.w-24))
+	if below != nil {
+		below.drawUnder(&d, under, g.Between)
+		g.layers(&d, rect{under.x, under.bottom(), under.w, 0})
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img">
 <title>%s</title>
@@ -252,6 +248,9 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 .container { fill: #ffffff; stroke: #2563eb } .shared, .more { fill: #ffffff; stroke: #94a3b8; stroke-dasharray: 4 3 }
 .bridge { fill: #dbeafe; stroke: #60a5fa } .stack { fill: #ede9fe; stroke: #a78bfa }
 .chip { fill: #fef9c3; stroke: #ca8a04 }
+.added { fill: #cbd5e1; stroke: #64748b } .layer { fill: #f8fafc; stroke: #64748b }
+.keyed { fill: #86efac; stroke: #15803d } .sealed { fill: #f0fdf4; stroke: #15803d }
+.payload { fill: #eff6ff; stroke: #2563eb } .end { text-anchor: end } .mid { text-anchor: middle; font-weight: 600 }
 .underlay { fill: #e2e8f0; stroke: #64748b } .way { fill: none; stroke: #64748b; stroke-width: 1.6 }
 </style>
 <rect width="100%%" height="100%%" class="back"/>
@@ -261,6 +260,73 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 	}
 	_, err = fmt.Fprintf(w, "%s</svg>\n", slices.Concat(d.lines.Bytes(), d.boxes.Bytes()))
 	return err
+}
+
+// drawUnder draws the underlay.
+func (h *GraphHost) drawUnder(d *drawing, at rect, between []network.Layer) {
+	d.box(at, "underlay")
+	d.text(at.x+12, at.y+19, "name", "underlay")
+	d.text(at.x+100, at.y+19, h.class(), "%s", h.state())
+	if len(between) > 0 && between[0].Medium != "" {
+		d.text(at.x+at.w-12, at.y+19, "end", "%s", fit(between[0].Medium, at.w-220))
+	}
+	var names []string
+	for _, l := range h.Own.Links {
+		if l.Master == "" && l.Name != "lo" {
+			names = append(names, l.text(true))
+		}
+	}
+	d.text(at.x+12, at.y+36, "small", "%s", fit(strings.Join(names, "; "), at.w-24))
+}
+
+// layersHeight is the height of the layers in the picture, 0 if there is nothing between hosts but the underlay.
+func (g *Graph) layersHeight() float64 {
+	if len(g.Between) <= 2 { // the underlay and the containers
+		return 0
+	}
+	return svgHead + float64(len(g.Between))*svgLayer
+}
+
+// layers draws how a packet of full size is wrapped, below a box: what a layer adds stands before what it carries, which
+// is the bar above.
+func (g *Graph) layers(d *drawing, below rect) {
+	if g.layersHeight() == 0 {
+		return
+	}
+	d.text(below.x, below.y+svgHead-12, "name", "between hosts: a packet of full size")
+	right, sealed := below.x+below.w, false
+	for i, l := range g.Between {
+		left := below.x + float64(max(0, i-1))*svgAdded
+		bar := rect{left, below.y + svgHead + float64(len(g.Between)-1-i)*svgLayer, right - left, svgLayer}
+		class, about, size := "layer", strings.Join(l.Wire, " and "), fmt.Sprintf("%d bytes", l.Size)
+		switch {
+		case i == 0:
+			class, about, size = "underlay", l.Medium, fmt.Sprintf("MTU %d", l.MTU)
+		case i == len(g.Between)-1:
+			class, about, size = "payload", "what a container sends, at most", fmt.Sprintf("%d bytes", l.MTU)
+		}
+		sealed = sealed || l.Cipher != ""
+		if class == "layer" && sealed {
+			class = "sealed"
+		}
+		d.box(bar, class)
+		text := bar.x + 12
+		if l.Added > 0 {
+			text += svgAdded
+			added := map[bool]string{true: "keyed", false: "added"}[l.Cipher != ""]
+			d.box(rect{bar.x, bar.y, svgAdded, bar.h}, added)
+			d.text(bar.x+svgAdded/2, bar.y+bar.h/2+4, "mid", "+%d", l.Added)
+		}
+		d.text(text, bar.y+18, "name", "%s", l.Name)
+		d.text(right-12, bar.y+18, "end", "%s", size)
+		if l.Cipher != "" {
+			about += ", " + l.Cipher
+		}
+		if l.Source != "" {
+			about += ": " + l.Source
+		}
+		d.text(text, bar.y+35, "small", "%s", fit(about, right-text-12))
+	}
 }
 
 // rows are where things stand from above, alike in all hosts.
@@ -347,7 +413,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 // direct says whether a container that is drawn is joined to the underlay itself.
 func (h *svgHost) direct() bool {
 	return slices.ContainsFunc(h.shown, func(c GraphContainer) bool {
-		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == "underlay" })
+		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == underlay })
 	})
 }
 
@@ -389,7 +455,7 @@ func (h *svgHost) container(d *drawing, c *GraphContainer, box rect, bars, chips
 			}
 		}
 		switch {
-		case end.At == "underlay":
+		case end.At == underlay:
 			toY = under.y
 		case near == nil:
 			label = end.String()

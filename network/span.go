@@ -242,10 +242,34 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		lab.Spans = append(lab.Spans, span)
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
-		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
-			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.least())
+		return lab, &TooSmallError{Left: lab.MTU, Sum: lab.sum(), Least: lab.least()}
 	}
 	return lab, nil
+}
+
+// A TooSmallError says that the layers between hosts leave containers too little of the MTU of the underlay.
+type TooSmallError struct {
+	// Left is the MTU of the containers in bytes, and Sum how it came to be.
+	Left int
+	Sum  string
+	// Least is the smallest MTU of the underlay that leaves enough.
+	Least int
+}
+
+// Error says so.
+func (e *TooSmallError) Error() string {
+	return fmt.Sprintf("the layers between hosts leave containers an MTU of %d bytes: %s = %d; IPv6 needs %d (hint: set "+
+		"underlay.mtu to %d or more)", e.Left, e.Sum, e.Left, MinMTU, e.Least)
+}
+
+// sum says what each span takes of the MTU: "1300 (underlay) − 60 (wireguard) − 50 (vxlan)".
+func (l Lab) sum() string {
+	all := l.spans()
+	text := fmt.Sprintf("%d (%s)", all[0].MTU, all[0].Name)
+	for i, s := range all[1:] {
+		text += fmt.Sprintf(" − %d (%s)", all[i].MTU-s.MTU, s.Name)
+	}
+	return text
 }
 
 // least is the smallest MTU of the underlay that leaves enough on the uppermost span.

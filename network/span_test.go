@@ -68,8 +68,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	lab := network.NewLab(2, network.MinMTU)
-	const want = "an MTU of 1170 bytes (underlay 1280, inside −60, outside −50), but at least " +
-		"1280 are needed (hint: set underlay.mtu to 1390 or more)"
+	const want = "an MTU of 1170 bytes: 1280 (underlay) − 60 (inside) − 50 (outside) = 1170; " +
+		"IPv6 needs 1280 (hint: set underlay.mtu to 1390 or more)"
 	if _, err := network.Compose(lab, two); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("too little is left: %v, want %q", err, want)
 	}
