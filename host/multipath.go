@@ -46,7 +46,7 @@ func (m Multipath) String() string {
 
 // Check returns an error if this kernel has no such routes. It changes nothing.
 func (Multipath) Check() error {
-	_, err := sysctl.Read("net.ipv4.fib_multipath_hash_policy") // of kernels that have them: net/ipv4/sysctl_net_ipv4.c
+	_, err := sysctl.Read("net.ipv4.fib_multipath_hash_fields") // of kernels that have them: net/ipv4/sysctl_net_ipv4.c
 	if errors.Is(err, fs.ErrNotExist) {
 		return &linux.UnsupportedError{
 			What: "spread flows over several paths", Missing: "CONFIG_IP_ROUTE_MULTIPATH",

@@ -210,8 +210,10 @@ func eachRouter(n Network, lab Lab) []host.Step {
 	return steps
 }
 
-// forwardingIn returns the steps that make a namespace a router. With several paths, flows take them by the addresses
-// and the ports of their packets (Documentation/networking/ip-sysctl.rst, fib_multipath_hash_policy).
+// forwardingIn returns the steps that make a namespace a router. With several paths, flows take them by the addresses,
+// the protocol and the ports of their outermost headers, as in a router behind a wire. Policy 1 of the kernel does not:
+// it takes the hash that the packet has already (net/ipv4/route.c, fib_multipath_hash), which sockets set and which
+// stays with the packet from namespace to namespace, inside of tunnels too.
 func forwardingIn(ns string, paths int) []host.Step {
 	var steps []host.Step
 	for _, s := range forwarding("1") {
@@ -222,9 +224,13 @@ func forwardingIn(ns string, paths int) []host.Step {
 	}
 	steps = append(steps, withoutDAD(ns))
 	if paths > 1 {
-		const byPorts = "1" // Layer 4
+		// Documentation/networking/ip-sysctl.rst, fib_multipath_hash_policy and fib_multipath_hash_fields: source and
+		// destination (0x3), protocol (0x4), ports (0x30)
+		const policy, fields = "3", "55"
 		for _, family := range []string{"ipv4", "ipv6"} {
-			steps = append(steps, host.Sysctl{NS: ns, Key: "net." + family + ".fib_multipath_hash_policy", Value: byPorts})
+			steps = append(steps,
+				host.Sysctl{NS: ns, Key: "net." + family + ".fib_multipath_hash_fields", Value: fields},
+				host.Sysctl{NS: ns, Key: "net." + family + ".fib_multipath_hash_policy", Value: policy})
 		}
 	}
 	return steps
