@@ -466,6 +466,14 @@ func (r *expansion) compose(s calledStack, g group, mtu int) (network.Lab, error
 	return network.Compose(lab, s.Parts)
 }
 
+// Between returns the layers between the hosts of a lab, from the underlay up to the containers; none of one host.
+func (r *Resolved) Between(l Lab) ([]network.Layer, error) {
+	lab := network.NewLab(l.Hosts, cmp.Or(l.MTU, r.Experiment.Tune.MTU))
+	lab.Underlay = r.Experiment.Underlay
+	lab, err := network.Compose(lab, l.Stack)
+	return lab.Between(), err
+}
+
 // fit notes the MTU that containers of different hosts have if it is not what was asked for, and whether a stack leaves
 // them too little. It returns why a stack that the factors gave its MTU is left out, "" if it is not.
 func (r *expansion) fit(s calledStack, g group) string {
