@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -28,7 +29,8 @@ func (f *experimentFlags) registerPaper(flags *pflag.FlagSet) {
 
 // runOf returns the run that the records of this experiment will have.
 func runOf(r *experiment.Resolved) *measure.Run {
-	run := &measure.Run{Cells: make([]measure.Cell, len(r.Cells))}
+	text, _ := json.Marshal(r.Experiment) //nolint:errchkjson // as runs have it: without it, claims about links are not tried
+	run := &measure.Run{Cells: make([]measure.Cell, len(r.Cells)), Experiment: text}
 	for i, c := range r.Cells {
 		run.Cells[i] = c.Cell
 	}
