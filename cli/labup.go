@@ -134,8 +134,8 @@ lab is built in a user namespace, as with run.`,
 	cmd.Flags().StringVar(&f.pairs, "pairs", "",
 		"number of pairs (default: the first number in the experiment)")
 	f.listFlag(cmd.Flags(), "mtu", "factors.mtu", "MTU of every link in bytes, loopback included")
-	cmd.Flags().StringArrayVar(&set, "set", nil, "KEY=VALUE: change any value of the experiment, such as underlay.hops=1; "+
-		"may be given more than once")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "KEY=VALUE: change any value of the experiment, such as "+
+		"underlay.hops=1; may be given more than once")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
 	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
 	_ = cmd.RegisterFlagCompletionFunc("stack",

@@ -23,11 +23,14 @@ type LiveLab struct {
 	Proofs     []measure.Proof // of its claims, all of which hold
 	Hosts      []LiveHost
 	Pairs      []LivePair
-	Between    []network.Layer // between its hosts, from the underlay up to the containers
+	Between    []Layer // between its hosts, from the underlay up to the containers
 
 	configure  *configurator
 	generation *generation
 }
+
+// A Layer is what carries packets between hosts, see [network.Layer].
+type Layer = network.Layer
 
 // A LiveHost is a host of a standing lab, or its underlay, which is the last.
 type LiveHost struct {

@@ -14,7 +14,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
-	"github.com/nettoll/nettoll/network"
 )
 
 // A Graph is what a lab looks like, as the kernel says it.
@@ -25,9 +24,9 @@ type Graph struct {
 	// Enforced says where the filter stands and what it claims besides its allow-list; "" without a filter.
 	Enforced string `json:"enforced,omitempty"`
 	// Between are the layers between hosts, from the underlay up to the containers; none in a lab of one host.
-	Between []network.Layer `json:"between,omitempty"`
-	Hosts    []GraphHost `json:"hosts"` // the underlay is the last
-	Links    []GraphPair `json:"links"` // between whom packets pass
+	Between []control.Layer `json:"between,omitempty"`
+	Hosts   []GraphHost     `json:"hosts"` // the underlay is the last
+	Links   []GraphPair     `json:"links"` // between whom packets pass
 }
 
 // A GraphPair is a pair of containers, and at which addresses they know each other.

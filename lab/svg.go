@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/control"
 )
 
 // Sizes of the picture, in pixels.
@@ -263,7 +263,7 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 }
 
 // drawUnder draws the underlay.
-func (h *GraphHost) drawUnder(d *drawing, at rect, between []network.Layer) {
+func (h *GraphHost) drawUnder(d *drawing, at rect, between []control.Layer) {
 	d.box(at, "underlay")
 	d.text(at.x+12, at.y+19, "name", "underlay")
 	d.text(at.x+100, at.y+19, h.class(), "%s", h.state())
@@ -287,8 +287,8 @@ func (g *Graph) layersHeight() float64 {
 	return svgHead + float64(len(g.Between))*svgLayer
 }
 
-// layers draws how a packet of full size is wrapped, below a box: what a layer adds stands before what it carries, which
-// is the bar above.
+// layers draws how a packet of full size is wrapped, below a box. What a layer adds stands before what it carries,
+// which is the bar above.
 func (g *Graph) layers(d *drawing, below rect) {
 	if g.layersHeight() == 0 {
 		return

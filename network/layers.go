@@ -27,8 +27,8 @@ type Layer struct {
 	Medium string `json:"medium,omitempty"`
 }
 
-// Between returns the layers between the hosts of a lab that was composed, from the underlay up to the containers. There
-// are none in a lab of one host.
+// Between returns the layers between the hosts of a lab that was composed, from the underlay up to the containers.
+// There are none in a lab of one host.
 func (l Lab) Between() []Layer {
 	if len(l.Hosts) < 2 {
 		return nil

@@ -52,8 +52,8 @@ func (l Lab) Underlaid(h Host) (v4, v6 netip.Prefix) {
 }
 
 // notRouted is why the containers of some networks cannot be on an underlay with routers.
-const notRouted = "its containers are neighbours on the underlay, which ends at a router (hint: underlay.hops=0, or a " +
-	"network whose hosts route)"
+const notRouted = "its containers are neighbours on the underlay, which ends at a router (hint: underlay.hops=0, or " +
+	"a network whose hosts route)"
 
 // RefuseUnderlay returns why labs with that number of hosts and this underlay cannot have the network of a stack, ""
 // if they can.
@@ -253,8 +253,8 @@ func (l Lab) onPaths(h, other Host, to netip.Prefix) host.Step {
 	return host.Multipath{NS: ns, To: to.String(), Hops: hops}
 }
 
-// behind are the ranges that routers reach by a host, besides its own on the underlay: those of containers whose packets
-// nothing carries.
+// behind returns the ranges that routers reach by a host, besides its own on the underlay: those of containers whose
+// packets nothing carries.
 func (l Lab) behind(n Network, h Host) []netip.Prefix {
 	if len(l.Spans) > 1 {
 		return nil

@@ -265,11 +265,11 @@ func (e *TooSmallError) Error() string {
 // sum says what each span takes of the MTU: "1300 (underlay) − 60 (wireguard) − 50 (vxlan)".
 func (l Lab) sum() string {
 	all := l.spans()
-	text := fmt.Sprintf("%d (%s)", all[0].MTU, all[0].Name)
+	terms := []string{fmt.Sprintf("%d (%s)", all[0].MTU, all[0].Name)}
 	for i, s := range all[1:] {
-		text += fmt.Sprintf(" − %d (%s)", all[i].MTU-s.MTU, s.Name)
+		terms = append(terms, fmt.Sprintf("%d (%s)", all[i].MTU-s.MTU, s.Name))
 	}
-	return text
+	return strings.Join(terms, " − ")
 }
 
 // least is the smallest MTU of the underlay that leaves enough on the uppermost span.
