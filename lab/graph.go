@@ -121,8 +121,10 @@ type node struct {
 
 // graph reads the whole lab.
 func (o *owner) graph(ctx context.Context) (*Graph, error) {
-	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced(),
-		Between: o.lab.Between}
+	g := &Graph{
+		Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced(),
+		Between: o.lab.Between,
+	}
 	for _, p := range o.lab.Pairs {
 		g.Links = append(g.Links, GraphPair{p.Source, p.Sink, texts(p.SourceAddrs), texts(p.SinkAddrs)})
 	}
