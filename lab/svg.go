@@ -29,6 +29,7 @@ const (
 	svgReach = 66 // between containers and what they are joined to
 	svgBar   = 46 // height of a bridge and of the underlay
 	svgChip  = 46 // height of a link to the underlay
+	svgPath  = 26 // height of a path between routers
 	svgLayer = 44 // height of a layer between hosts
 	svgAdded = 64 // width of what a layer adds
 
@@ -216,7 +217,7 @@ func (g *Graph) SVG(w io.Writer) error {
 	underY := top + frameH + svgReach
 	height := top + frameH + svgMargin
 	if below != nil {
-		height = underY + svgBar + svgMargin + g.layersHeight()
+		height = underY + below.underHeight() + svgMargin + g.layersHeight()
 	}
 
 	var d drawing
@@ -225,14 +226,18 @@ func (g *Graph) SVG(w io.Writer) error {
 		d.text(svgMargin, svgMargin+36+float64(i*svgLine), "small", "%s", line)
 	}
 	under := rect{svgMargin, underY, width - 2*svgMargin, svgBar}
+	if below != nil {
+		under.h = below.underHeight()
+	}
+	var middles []float64 // of the hosts' links to the underlay
 	x := float64(svgMargin)
 	for _, h := range hosts {
 		frame := rect{x, top, h.inner + 2*svgPad, frameH}
-		h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under)
+		middles = append(middles, h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under))
 		x += frame.w + svgMargin
 	}
 	if below != nil {
-		below.drawUnder(&d, under, g.Between)
+		below.drawUnder(&d, under, g.Between, middles)
 		g.layers(&d, rect{under.x, under.bottom(), under.w, 0})
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img">
@@ -262,13 +267,88 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 	return err
 }
 
+// routerDown is the link of a router to its host, as the plan of the underlay calls it.
+const routerDown = "down0"
+
+// paths are the bridges that join the routers of hosts: none without such routers.
+func (h *GraphHost) paths() []GraphLink {
+	return slices.DeleteFunc(slices.Clone(h.Own.Links), func(l GraphLink) bool {
+		return l.Type != "bridge" || !slices.ContainsFunc(h.Containers, func(c GraphContainer) bool {
+			return slices.ContainsFunc(c.Space.Links, func(up GraphLink) bool {
+				return up.Name != routerDown && up.Peer != nil && h.port(up.Peer.Name).Master == l.Name
+			})
+		})
+	})
+}
+
+// port returns a link of the host itself; the zero value if it has none of that name.
+func (h *GraphHost) port(name string) GraphLink {
+	i := slices.IndexFunc(h.Own.Links, func(l GraphLink) bool { return l.Name == name })
+	if i < 0 {
+		return GraphLink{}
+	}
+	return h.Own.Links[i]
+}
+
+// underHeight is the height of the underlay in the picture.
+func (h *GraphHost) underHeight() float64 {
+	if len(h.Containers) == 0 {
+		return svgBar
+	}
+	return svgHead + svgChip + svgGap + float64(len(h.paths()))*(svgPath+svgGap)
+}
+
+// drawRouters draws the routers of hosts below their links, and the paths that join them.
+func (h *GraphHost) drawRouters(d *drawing, at rect, middles []float64) {
+	const wide = 280
+	top := at.y + svgHead
+	line := func(x, from, to float64) {
+		fmt.Fprintf(&d.boxes, `<path d="M%.1f %.1fV%.1f" class="way"/>`+"\n", x, from, to)
+	}
+	paths := h.paths()
+	bars := make([]rect, len(paths))
+	for i := range bars {
+		bars[i] = rect{
+			at.x + 12, top + svgChip + svgGap + float64(i)*(svgPath+svgGap), at.w - 24, svgPath,
+		}
+	}
+	for i, c := range h.Containers {
+		if i >= len(middles) {
+			break
+		}
+		for j := range bars {
+			x := middles[i] + (float64(j)-float64(len(bars)-1)/2)*svgGap
+			line(x, top+svgChip, bars[j].y)
+		}
+		line(middles[i], at.y, top)
+		chip := rect{middles[i] - wide/2, top, wide, svgChip}
+		d.box(chip, "chip")
+		d.text(chip.x+10, chip.y+19, "name", "%s", c.Name)
+		var addresses []string
+		for _, l := range c.Space.Links {
+			if l.Name == routerDown {
+				addresses = l.Addresses
+			}
+		}
+		d.text(chip.x+10, chip.y+36, "small", "%s", fit(strings.Join(addresses, "  "), chip.w-20))
+	}
+	for i, p := range paths {
+		d.box(bars[i], "bridge")
+		d.text(bars[i].x+10, bars[i].y+18, "text", "%s  %s", p.Name, p.Type)
+	}
+}
+
 // drawUnder draws the underlay.
-func (h *GraphHost) drawUnder(d *drawing, at rect, between []control.Layer) {
+func (h *GraphHost) drawUnder(d *drawing, at rect, between []control.Layer, middles []float64) {
 	d.box(at, "underlay")
 	d.text(at.x+12, at.y+19, "name", "underlay")
 	d.text(at.x+100, at.y+19, h.class(), "%s", h.state())
 	if len(between) > 0 && between[0].Medium != "" {
 		d.text(at.x+at.w-12, at.y+19, "end", "%s", fit(between[0].Medium, at.w-220))
+	}
+	if len(h.Containers) > 0 {
+		h.drawRouters(d, at, middles)
+		return
 	}
 	var names []string
 	for _, l := range h.Own.Links {
@@ -339,8 +419,8 @@ func (h *GraphHost) class() string {
 	return "good"
 }
 
-// draw draws a host into its frame.
-func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
+// draw draws a host into its frame. It returns the middle of its link to the underlay.
+func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) (middle float64) {
 	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x,
 		frame.y, frame.w, frame.h)
 	d.text(frame.x+svgPad, frame.y+26, "name", "%s", h.Name)
@@ -382,7 +462,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 			chipLeft + chipInner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2,
 			at.chipY, w, svgChip,
 		}
-		chips[u.Name] = chip
+		chips[u.Name], middle = chip, chip.middle()
 		d.box(chip, "chip")
 		d.text(chip.x+10, chip.y+19, "name", "%s", u.Name)
 		d.text(chip.x+10, chip.y+36, "small", "%s", fit(strings.Join(u.Addresses, "  "), chip.w-20))
@@ -408,6 +488,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 		d.box(box, "more")
 		d.text(box.x+12, box.y+box.h/2+4, "text", "and %d more", h.more)
 	}
+	return middle
 }
 
 // direct says whether a container that is drawn is joined to the underlay itself.
