@@ -87,8 +87,7 @@ func TestRoutedUnderlay(t *testing.T) {
 }
 
 // Flows spread over two paths by their ports. What carries them decides what is left of that: VXLAN and GENEVE have a
-// source port for each flow inside, and all others have one flow between two hosts. The packets of a flow take one path,
-// in order.
+// source port for each flow inside, and all others have one flow between two hosts. The packets of a flow take one path.
 func TestPaths(t *testing.T) {
 	all := []map[string]string{{}, {"tunnel": "vxlan", "encryption": "wireguard"}}
 	for _, k := range catalogue.New().Kinds {
@@ -124,8 +123,8 @@ func TestPaths(t *testing.T) {
 // few is how many packets may pass a path that nobody sent: of neighbours, and of what a carrier says by itself.
 const few = 40
 
-// spread sends datagrams of so many flows from host 1 to host 2, wants those of each to arrive in order, and returns how
-// many packets each path has carried.
+// spread sends datagrams of so many flows from host 1 to host 2, wants each to arrive once, and returns how many packets
+// each path has carried. Their order depends on more than paths: programs and the kernel's WireGuard send on any CPU.
 func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (carried [2]int) {
 	t.Helper()
 	source, sink := b.Ends[0][0], b.Ends[1][0]
@@ -147,7 +146,11 @@ func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (c
 	defer in.Close()
 	before := paths(t, b)
 	got := make([]byte, 8)
-	next := map[netip.AddrPort]uint64{}
+	type datagram struct {
+		from   netip.AddrPort
+		number uint64
+	}
+	seen := map[datagram]bool{}
 	out := make([]*net.UDPConn, flows)
 	for i := range out {
 		// what a connected socket sends has a hash of the flow, which the kernel keeps from namespace to namespace
@@ -171,10 +174,11 @@ func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (c
 		if err != nil {
 			t.Fatalf("%s: datagram %d of %d: %v", family, arrived, flows*each, err)
 		}
-		if n := binary.BigEndian.Uint64(got); n != next[from] {
-			t.Fatalf("%s: datagram %d of a flow arrives as number %d", family, n, next[from])
+		one := datagram{from, binary.BigEndian.Uint64(got)}
+		if seen[one] {
+			t.Fatalf("%s: datagram %d of a flow arrives twice", family, one.number)
 		}
-		next[from]++
+		seen[one] = true
 		arrived++
 	}
 	after := paths(t, b)
