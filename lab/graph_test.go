@@ -175,6 +175,34 @@ func TestSVG(t *testing.T) {
 	}
 }
 
+// Routers of hosts stand below their links, and the paths below all routers.
+func TestSVGOfRouters(t *testing.T) {
+	g := drawn(1)
+	under := &g.Hosts[2]
+	under.Own.Links = []GraphLink{
+		{Name: "path0", Type: "bridge"}, {Name: "path1", Type: "bridge"}, {Name: "edge1", Type: "bridge"},
+		{Name: "r1", Type: "veth", Master: "edge1"}, {Name: "p0r1", Type: "veth", Master: "path0"},
+		{Name: "p1r1", Type: "veth", Master: "path1"},
+	}
+	under.Containers = []GraphContainer{{Name: "router1", Space: Space{Links: []GraphLink{
+		{Name: "down0", Type: "veth", Peer: &End{"underlay", "r1"}, Addresses: []string{"198.18.1.1/24"}},
+		{Name: "up0", Type: "veth", Peer: &End{"underlay", "p0r1"}},
+		{Name: "up1", Type: "veth", Peer: &End{"underlay", "p1r1"}},
+	}}}}
+	var b strings.Builder
+	if err := g.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">router1<", ">198.18.1.1/24<", ">path0  bridge<", ">path1  bridge<"} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("the picture does not say %s once", want)
+		}
+	}
+	if strings.Contains(b.String(), ">edge1") {
+		t.Error("the picture shows the bridge between a host and its router as a path")
+	}
+}
+
 func TestWrap(t *testing.T) {
 	for text, want := range map[string][]string{
 		"short":                        {"short"},
