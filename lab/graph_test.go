@@ -180,8 +180,11 @@ func TestSVGOfRouters(t *testing.T) {
 	g := drawn(1)
 	under := &g.Hosts[2]
 	under.Own.Links = []GraphLink{
-		{Name: "path0", Type: "bridge"}, {Name: "path1", Type: "bridge"}, {Name: "edge1", Type: "bridge"},
-		{Name: "r1", Type: "veth", Master: "edge1"}, {Name: "p0r1", Type: "veth", Master: "path0"},
+		{Name: "path0", Type: "bridge"},
+		{Name: "path1", Type: "bridge"},
+		{Name: "edge1", Type: "bridge"},
+		{Name: "r1", Type: "veth", Master: "edge1"},
+		{Name: "p0r1", Type: "veth", Master: "path0"},
 		{Name: "p1r1", Type: "veth", Master: "path1"},
 	}
 	under.Containers = []GraphContainer{{Name: "router1", Space: Space{Links: []GraphLink{
