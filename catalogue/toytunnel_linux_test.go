@@ -189,8 +189,8 @@ func TestToyTunnel(t *testing.T) {
 		"hose hose0, mac ", "link hose0 with 198.19.1.1/24, fd00:198:19:1::1/64, mtu 1450, up",
 		"route to 10.2.0.0/16 via 198.19.1.2 through hose0", "peer eth0 in src0 with 10.1.1.0/16, fd00:10:1::1:0/64",
 		"bridge+hose: containers on different hosts have an MTU of 1450 (underlay 1500, hose −50)")
-	contains(nettoll(2, "plan", "--mtu", "1300", file), "bridge+hose: the containers would have an MTU of 1250 bytes "+
-		"(underlay 1300, hose −50), but at least 1280 are needed (hint: set underlay.mtu to 1330 or more)")
+	contains(nettoll(2, "plan", "--mtu", "1300", file), "bridge+hose: the layers between hosts leave containers an MTU "+
+		"of 1250 bytes: 1300 (underlay) − 50 (hose) = 1250; IPv6 needs 1280 (hint: set underlay.mtu to 1330 or more)")
 	for _, run := range []string{"old", "new"} {
 		nettoll(0, "run", file, "--set", "factors.network=bridge", "--placement", "cross-host", "--time", "2s", "-o",
 			filepath.Join(dir, run))

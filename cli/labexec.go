@@ -44,7 +44,8 @@ it gets only ` + strings.Join(environment(), ", ") + `,
 and what --env names.`,
 		Example: `  nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1 -- nft list ruleset
-  nettoll lab exec underlay -- tcpdump -ni under
+  nettoll lab exec underlay -- tcpdump -ni host1                 what passes between host 1 and the underlay
+  nettoll lab exec underlay/router1 -- ip route                  the router of host 1 (underlay.hops=2)
   nettoll lab exec --env TOKEN --env DEBUG=1 h1/src0 -- ./client
   nettoll lab exec h2                         a shell`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -56,6 +56,7 @@ const (
 func (l labs) upCommand() *cobra.Command {
 	f := &experimentFlags{}
 	var stack, name, placement string
+	var set []string
 	var limit time.Duration
 	cmd := &cobra.Command{
 		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
@@ -70,6 +71,7 @@ lab is built in a user namespace, as with run.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab up --stack 'routed+nftables(match=set,rules=1000)'
   nettoll lab up my.yaml --stack calico-like --placement cross-host --pairs 4 --time 8h
+  nettoll lab up --stack bridge+vxlan --placement cross-host --set underlay.hops=1
   nettoll lab up suite:ji2019 --stack macvlan --name other      a second lab at the same time`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -82,7 +84,7 @@ lab is built in a user namespace, as with run.`,
 			if limit <= 0 {
 				return usageError{fmt.Errorf("--time %v: out of range (valid: more than 0)", limit)}
 			}
-			f.placements, f.set = []string{placement}, []string{labLoad}
+			f.placements, f.set = []string{placement}, append(slices.Clip(set), labLoad)
 			chosen, err := l.labOf(cmd, args, f, stack, placement)
 			if err != nil {
 				return err
@@ -116,6 +118,8 @@ lab is built in a user namespace, as with run.`,
 	cmd.Flags().StringVar(&f.pairs, "pairs", "",
 		"number of pairs (default: the first number in the experiment)")
 	f.listFlag(cmd.Flags(), "mtu", "factors.mtu", "MTU of every link in bytes, loopback included")
+	cmd.Flags().StringArrayVar(&set, "set", nil, "KEY=VALUE: change any value of the experiment, such as "+
+		"underlay.hops=1; may be given more than once")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
 	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
 	_ = cmd.RegisterFlagCompletionFunc("stack",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -28,7 +29,8 @@ func (f *experimentFlags) registerPaper(flags *pflag.FlagSet) {
 
 // runOf returns the run that the records of this experiment will have.
 func runOf(r *experiment.Resolved) *measure.Run {
-	run := &measure.Run{Cells: make([]measure.Cell, len(r.Cells))}
+	text, _ := json.Marshal(r.Experiment) //nolint:errchkjson // without it, claims about links are not tried
+	run := &measure.Run{Cells: make([]measure.Cell, len(r.Cells)), Experiment: text}
 	for i, c := range r.Cells {
 		run.Cells[i] = c.Cell
 	}
@@ -188,6 +190,8 @@ func printItems(out io.Writer, items []plannedItem) error {
 			if len(i.Missing) > 0 {
 				what += ", in part"
 			}
+		} else if len(i.Missing) == 1 {
+			what += ": " + i.Missing[0]
 		}
 		fmt.Fprintf(w, "  --%s %s\t%s\t%s\n", i.Kind, i.Name, i.Title, what)
 	}

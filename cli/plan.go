@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/report"
 )
 
@@ -31,7 +33,8 @@ type planned struct {
 	Notes      []string              `json:"notes,omitempty"`
 	Paper      []plannedItem         `json:"paper,omitempty"` // figures, tables and claims of a suite
 	Open       []plannedOpen         `json:"open,omitempty"`  // with --pilot
-	Labs       []control.LabPlan     `json:"labs,omitempty"`  // with --hosts
+	Between    []plannedLayers       `json:"between,omitempty"`
+	Labs       []control.LabPlan     `json:"labs,omitempty"` // with --hosts
 	Experiment experiment.Experiment `json:"experiment"`
 
 	remembered string // where the memory of the spans comes from
@@ -41,6 +44,50 @@ type planned struct {
 type plannedCell struct {
 	measure.Cell
 	Trial float64 `json:"trial"` // s
+}
+
+// plannedLayers are the layers between the hosts of some stacks, from the underlay up to the containers.
+type plannedLayers struct {
+	Stacks []string        `json:"stacks"`
+	Layers []network.Layer `json:"layers"`
+}
+
+// layersOf lists the layers between the hosts of stacks that have a tunnel or an encryption, all alike ones once.
+func layersOf(r *experiment.Resolved) ([]plannedLayers, error) {
+	var list []plannedLayers
+	for _, l := range r.Labs {
+		layers, err := r.Between(l)
+		if err != nil {
+			return nil, err
+		}
+		if len(layers) <= 2 { // the underlay and the containers
+			continue
+		}
+		at := slices.IndexFunc(list, func(p plannedLayers) bool { return reflect.DeepEqual(p.Layers, layers) })
+		if at < 0 {
+			at, list = len(list), append(list, plannedLayers{Layers: layers})
+		}
+		if !slices.Contains(list[at].Stacks, l.Named) {
+			list[at].Stacks = append(list[at].Stacks, l.Named)
+		}
+	}
+	return list, nil
+}
+
+// printLayers prints the layers between hosts, those of containers first.
+func printLayers(out io.Writer, list []plannedLayers) error {
+	if len(list) == 0 {
+		return nil
+	}
+	fmt.Fprint(out, "\nbetween hosts\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, p := range list {
+		fmt.Fprintf(w, "  %s\n", strings.Join(p.Stacks, ", "))
+		for _, l := range slices.Backward(p.Layers) {
+			fmt.Fprintf(w, "    %s\t%s\n", l.Name, l)
+		}
+	}
+	return w.Flush()
 }
 
 func planCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
@@ -59,8 +106,8 @@ The expected precision depends on how much ratios vary between generations. With
 that takes longer share less of it with their baseline. With a pilot it also shows what is likely to stay open: the
 comparisons, or claims of a suite, that this noise leaves undecided when the time is up.
 
-With --format json it prints one object: name, cells, forecast, assumption, spans, notes, open (with --pilot), labs
-(with --hosts), experiment.
+With --format json it prints one object: name, cells, forecast, assumption, spans, notes, open (with --pilot),
+between (the layers between hosts), labs (with --hosts), experiment.
 With --format jsonl each cell and each lab is a line, after one with the rest. With --format csv each cell is a row.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
@@ -102,6 +149,9 @@ With --format jsonl each cell and each lab is a line, after one with the rest. W
 			}
 			for _, c := range resolved.Cells {
 				p.Cells = append(p.Cells, plannedCell{c.Cell, c.Trial.Seconds()})
+			}
+			if p.Between, err = layersOf(resolved); err != nil {
+				return err
 			}
 			if hosts {
 				cpus, err := thread.CPUs()
@@ -291,6 +341,9 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	}
 	if u := e.Underlay.String(); u != "" {
 		fmt.Fprintf(out, "\nUnderlay of cross-host labs: %s\n", u)
+	}
+	if err := printLayers(out, p.Between); err != nil {
+		return err
 	}
 	for _, n := range p.Notes {
 		fmt.Fprintf(out, "\n! %s\n", n)

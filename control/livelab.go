@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/workload"
@@ -22,10 +23,14 @@ type LiveLab struct {
 	Proofs     []measure.Proof // of its claims, all of which hold
 	Hosts      []LiveHost
 	Pairs      []LivePair
+	Between    []Layer // between its hosts, from the underlay up to the containers
 
 	configure  *configurator
 	generation *generation
 }
+
+// A Layer is what carries packets between hosts, see [network.Layer].
+type Layer = network.Layer
 
 // A LiveHost is a host of a standing lab, or its underlay, which is the last.
 type LiveHost struct {
@@ -101,8 +106,13 @@ func (s *LiveLab) describe(l *lab) error {
 	if !ok {
 		return fmt.Errorf("lab %s: its hosts cannot be entered from here", l.ID)
 	}
-	for _, p := range open.Places() {
-		s.Hosts = append(s.Hosts, LiveHost{Place: p})
+	s.Between = open.Site().Lab.Between()
+	for i, p := range open.Places() {
+		h := LiveHost{Place: p}
+		if i == len(l.spec.Net.Hosts) {
+			h.Containers = routers(p.Plan())
+		}
+		s.Hosts = append(s.Hosts, h)
 	}
 	for pair, at := range l.at {
 		source, sink := nameOf(workload.Source, pair), nameOf(workload.Sink, pair)
@@ -114,6 +124,17 @@ func (s *LiveLab) describe(l *lab) error {
 		})
 	}
 	return nil
+}
+
+// routers are the namespaces of the underlay besides its own, as places that commands can run in.
+func routers(p host.Plan) []LiveContainer {
+	var list []LiveContainer
+	for _, step := range p.Steps {
+		if n, ok := step.(host.Namespace); ok {
+			list = append(list, LiveContainer{Name: n.Name, Namespace: n.Name})
+		}
+	}
+	return list
 }
 
 func (s *LiveLab) put(on int, name string, e network.Endpoint, ports network.Ports) {

@@ -629,6 +629,17 @@ func underlay(m *network.Medium) shape {
 					"after tunnel and encryption overhead, at most tune.mtu.", pattern: `^[0-9]+B?$`, number: true, example: "9000",
 				take: func(s string) (err error) { m.MTU, err = mtu(s); return err },
 			}},
+			{name: "hops", shape: shape{
+				doc: "Routers between two hosts: 0: hosts are neighbours; 1: one router joins all hosts, each in a range of its " +
+					"own; 2: each host has a router.",
+				pattern: `^[0-2]$`, number: true, example: "1",
+				take: func(s string) error { return whole(s, 0, network.MaxHops, &m.Hops) },
+			}},
+			{name: "paths", shape: shape{
+				doc: "Equal paths between the routers of two hosts: with 2, each flow takes one of them, by its addresses and " +
+					"ports.", pattern: `^[12]$`, number: true, example: "2",
+				take: func(s string) error { return whole(s, 1, network.MaxPaths, &m.Paths) },
+			}},
 		},
 	}
 }

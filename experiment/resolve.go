@@ -400,6 +400,10 @@ func (r *expansion) add(g group) {
 			r.leave(Omission{What: what, Reason: reason, Stack: s.id})
 			continue
 		}
+		if reason := network.RefuseUnderlay(s.Parts, g.hosts, r.Experiment.Underlay); reason != "" {
+			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
+			continue
+		}
 		if reason := r.fit(s, g); reason != "" {
 			r.leave(Omission{What: fmt.Sprintf("%s/%s", s.id, g.placement), Reason: reason, Stack: s.id})
 			continue
@@ -462,6 +466,14 @@ func (r *expansion) compose(s calledStack, g group, mtu int) (network.Lab, error
 	return network.Compose(lab, s.Parts)
 }
 
+// Between returns the layers between the hosts of a lab, from the underlay up to the containers; none of one host.
+func (r *Resolved) Between(l Lab) ([]network.Layer, error) {
+	lab := network.NewLab(l.Hosts, cmp.Or(l.MTU, r.Experiment.Tune.MTU))
+	lab.Underlay = r.Experiment.Underlay
+	lab, err := network.Compose(lab, l.Stack)
+	return lab.Between(), err
+}
+
 // fit notes the MTU that containers of different hosts have if it is not what was asked for, and whether a stack leaves
 // them too little. It returns why a stack that the factors gave its MTU is left out, "" if it is not.
 func (r *expansion) fit(s calledStack, g group) string {
@@ -477,7 +489,7 @@ func (r *expansion) fit(s calledStack, g group) string {
 		r.unfitted[key] = err.Error()
 	case err == nil && narrow(s.Parts, lab.MTU) != "":
 		r.unfitted[key] = narrow(s.Parts, lab.MTU)
-	case err != nil && r.unfit == nil:
+	case err != nil && (r.unfit == nil || needs(err) > needs(r.unfit)):
 		r.unfit = fmt.Errorf("%s: %w", s.id, err)
 	case err == nil && lab.MTU < mtu:
 		if usual, err := r.compose(s, g, r.Experiment.Tune.MTU); s.crossed && err == nil && usual.MTU == lab.MTU &&
@@ -492,6 +504,14 @@ func (r *expansion) fit(s calledStack, g group) string {
 		}
 	}
 	return r.unfitted[key]
+}
+
+// needs is the MTU of the underlay that a stack needs, by the error that says so; 0 of any other one.
+func needs(err error) int {
+	if small, ok := errors.AsType[*network.TooSmallError](err); ok {
+		return small.Least
+	}
+	return 0
 }
 
 // narrow says why the links of a stack cannot have an MTU; "" if they can.

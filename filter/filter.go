@@ -124,6 +124,8 @@ type Site struct {
 	Host, Hosts int
 	// Uplink is the name of the host's link to the underlay, "" in a lab of one host.
 	Uplink string
+	// Underlay are the host's addresses there, none in a lab of one host.
+	Underlay []netip.Addr
 	// Containers are those of the host.
 	Containers []Container
 	// List is what may pass on this host.

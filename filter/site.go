@@ -15,6 +15,10 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 	sites := make([]Site, len(lab.Hosts))
 	for h, of := range lab.Hosts {
 		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Uplink: of.Uplink, Params: p}
+		if s.Hosts > 1 {
+			v4, v6 := lab.Underlaid(of)
+			s.Underlay = []netip.Addr{v4.Addr(), v6.Addr()}
+		}
 		for i, c := range of.Containers {
 			s.Containers = append(s.Containers, Container{Name: c.Name, Endpoint: ends[h][i]})
 		}

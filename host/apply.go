@@ -394,7 +394,7 @@ func (e Encap) Parse() (link.Encap, error) {
 	if err != nil {
 		return link.Encap{}, fmt.Errorf("encap to %q: %w", e.Remote, err)
 	}
-	return link.Encap{ID: uint64(e.ID), Local: local, Remote: remote, Checksum: e.Checksum}, nil
+	return link.Encap{ID: uint64(e.ID), Local: local, Remote: remote, Checksum: e.Checksum, TTL: link.TTL}, nil
 }
 
 // sysctlWas is the value that a [Sysctl] found and changed.

@@ -112,6 +112,7 @@ func Steps() map[string]func() Step {
 		IPVlan{}.Kind():       func() Step { return new(IPVlan) },
 		Link{}.Kind():         func() Step { return new(Link) },
 		Route{}.Kind():        func() Step { return new(Route) },
+		Multipath{}.Kind():    func() Step { return new(Multipath) },
 		Sysctl{}.Kind():       func() Step { return new(Sysctl) },
 		NAT{}.Kind():          func() Step { return new(NAT) },
 		LinkSettings{}.Kind(): func() Step { return new(LinkSettings) },

@@ -22,9 +22,11 @@ type Graph struct {
 	MTU   int    `json:"mtu"` // bytes
 	Proof string `json:"proof"`
 	// Enforced says where the filter stands and what it claims besides its allow-list; "" without a filter.
-	Enforced string      `json:"enforced,omitempty"`
-	Hosts    []GraphHost `json:"hosts"` // the underlay is the last
-	Links    []GraphPair `json:"links"` // between whom packets pass
+	Enforced string `json:"enforced,omitempty"`
+	// Between are the layers between hosts, from the underlay up to the containers; none in a lab of one host.
+	Between []control.Layer `json:"between,omitempty"`
+	Hosts   []GraphHost     `json:"hosts"` // the underlay is the last
+	Links   []GraphPair     `json:"links"` // between whom packets pass
 }
 
 // A GraphPair is a pair of containers, and at which addresses they know each other.
@@ -119,7 +121,10 @@ type node struct {
 
 // graph reads the whole lab.
 func (o *owner) graph(ctx context.Context) (*Graph, error) {
-	g := &Graph{Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced()}
+	g := &Graph{
+		Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced(),
+		Between: o.lab.Between,
+	}
 	for _, p := range o.lab.Pairs {
 		g.Links = append(g.Links, GraphPair{p.Source, p.Sink, texts(p.SourceAddrs), texts(p.SinkAddrs)})
 	}
@@ -279,7 +284,7 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 func plain() []string {
 	return []string{
 		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
-		host.Link{}.Kind(), host.Route{}.Kind(),
+		host.Link{}.Kind(), host.Route{}.Kind(), host.Multipath{}.Kind(),
 		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.LinkSettings{}.Kind(), host.MoveLink{}.Kind(),
 	}
 }

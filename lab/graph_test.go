@@ -29,6 +29,14 @@ func drawn(containers int) *Graph {
 			Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		},
 		MTU: 1500, Proof: "every pair passes", Enforced: "at the host's bridge",
+		Between: []control.Layer{
+			{Name: "underlay", MTU: 1600, Medium: "1 router"},
+			{
+				Name: "vault", MTU: 1550, Size: 1550, Added: 50, Source: "50 of it (RFC 1)", Outer: "ipv6",
+				Wire: []string{"VAULT (UDP to port 1)"}, Cipher: "AES",
+			},
+			{Name: "containers", MTU: 1500},
+		},
 	}
 	h := GraphHost{
 		Name: "h1", Steps: 7, Rules: []string{"filter " + strings.Repeat("with many words ", 30)},
@@ -86,6 +94,11 @@ func TestText(t *testing.T) {
 mtu 1500; proved: every pair passes
 filter: enforced at the host's bridge
 
+between hosts
+├─ containers: MTU 1500
+├─ vault: VAULT (UDP to port 1) over IPv6, AES, 50 bytes added, MTU 1550
+└─ underlay: MTU 1600, 1 router
+
 h1, DRIFTED: 7 steps
 ├─ the kernel does not agree with the plan
 │  └─ mtu: want 1500, got 1400
@@ -113,7 +126,7 @@ underlay, verified: 2 steps
 	b.Reset()
 	drawn(20).Text(&b, false)
 	for _, want := range []string{
-		"├─ routes\n│  └─ default via 198.18.0.2 dev up0\n", "├─ nft list ruleset\n│      rule\n", "│    and 7 lines more\n",
+		"│  └─ 1550 bytes for a packet of 1500: 50 of it (RFC 1)\n", "├─ routes\n│  └─ default via 198.18.0.2 dev up0\n", "├─ nft list ruleset\n│      rule\n", "│    and 7 lines more\n",
 		"│  └─ and 11 ports more", "└─ and 16 containers more", "mtu 1500, 02:00:00:00:00:01",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -146,7 +159,8 @@ func TestSVG(t *testing.T) {
 		for _, want := range []string{
 			"h1", "h2", "underlay", "DRIFTED: 7 steps", "verified", "src0", "snk0", "vsrc0", "over up0", "port", "elsewhere",
 			"10.1.0.1/16", "198.18.0.1/16",
-			"network stack of h1: 1 route", "tun0 tun, down", "lab a<b: bridge",
+			"network stack of h1: 1 route", "tun0 tun, down", "lab a<b: bridge", "between hosts: a packet of full size",
+			"+50", "1550 bytes", "VAULT (UDP to port 1), AES: 50 of it (RFC 1)", "1 router", "what a container sends, at most",
 		} {
 			if !said[want] {
 				t.Errorf("%d containers: the picture does not say %q", containers, want)
@@ -158,6 +172,37 @@ func TestSVG(t *testing.T) {
 		if n := b.Len(); n > 20000 {
 			t.Errorf("%d containers: %d bytes", containers, n)
 		}
+	}
+}
+
+// Routers of hosts stand below their links, and the paths below all routers.
+func TestSVGOfRouters(t *testing.T) {
+	g := drawn(1)
+	under := &g.Hosts[2]
+	under.Own.Links = []GraphLink{
+		{Name: "path0", Type: "bridge"},
+		{Name: "path1", Type: "bridge"},
+		{Name: "edge1", Type: "bridge"},
+		{Name: "r1", Type: "veth", Master: "edge1"},
+		{Name: "p0r1", Type: "veth", Master: "path0"},
+		{Name: "p1r1", Type: "veth", Master: "path1"},
+	}
+	under.Containers = []GraphContainer{{Name: "router1", Space: Space{Links: []GraphLink{
+		{Name: "down0", Type: "veth", Peer: &End{"underlay", "r1"}, Addresses: []string{"198.18.1.1/24"}},
+		{Name: "up0", Type: "veth", Peer: &End{"underlay", "p0r1"}},
+		{Name: "up1", Type: "veth", Peer: &End{"underlay", "p1r1"}},
+	}}}}
+	var b strings.Builder
+	if err := g.SVG(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{">router1<", ">198.18.1.1/24<", ">path0  bridge<", ">path1  bridge<"} {
+		if strings.Count(b.String(), want) != 1 {
+			t.Errorf("the picture does not say %s once", want)
+		}
+	}
+	if strings.Contains(b.String(), ">edge1") {
+		t.Error("the picture shows the bridge between a host and its router as a path")
 	}
 }
 
@@ -188,11 +233,12 @@ func TestFind(t *testing.T) {
 			{Name: "src0", Namespace: "src0"}, {Name: "snk1"},
 		}},
 		{Place: some{name: "host2"}, Containers: []control.LiveContainer{{Name: "snk0", Namespace: "snk0"}}},
-		{Place: some{name: "underlay"}},
+		{Place: some{name: "underlay"}, Containers: []control.LiveContainer{{Name: "router1", Namespace: "router1"}}},
 	}}
 	for meant, want := range map[string]string{
 		"h1": "h1", "host2": "h2", "underlay": "underlay", "h1/src0": "h1/src0", "host1/src0": "h1/src0",
 		"h2/sink0": "h2/snk0", "snk0": "h2/snk0", "sink1": "h1/snk1",
+		"underlay/router1": "underlay/router1", "router1": "underlay/router1",
 		"": "", "h3": "", "h1/snk0": "", "h2/": "", "underlay/src0": "", "h1/src0/x": "",
 	} {
 		got, err := find(lab, meant)
@@ -201,7 +247,8 @@ func TestFind(t *testing.T) {
 		}
 	}
 	_, err := find(lab, "h3")
-	if want := `the lab has no "h3" (known: h1, h2, underlay, h1/src0, h1/snk1, h2/snk0)`; err.Error() != want {
+	if want := `the lab has no "h3" (known: h1, h2, underlay, h1/src0, h1/snk1, h2/snk0, ` +
+		`underlay/router1)`; err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/nettoll/nettoll/control"
 )
 
 // Sizes of the picture, in pixels.
@@ -27,6 +29,9 @@ const (
 	svgReach = 66 // between containers and what they are joined to
 	svgBar   = 46 // height of a bridge and of the underlay
 	svgChip  = 46 // height of a link to the underlay
+	svgPath  = 26 // height of a path between routers
+	svgLayer = 44 // height of a layer between hosts
+	svgAdded = 64 // width of what a layer adds
 
 	svgGlyph = 6.7 // width of a letter of small text
 	svgTitle = 10  // width of a letter of the title
@@ -92,7 +97,7 @@ func arrange(h *GraphHost) *svgHost {
 		case l.Type == "bridge" || slices.ContainsFunc(h.Own.Links, func(o GraphLink) bool { return o.Master == l.Name }):
 			s.bridges = append(s.bridges, l)
 			s.aside = s.aside && len(l.Addresses) == 0
-		case l.Peer != nil && l.Peer.At == "underlay":
+		case l.Peer != nil && l.Peer.At == underlay:
 			s.uplinks = append(s.uplinks, l)
 		case theirs:
 			s.aside = s.aside && l.Master != ""
@@ -170,11 +175,11 @@ func (c *GraphContainer) lines() []string {
 // all of them.
 func (g *Graph) SVG(w io.Writer) error {
 	var hosts []*svgHost
-	var underlay *GraphHost
+	var below *GraphHost
 	boxLines, stackLines, bridges, width := 1, 1, false, float64(svgMargin)
 	for i := range g.Hosts {
-		if g.Hosts[i].Name == "underlay" {
-			underlay = &g.Hosts[i]
+		if g.Hosts[i].Name == underlay {
+			below = &g.Hosts[i]
 			continue
 		}
 		h := arrange(&g.Hosts[i])
@@ -206,13 +211,13 @@ func (g *Graph) SVG(w io.Writer) error {
 	}
 	chipY := stackY + stackH + svgReach/2
 	frameH := stackY + stackH + svgPad - top
-	if underlay != nil {
+	if below != nil {
 		frameH = chipY + svgChip - top // the links stand on its edge
 	}
 	underY := top + frameH + svgReach
 	height := top + frameH + svgMargin
-	if underlay != nil {
-		height = underY + svgBar + svgMargin
+	if below != nil {
+		height = underY + below.underHeight() + svgMargin + g.layersHeight()
 	}
 
 	var d drawing
@@ -221,23 +226,19 @@ func (g *Graph) SVG(w io.Writer) error {
 		d.text(svgMargin, svgMargin+36+float64(i*svgLine), "small", "%s", line)
 	}
 	under := rect{svgMargin, underY, width - 2*svgMargin, svgBar}
+	if below != nil {
+		under.h = below.underHeight()
+	}
+	var middles []float64 // of the hosts' links to the underlay
 	x := float64(svgMargin)
 	for _, h := range hosts {
 		frame := rect{x, top, h.inner + 2*svgPad, frameH}
-		h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under)
+		middles = append(middles, h.draw(&d, frame, rows{boxY, boxH, bridgeY, stackY, stackH, chipY}, under))
 		x += frame.w + svgMargin
 	}
-	if underlay != nil {
-		d.box(under, "underlay")
-		d.text(under.x+12, under.y+19, "name", "underlay")
-		d.text(under.x+100, under.y+19, underlay.class(), "%s", underlay.state())
-		var names []string
-		for _, l := range underlay.Own.Links {
-			if l.Master == "" && l.Name != "lo" {
-				names = append(names, l.text(true))
-			}
-		}
-		d.text(under.x+12, under.y+36, "small", "%s", fit(strings.Join(names, "; "), under.w-24))
+	if below != nil {
+		below.drawUnder(&d, under, g.Between, middles)
+		g.layers(&d, rect{under.x, under.bottom(), under.w, 0})
 	}
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f" role="img">
 <title>%s</title>
@@ -252,6 +253,9 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 .container { fill: #ffffff; stroke: #2563eb } .shared, .more { fill: #ffffff; stroke: #94a3b8; stroke-dasharray: 4 3 }
 .bridge { fill: #dbeafe; stroke: #60a5fa } .stack { fill: #ede9fe; stroke: #a78bfa }
 .chip { fill: #fef9c3; stroke: #ca8a04 }
+.added { fill: #cbd5e1; stroke: #64748b } .layer { fill: #f8fafc; stroke: #64748b }
+.keyed { fill: #86efac; stroke: #15803d } .sealed { fill: #f0fdf4; stroke: #15803d }
+.payload { fill: #eff6ff; stroke: #2563eb } .end { text-anchor: end } .mid { text-anchor: middle; font-weight: 600 }
 .underlay { fill: #e2e8f0; stroke: #64748b } .way { fill: none; stroke: #64748b; stroke-width: 1.6 }
 </style>
 <rect width="100%%" height="100%%" class="back"/>
@@ -261,6 +265,148 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 	}
 	_, err = fmt.Fprintf(w, "%s</svg>\n", slices.Concat(d.lines.Bytes(), d.boxes.Bytes()))
 	return err
+}
+
+// routerDown is the link of a router to its host, as the plan of the underlay calls it.
+const routerDown = "down0"
+
+// paths are the bridges that join the routers of hosts: none without such routers.
+func (h *GraphHost) paths() []GraphLink {
+	return slices.DeleteFunc(slices.Clone(h.Own.Links), func(l GraphLink) bool {
+		return l.Type != "bridge" || !slices.ContainsFunc(h.Containers, func(c GraphContainer) bool {
+			return slices.ContainsFunc(c.Space.Links, func(up GraphLink) bool {
+				return up.Name != routerDown && up.Peer != nil && h.port(up.Peer.Name).Master == l.Name
+			})
+		})
+	})
+}
+
+// port returns a link of the host itself; the zero value if it has none of that name.
+func (h *GraphHost) port(name string) GraphLink {
+	i := slices.IndexFunc(h.Own.Links, func(l GraphLink) bool { return l.Name == name })
+	if i < 0 {
+		return GraphLink{}
+	}
+	return h.Own.Links[i]
+}
+
+// underHeight is the height of the underlay in the picture.
+func (h *GraphHost) underHeight() float64 {
+	if len(h.Containers) == 0 {
+		return svgBar
+	}
+	return svgHead + svgChip + svgGap + float64(len(h.paths()))*(svgPath+svgGap)
+}
+
+// drawRouters draws the routers of hosts below their links, and the paths that join them.
+func (h *GraphHost) drawRouters(d *drawing, at rect, middles []float64) {
+	const wide = 280
+	top := at.y + svgHead
+	line := func(x, from, to float64) {
+		fmt.Fprintf(&d.boxes, `<path d="M%.1f %.1fV%.1f" class="way"/>`+"\n", x, from, to)
+	}
+	paths := h.paths()
+	bars := make([]rect, len(paths))
+	for i := range bars {
+		bars[i] = rect{
+			at.x + 12, top + svgChip + svgGap + float64(i)*(svgPath+svgGap), at.w - 24, svgPath,
+		}
+	}
+	for i, c := range h.Containers {
+		if i >= len(middles) {
+			break
+		}
+		for j := range bars {
+			x := middles[i] + (float64(j)-float64(len(bars)-1)/2)*svgGap
+			line(x, top+svgChip, bars[j].y)
+		}
+		line(middles[i], at.y, top)
+		chip := rect{middles[i] - wide/2, top, wide, svgChip}
+		d.box(chip, "chip")
+		d.text(chip.x+10, chip.y+19, "name", "%s", c.Name)
+		var addresses []string
+		for _, l := range c.Space.Links {
+			if l.Name == routerDown {
+				addresses = l.Addresses
+			}
+		}
+		d.text(chip.x+10, chip.y+36, "small", "%s", fit(strings.Join(addresses, "  "), chip.w-20))
+	}
+	for i, p := range paths {
+		d.box(bars[i], "bridge")
+		d.text(bars[i].x+10, bars[i].y+18, "text", "%s  %s", p.Name, p.Type)
+	}
+}
+
+// drawUnder draws the underlay.
+func (h *GraphHost) drawUnder(d *drawing, at rect, between []control.Layer, middles []float64) {
+	d.box(at, "underlay")
+	d.text(at.x+12, at.y+19, "name", "underlay")
+	d.text(at.x+100, at.y+19, h.class(), "%s", h.state())
+	if len(between) > 0 && between[0].Medium != "" {
+		d.text(at.x+at.w-12, at.y+19, "end", "%s", fit(between[0].Medium, at.w-220))
+	}
+	if len(h.Containers) > 0 {
+		h.drawRouters(d, at, middles)
+		return
+	}
+	var names []string
+	for _, l := range h.Own.Links {
+		if l.Master == "" && l.Name != "lo" {
+			names = append(names, l.text(true))
+		}
+	}
+	d.text(at.x+12, at.y+36, "small", "%s", fit(strings.Join(names, "; "), at.w-24))
+}
+
+// layersHeight is the height of the layers in the picture, 0 if there is nothing between hosts but the underlay.
+func (g *Graph) layersHeight() float64 {
+	if len(g.Between) <= 2 { // the underlay and the containers
+		return 0
+	}
+	return svgHead + float64(len(g.Between))*svgLayer
+}
+
+// layers draws how a packet of full size is wrapped, below a box. What a layer adds stands before what it carries,
+// which is the bar above.
+func (g *Graph) layers(d *drawing, below rect) {
+	if g.layersHeight() == 0 {
+		return
+	}
+	d.text(below.x, below.y+svgHead-12, "name", "between hosts: a packet of full size")
+	right, sealed := below.x+below.w, false
+	for i, l := range g.Between {
+		left := below.x + float64(max(0, i-1))*svgAdded
+		bar := rect{left, below.y + svgHead + float64(len(g.Between)-1-i)*svgLayer, right - left, svgLayer}
+		class, about, size := "layer", strings.Join(l.Wire, " and "), fmt.Sprintf("%d bytes", l.Size)
+		switch {
+		case i == 0:
+			class, about, size = "underlay", l.Medium, fmt.Sprintf("MTU %d", l.MTU)
+		case i == len(g.Between)-1:
+			class, about, size = "payload", "what a container sends, at most", fmt.Sprintf("%d bytes", l.MTU)
+		}
+		sealed = sealed || l.Cipher != ""
+		if class == "layer" && sealed {
+			class = "sealed"
+		}
+		d.box(bar, class)
+		text := bar.x + 12
+		if l.Added > 0 {
+			text += svgAdded
+			added := map[bool]string{true: "keyed", false: "added"}[l.Cipher != ""]
+			d.box(rect{bar.x, bar.y, svgAdded, bar.h}, added)
+			d.text(bar.x+svgAdded/2, bar.y+bar.h/2+4, "mid", "+%d", l.Added)
+		}
+		d.text(text, bar.y+18, "name", "%s", l.Name)
+		d.text(right-12, bar.y+18, "end", "%s", size)
+		if l.Cipher != "" {
+			about += ", " + l.Cipher
+		}
+		if l.Source != "" {
+			about += ": " + l.Source
+		}
+		d.text(text, bar.y+35, "small", "%s", fit(about, right-text-12))
+	}
 }
 
 // rows are where things stand from above, alike in all hosts.
@@ -273,8 +419,8 @@ func (h *GraphHost) class() string {
 	return "good"
 }
 
-// draw draws a host into its frame.
-func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
+// draw draws a host into its frame. It returns the middle of its link to the underlay.
+func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) (middle float64) {
 	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x,
 		frame.y, frame.w, frame.h)
 	d.text(frame.x+svgPad, frame.y+26, "name", "%s", h.Name)
@@ -316,7 +462,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 			chipLeft + chipInner/2 - (w+svgGap)*float64(len(h.uplinks))/2 + float64(i)*(w+svgGap) + svgGap/2,
 			at.chipY, w, svgChip,
 		}
-		chips[u.Name] = chip
+		chips[u.Name], middle = chip, chip.middle()
 		d.box(chip, "chip")
 		d.text(chip.x+10, chip.y+19, "name", "%s", u.Name)
 		d.text(chip.x+10, chip.y+36, "small", "%s", fit(strings.Join(u.Addresses, "  "), chip.w-20))
@@ -342,12 +488,13 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) {
 		d.box(box, "more")
 		d.text(box.x+12, box.y+box.h/2+4, "text", "and %d more", h.more)
 	}
+	return middle
 }
 
 // direct says whether a container that is drawn is joined to the underlay itself.
 func (h *svgHost) direct() bool {
 	return slices.ContainsFunc(h.shown, func(c GraphContainer) bool {
-		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == "underlay" })
+		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == underlay })
 	})
 }
 
@@ -389,7 +536,7 @@ func (h *svgHost) container(d *drawing, c *GraphContainer, box rect, bars, chips
 			}
 		}
 		switch {
-		case end.At == "underlay":
+		case end.At == underlay:
 			toY = under.y
 		case near == nil:
 			label = end.String()

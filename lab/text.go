@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,6 +14,9 @@ const (
 	// maxText is how many lines of rules are printed of a namespace and a program.
 	maxText = 40
 )
+
+// underlay is the name of what joins hosts.
+const underlay = "underlay"
 
 // tree is text with more text below.
 type tree struct {
@@ -78,6 +82,17 @@ func (g *Graph) Text(w io.Writer, briefly bool) {
 	if g.Enforced != "" {
 		fmt.Fprintf(w, "filter: enforced %s\n", g.Enforced)
 	}
+	if len(g.Between) > 0 {
+		fmt.Fprintf(w, "\nbetween hosts\n")
+		var root tree
+		for _, l := range slices.Backward(g.Between) {
+			one := root.add("%s: %s", l.Name, l)
+			if l.Source != "" && !briefly {
+				one.add("%d bytes for a packet of %d: %s", l.Size, l.Size-l.Added, l.Source)
+			}
+		}
+		root.print(w, "")
+	}
 	for i := range g.Hosts {
 		h := &g.Hosts[i]
 		fmt.Fprintf(w, "\n%s, %s: %s\n", h.Name, h.state(), several(h.Steps, "step"))
@@ -109,7 +124,11 @@ func (g *Graph) Text(w io.Writer, briefly bool) {
 			c.Space.text(root.add("%s", c.Name), briefly)
 		}
 		if more > 0 {
-			root.add("and %s more", several(more, "container"))
+			what := "container"
+			if h.Name == underlay {
+				what = "router"
+			}
+			root.add("and %s more", several(more, what))
 		}
 		root.print(w, "")
 	}

@@ -14,6 +14,12 @@
 //	│ src0 src1 … │     │ snk0 snk1 … │      container i: 10.H.1.0+i, fd00:10:H::1:0+i
 //	└─────────────┘     └─────────────┘
 //
+// With a router in place of the bridge ([Medium.Routers]), host H is 198.18.H.2/24 and fd00:198:18:H::2/64
+// ([RoutedAddr]). With a router for each host, one or two bridges join the routers:
+//
+//	up0 ── host1 [edge1] r1 ── down0 router1 up0 ── p0r1 [path0] p0r2 ── up0 router2 down0 ── r2 [edge2] host2 ── up0
+//	                                        up1 ── p1r1 [path1] p1r2 ── up1
+//
 // Containers that are neighbours of the hosts on the underlay have addresses of its range instead: 198.18.H.i,
 // fd00:198:18::H:i ([SegmentAddr]).
 //

@@ -144,6 +144,11 @@ type Medium struct {
 	Loss float64 `json:"loss,omitempty"`
 	// MTU in bytes, 0: that of the containers.
 	MTU int `json:"mtu,omitempty"`
+	// Hops is the number of routers that packets pass from one host to another: see [Medium.Routers]. 0: the hosts are
+	// neighbours.
+	Hops int `json:"hops,omitempty"`
+	// Paths is the number of equal paths between the routers of two hosts, 0 for one.
+	Paths int `json:"paths,omitempty"`
 }
 
 // shape returns the step that has a link of an underlay send as the medium says, none if it leaves that to the kernel.
@@ -170,6 +175,13 @@ func (m Medium) Valid() error {
 			"underlay.delay=" + m.Jitter.String() + ")")
 	case m.Jitter > m.Delay:
 		return fmt.Errorf("underlay.jitter: %v is more than underlay.delay (valid: at most %v)", m.Jitter, m.Delay)
+	case m.Hops < 0 || m.Hops > MaxHops:
+		return fmt.Errorf("underlay.hops: %d routers between hosts (valid: 0 to %d)", m.Hops, MaxHops)
+	case m.Paths < 0 || m.Paths > MaxPaths:
+		return fmt.Errorf("underlay.paths: %d paths between hosts (valid: 1 to %d)", m.Paths, MaxPaths)
+	case m.Paths > 1 && m.Hops == 1:
+		return errors.New("underlay.paths: two paths join the routers of two hosts, but with underlay.hops=1 all hosts " +
+			"have the same router (valid: underlay.hops=2)")
 	}
 	return nil
 }
@@ -180,6 +192,11 @@ func (m Medium) Valid() error {
 func (m Medium) Check() error {
 	for _, s := range m.shape("", "", "port", MinMTU) {
 		if err := s.Check(); err != nil {
+			return fmt.Errorf("underlay: %w", err)
+		}
+	}
+	if m.Paths > 1 {
+		if err := (host.Multipath{}).Check(); err != nil {
 			return fmt.Errorf("underlay: %w", err)
 		}
 	}
@@ -203,6 +220,16 @@ func (m Medium) String() string {
 	if m.MTU > 0 {
 		parts = append(parts, fmt.Sprintf("MTU %d", m.MTU))
 	}
+	switch m.Routers() {
+	case 0:
+	case 1:
+		parts = append(parts, "1 router")
+	default:
+		parts = append(parts, fmt.Sprintf("%d routers", m.Routers()))
+	}
+	if m.Paths > 1 {
+		parts = append(parts, fmt.Sprintf("%d paths", m.Paths))
+	}
 	return strings.Join(parts, ", ")
 }
 
@@ -212,7 +239,7 @@ type Host struct {
 	Index int
 	// Uplink is the name of the host's link to the underlay, "" in a lab of one host.
 	Uplink string
-	// UnderlayAddr is the host's IPv4 address on the underlay. The zero value means that of [UnderlayAddr].
+	// UnderlayAddr is the host's IPv4 address on an underlay without routers. The zero value means that of [UnderlayAddr].
 	UnderlayAddr netip.Prefix
 	// Containers are the containers of the host.
 	Containers []Container
@@ -342,7 +369,8 @@ func (l Lab) Check() error {
 	return nil
 }
 
-// Underlay returns the IPv4 and the IPv6 address of the host on the underlay. They are not valid in a lab of one host.
+// Underlay returns the IPv4 and the IPv6 address of the host on an underlay without routers, see [Lab.Underlaid]. They
+// are not valid in a lab of one host.
 func (h Host) Underlay() (v4, v6 netip.Prefix) {
 	if h.Uplink == "" {
 		return v4, v6

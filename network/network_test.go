@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/stack"
 )
 
 func TestAddresses(t *testing.T) {
@@ -174,3 +175,47 @@ func TestUnderlay(t *testing.T) {
 		t.Errorf("plan of the underlay (-want +got):\n%s", diff)
 	}
 }
+
+// Hosts behind routers are alone in their ranges, which show their numbers.
+func TestRoutedAddr(t *testing.T) {
+	for host, want := range map[int]string{
+		1:   "198.18.1.2/24 fd00:198:18:1::2/64 198.18.1.1/24 fd00:198:18:1::1/64",
+		16:  "198.18.16.2/24 fd00:198:18:16::2/64 198.18.16.1/24 fd00:198:18:16::1/64",
+		254: "198.18.254.2/24 fd00:198:18:254::2/64 198.18.254.1/24 fd00:198:18:254::1/64",
+	} {
+		v4, v6, router4, router6 := network.RoutedAddr(host)
+		if got := fmt.Sprint(v4, v6, router4, router6); got != want {
+			t.Errorf("host %d: %s, want %s", host, got, want)
+		}
+	}
+}
+
+// TestRefuseUnderlay says what cannot stand on an underlay with routers, and that all of it can on one without.
+func TestRefuseUnderlay(t *testing.T) {
+	of := func(n network.Network) stack.Stack {
+		return stack.Stack{{Kind: network.Kind{n}, Part: stack.Part{Value: n}}}
+	}
+	for _, c := range []struct {
+		name    string
+		stack   stack.Stack
+		hosts   int
+		medium  network.Medium
+		refused bool
+	}{
+		{"containers on the underlay", of(networktest.Fake{}), 2, network.Medium{Hops: 1}, true},
+		{"two paths", of(networktest.Fake{}), 2, network.Medium{Paths: 2}, true},
+		{"neighbours", of(networktest.Fake{}), 2, network.Medium{Rate: 1e9}, false},
+		{"one host", of(networktest.Fake{}), 1, network.Medium{Hops: 1}, false},
+		{"routes", of(networktest.Fake{Serving: serving{}}), 2, network.Medium{Hops: 1}, false},
+	} {
+		reason := network.RefuseUnderlay(c.stack, c.hosts, c.medium)
+		if (reason != "") != c.refused || c.refused && !strings.Contains(reason, "which ends at a router (hint: ") {
+			t.Errorf("%s: %q", c.name, reason)
+		}
+	}
+}
+
+// serving is a network whose hosts route.
+type serving struct{ networktest.Fake }
+
+func (serving) Serves(_ network.Lab, h network.Host) []netip.Prefix { return network.Ranges(h) }

@@ -13,7 +13,12 @@ const underlayBridge = "under"
 // "@host2", …. The ends in the hosts have no addresses, [Base] adds them. A network that is [Wired] has a link for each
 // container, too. The links send as the lab's [Medium] says: those of hosts where the hosts send, and those of
 // containers, whose other end may be anywhere, where the switch does. The lab has more than one host.
+//
+// With routers, it is those of [Lab.Routed] instead of the bridge.
 func Underlay(n Network, lab Lab) host.Plan {
+	if lab.Routed() {
+		return routers(n, lab)
+	}
 	steps := append(passes(off), host.Bridge{
 		Name: underlayBridge, MAC: MAC(lab.Seed, "underlay", underlayBridge), MTU: lab.outer(),
 	})
@@ -40,10 +45,13 @@ func Underlay(n Network, lab Lab) host.Plan {
 func Base(lab Lab, h Host) []host.Step {
 	steps := append(passes(lab.Params[bridgeNF]), withoutDAD(""), host.Link{Name: "lo", MTU: lab.MTU, Up: true})
 	if h.Uplink != "" {
-		v4, v6 := h.Underlay()
+		v4, v6 := lab.Underlaid(h)
 		steps = append(steps, host.Link{
 			Name: h.Uplink, MTU: lab.outer(), Addresses: []string{v4.String(), v6.String()}, Up: true,
 		})
+		if lab.Routed() {
+			steps = append(steps, toRouter(h)...)
+		}
 	}
 	for _, s := range lab.Spans {
 		if s.Steps != nil {

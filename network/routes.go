@@ -42,8 +42,10 @@ func Routes(n Network, lab Lab, h Host) []host.Route {
 		}
 		r := top.Reach[h.Index-1][other.Index-1]
 		for _, to := range Serves(n, lab, other) {
-			if via := r.Pick(to.Addr()); to != netip.PrefixFrom(via, via.BitLen()) {
-				routes = append(routes, host.Route{To: to.String(), Via: via.String(), Dev: r.Link, Encap: r.Encap})
+			if at := r.Pick(to.Addr()); to != netip.PrefixFrom(at, at.BitLen()) {
+				routes = append(routes, host.Route{
+					To: to.String(), Via: r.Next(to.Addr()).String(), Dev: r.Link, Encap: r.Encap,
+				})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
@@ -11,6 +12,9 @@ import (
 func (l Lab) CheckSegment() error {
 	if err := l.Check(); err != nil {
 		return err
+	}
+	if len(l.Hosts) > 1 && l.Routed() {
+		return errors.New(notRouted)
 	}
 	if len(l.Hosts) > MaxSegmentHosts {
 		return fmt.Errorf("%d hosts, but the address range of the underlay has room for the containers of %d", len(l.Hosts),

@@ -103,9 +103,13 @@ func (p Protocol) is(w host.Wire) bool {
 type Reach struct {
 	// Link is the link of the host, "" if it has one for each other host and none of its own.
 	Link string
-	// IPv4 and IPv6 are the addresses of the other host on the span: the next hop of what goes to it.
+	// IPv4 and IPv6 are the addresses of the other host on the span: the next hop of what goes to it, unless there is a
+	// router.
 	IPv4, IPv6 netip.Addr
-	// MAC is that of the other host's link, "" if it has none or nobody knows it beforehand.
+	// Router4 and Router6 are the addresses of the router that gets what goes to the other host. The zero value means that
+	// the other host is a neighbour.
+	Router4, Router6 netip.Addr
+	// MAC is that of the next hop's link, "" if it has none or nobody knows it beforehand.
 	MAC string
 	// Encap is what each route to the other host tells the link, which is then an external tunnel device. The zero value
 	// is nothing: the link knows the way itself.
@@ -121,6 +125,18 @@ func (r Reach) Pick(like netip.Addr) netip.Addr {
 		return r.IPv4
 	}
 	return r.IPv6
+}
+
+// Next returns the address, of the family of another one, that packets to the other host are given to.
+func (r Reach) Next(like netip.Addr) netip.Addr {
+	router := r.Router4
+	if like.Is6() {
+		router = r.Router6
+	}
+	if !router.IsValid() {
+		return r.Pick(like)
+	}
+	return router
 }
 
 // Above returns a span on the uppermost one of the lab, whose MTU is what the overhead leaves of that below. Each host
@@ -150,14 +166,20 @@ func (l Lab) underlay() Span {
 	s := Span{Name: "underlay", Layer: 2, MTU: l.outer(), Reach: make([][]Reach, len(l.Hosts))}
 	at := make([]Reach, len(l.Hosts))
 	for i, h := range l.Hosts {
-		v4, v6 := h.Underlay()
+		v4, v6 := l.Underlaid(h)
 		at[i] = Reach{IPv4: v4.Addr(), IPv6: v6.Addr(), MAC: MAC(l.Seed, h.Name(), h.Uplink)}
 	}
 	for i, h := range l.Hosts {
 		s.Reach[i] = slices.Clone(at)
 		for j := range at {
 			s.Reach[i][j].Link = h.Uplink
+			if i != j && l.Routed() {
+				l.route(h, &s.Reach[i][j])
+			}
 		}
+	}
+	if l.Routed() {
+		s.Layer = 3
 	}
 	return s
 }
@@ -220,10 +242,34 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		lab.Spans = append(lab.Spans, span)
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
-		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
-			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.least())
+		return lab, &TooSmallError{Left: lab.MTU, Sum: lab.sum(), Least: lab.least()}
 	}
 	return lab, nil
+}
+
+// A TooSmallError says that the layers between hosts leave containers too little of the MTU of the underlay.
+type TooSmallError struct {
+	// Left is the MTU of the containers in bytes, and Sum how it came to be.
+	Left int
+	Sum  string
+	// Least is the smallest MTU of the underlay that leaves enough.
+	Least int
+}
+
+// Error says so.
+func (e *TooSmallError) Error() string {
+	return fmt.Sprintf("the layers between hosts leave containers an MTU of %d bytes: %s = %d; IPv6 needs %d (hint: set "+
+		"underlay.mtu to %d or more)", e.Left, e.Sum, e.Left, MinMTU, e.Least)
+}
+
+// sum says what each span takes of the MTU: "1300 (underlay) − 60 (wireguard) − 50 (vxlan)".
+func (l Lab) sum() string {
+	all := l.spans()
+	terms := []string{fmt.Sprintf("%d (%s)", all[0].MTU, all[0].Name)}
+	for i, s := range all[1:] {
+		terms = append(terms, fmt.Sprintf("%d (%s)", all[i].MTU-s.MTU, s.Name))
+	}
+	return strings.Join(terms, " − ")
 }
 
 // least is the smallest MTU of the underlay that leaves enough on the uppermost span.

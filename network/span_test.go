@@ -68,8 +68,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	lab := network.NewLab(2, network.MinMTU)
-	const want = "an MTU of 1170 bytes (underlay 1280, inside −60, outside −50), but at least " +
-		"1280 are needed (hint: set underlay.mtu to 1390 or more)"
+	const want = "an MTU of 1170 bytes: 1280 (underlay) − 60 (inside) − 50 (outside) = 1170; " +
+		"IPv6 needs 1280 (hint: set underlay.mtu to 1390 or more)"
 	if _, err := network.Compose(lab, two); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("too little is left: %v, want %q", err, want)
 	}
@@ -84,6 +84,52 @@ func TestCompose(t *testing.T) {
 		lab.Underlay.MTU = mtu
 		if _, err := network.Compose(lab, blocks); (err == nil) != enough {
 			t.Errorf("on an underlay of %d bytes: %v", mtu, err)
+		}
+	}
+}
+
+// The layers begin with the underlay, and each says how long a packet of containers is below it.
+func TestBetween(t *testing.T) {
+	lab := network.NewLab(2, 1500)
+	lab.Underlay = network.Medium{Hops: 1, MTU: 1600}
+	lab, err := network.Compose(lab, layered(layer{name: "outside", bytes: 30}, layer{name: "inside", bytes: 60, padding: 16}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []network.Layer{
+		{Name: "underlay", MTU: 1600, Medium: "1 router"},
+		{Name: "inside", MTU: 1540, Size: 1596, Added: 66, Source: "test", Outer: "ipv4"},
+		{Name: "outside", MTU: 1510, Size: 1530, Added: 30, Source: "test", Outer: "ipv4"},
+		{Name: "containers", MTU: 1500},
+	}
+	if diff := cmp.Diff(want, lab.Between()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if one := network.NewLab(1, 1500).Between(); one != nil {
+		t.Errorf("a lab of one host has %v", one)
+	}
+}
+
+// What contradicts itself is refused, with what is valid.
+func TestRouters(t *testing.T) {
+	for _, c := range []struct {
+		medium  network.Medium
+		routers int
+		text    string
+		wrong   string
+	}{
+		{network.Medium{}, 0, "", ""},
+		{network.Medium{Hops: 1, Rate: 1e9}, 1, "1000 Mbit/s, 1 router", ""},
+		{network.Medium{Hops: 2}, 2, "2 routers", ""},
+		{network.Medium{Paths: 2}, 2, "2 routers, 2 paths", ""},
+		{network.Medium{Paths: 1}, 0, "", ""},
+		{network.Medium{Hops: 1, Paths: 2}, 2, "2 routers, 2 paths", "(valid: underlay.hops=2)"},
+		{network.Medium{Hops: 3}, 3, "3 routers", "3 routers between hosts (valid: 0 to 2)"},
+	} {
+		err := c.medium.Valid()
+		if c.medium.Routers() != c.routers || c.medium.String() != c.text ||
+			(err == nil) != (c.wrong == "") || err != nil && !strings.Contains(err.Error(), c.wrong) {
+			t.Errorf("%+v: %d routers, %q, %v", c.medium, c.medium.Routers(), c.medium, err)
 		}
 	}
 }

@@ -145,7 +145,7 @@ func (w *Way) Carried(t Trip) {
 	target := t.Target()
 	for i, s := range slices.Backward(t.Lab.spans()) {
 		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
-		w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Pick(target), MAC: there.MAC})
+		w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Next(target), MAC: there.MAC})
 		if i == 0 {
 			break
 		}
@@ -167,7 +167,11 @@ func (w *Way) Carried(t Trip) {
 			target = below.IPv6
 		}
 	}
-	w.Across(t)
+	if !t.Lab.Routed() {
+		w.Across(t)
+		return
+	}
+	w.routed(t, target)
 }
 
 // Bridged returns the way between containers that [Bridged] joins; routed is as there.

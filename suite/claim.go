@@ -145,6 +145,9 @@ func (r *Result) there(c Claim) Judged {
 			for _, t := range ratio.Under {
 				r.term(&p, &scale, at.with(t), -1)
 			}
+			if links := c.unwired(r.run); links != "" {
+				p.untried, p.Missing, p.terms, p.cells = true, "it needs "+links, nil, nil
+			}
 			p.Finding = p.Bounds.Of(p.There)
 			exact = append(exact, measure.Answer{Finding: p.Finding})
 			r.here(&p, scale)

@@ -51,6 +51,11 @@ func (s *Suite) Items(run *measure.Run) []Item {
 		if c.Untried != "" {
 			i.Missing = []string{c.Untried}
 		}
+		if links := c.unwired(run); links != "" {
+			i.Missing = []string{links}
+			list = append(list, i)
+			continue
+		}
 		for _, at := range c.Each.cross(s.coordinates()) {
 			for _, ratio := range c.Ratios {
 				var part Item

@@ -106,9 +106,12 @@ type Claim struct {
 	Expect string `yaml:"expect"` // the reason why it is not expected to hold here
 	Plot   string `yaml:"plot"`   // the place in the paper that shows it without numbers; "" if the suite has the figures
 	// Untried is the reason why no measurement here could answer it, in place of ratios; "" if it has ratios
-	Untried string  `yaml:"untried"`
-	Each    Space   `yaml:"each"`
-	Ratios  []Ratio `yaml:"ratios"`
+	Untried string `yaml:"untried"`
+	// Wire is the rate in Mbit/s of the links that the claim is about. A run whose links between hosts are faster, or have
+	// no rate, does not try it. 0: the claim is about any links.
+	Wire   float64 `yaml:"wire"`
+	Each   Space   `yaml:"each"`
+	Ratios []Ratio `yaml:"ratios"`
 }
 
 // Ratio is a ratio of products of figures, with its bounds. A term gives some coordinates of its point; those of the
@@ -372,6 +375,9 @@ func (s *Suite) check(known measure.Vocabulary) error {
 func (s *Suite) checkClaim(c Claim) error {
 	if c.Title == "" || c.Text == "" || (len(c.Ratios) == 0) == (c.Untried == "") {
 		return errors.New("missing title or text, or not one of ratios and untried")
+	}
+	if !(c.Wire >= 0) || math.IsInf(c.Wire, 0) {
+		return fmt.Errorf("wire: %g Mbit/s (valid: 0 or more)", c.Wire)
 	}
 	for k, values := range c.Each {
 		for _, v := range values {

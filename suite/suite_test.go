@@ -1,6 +1,7 @@
 package suite
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -256,7 +257,7 @@ func runOf(r *experiment.Resolved) measure.Run {
 	run := measure.Run{
 		V: 1, Name: r.Experiment.Name, Suite: r.Experiment.Name,
 		Design:  measure.Design{Precision: r.Experiment.Design.Precision},
-		Metrics: parts().Metrics.All(),
+		Metrics: parts().Metrics.All(), Experiment: json.RawMessage(wired),
 	}
 	for _, c := range r.Cells {
 		run.Cells = append(run.Cells, c.Cell)

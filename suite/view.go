@@ -367,6 +367,9 @@ func (r *Result) oneByOne() report.Section {
 		if c.Plot != "" {
 			text += " The paper has no figures for it: " + c.Plot + "."
 		}
+		if links := c.wanted(); links != "" {
+			text += " It is tried only with " + links + "."
+		}
 		if c.Untried != "" {
 			text += " Not tried: " + c.Untried + "."
 		}

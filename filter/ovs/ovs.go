@@ -47,9 +47,8 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	}
 	gate4, gate6 := network.Gateway(s.Host)
 	own := []string{gate4.Addr().String(), gate6.Addr().String()}
-	if s.Hosts > 1 {
-		under4, under6 := network.UnderlayAddr(s.Host)
-		own = append(own, under4.Addr().String(), under6.Addr().String())
+	for _, a := range s.Underlay {
+		own = append(own, a.String())
 	}
 	bound, err := s.Bindings()
 	if err != nil {

@@ -194,7 +194,11 @@ func (b *Bed) blind(t testing.TB, n network.Network) error {
 			if next.MAC == "" {
 				continue
 			}
-			k := b.Hosts[on-1].Kernel
+			m := b.Underlay
+			if on > 0 {
+				m = b.Hosts[on-1]
+			}
+			k := m.Kernel
 			elsewhere := host.Neighbour{
 				NS: hop.NS, Dev: next.Link, Addresses: []string{next.Via.String()}, At: "02:00:00:00:00:fe",
 			}

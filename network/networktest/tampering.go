@@ -216,6 +216,10 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 						}
 						return errors.Join(errs...)
 					})
+				case host.Multipath:
+					for text, keep := range map[string]int{"remove ": 0, "remove one way of ": 1} {
+						add(m, "a route with several ways", text, func() error { return narrow(m.Kernel, s, keep) })
+					}
 				case host.Sysctl:
 					if s.IfPresent {
 						if err := m.Do(func() error { _, err := sysctl.Read(s.Key); return err }); err != nil {
@@ -253,6 +257,14 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 	n.Published = slices.Clone(n.Published)
 	change(&n)
 	return n.Apply(context.Background(), k)
+}
+
+// narrow leaves a route with so many of its next hops.
+func narrow(k *host.Kernel, s host.Multipath, keep int) error {
+	if err := s.Remove(context.Background(), k); err != nil || keep == 0 {
+		return err
+	}
+	return host.Route{NS: s.NS, To: s.To, Via: s.Hops[0].Via, Dev: s.Hops[0].Dev}.Apply(context.Background(), k)
 }
 
 // retuned are the ways in which somebody could tune a link otherwise.

@@ -153,6 +153,10 @@ func TestTampering(t *testing.T) {
 			"got through vxlan0 encap id 100 from 198.18.0.1 to 198.18.0.2 with checksum",
 		},
 		{
+			"ttl of a route", "routes", rerouted("198.19.1.2/32", func(e *link.Encap) { e.TTL = 0 }),
+			"got through vxlan0 encap id 100 from 198.18.0.1 to 198.18.0.2 with ttl 0",
+		},
+		{
 			"a route without its destination", "routes", rerouted("198.19.1.2/32", func(e *link.Encap) { *e = link.Encap{} }),
 			"got through vxlan0",
 		},

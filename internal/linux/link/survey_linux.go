@@ -66,7 +66,15 @@ func (h *Handle) routes() ([]SurveyedRoute, error) {
 		if r.Table == unix.RT_TABLE_MAIN {
 			one.Table = 0
 		}
-		routes = append(routes, one)
+		for _, n := range r.MultiPath { // each next hop is a route of its own
+			each := one
+			via, _ := netip.AddrFromSlice(n.Gw)
+			each.Via, each.Link = via.Unmap(), n.LinkIndex
+			routes = append(routes, each)
+		}
+		if len(r.MultiPath) == 0 {
+			routes = append(routes, one)
+		}
 	}
 	slices.SortStableFunc(routes, func(a, b SurveyedRoute) int {
 		return cmp.Or(cmp.Compare(a.To.Addr().BitLen(), b.To.Addr().BitLen()), cmp.Compare(a.To.Bits(), b.To.Bits()),

@@ -2,6 +2,9 @@ package link
 
 import "net/netip"
 
+// TTL is the time to live, or the hop limit, of packets between the ends of a tunnel: RFC 1700, page 64.
+const TTL = 64
+
 // A Tunnel is a link that carries IP packets to one other host, in IP packets or in GRE, or Ethernet frames in GRE.
 type Tunnel struct {
 	Name string

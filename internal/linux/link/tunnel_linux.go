@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	tunnelTTL  = 64 // RFC 1700, page 64
-	inheritTOS = 1  // the inner packet's: ip-link(8)
+	inheritTOS = 1 // the inner packet's: ip-link(8)
 
 	ignoreLimit = 1  // IP6_TNL_F_IGN_ENCAP_LIMIT: no option of 8 bytes (include/uapi/linux/ip6_tunnel.h; RFC 2473, 4.1.1)
 	useClass    = 2  // IP6_TNL_F_USE_ORIG_TCLASS: the inner packet's
@@ -35,16 +34,16 @@ func (h *Handle) AddTunnel(t Tunnel) (int, error) {
 	switch kind {
 	case "sit":
 		err = h.h.LinkAdd(&netlink.Sittun{
-			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: TTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
 			Proto: anyProtocol,
 		})
 	case "ip6tnl":
 		err = h.h.LinkAdd(&netlink.Ip6tnl{
-			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Flags: ignoreLimit | useClass, Proto: anyProtocol,
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: TTL, Flags: ignoreLimit | useClass, Proto: anyProtocol,
 		})
 	case "gre":
 		err = h.h.LinkAdd(&netlink.Gretun{
-			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: TTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
 		})
 	case "gretap":
 		if attrs.HardwareAddr, err = net.ParseMAC(t.MAC); err != nil {
@@ -83,7 +82,7 @@ func (h *Handle) addGRE6(t Tunnel, kind string) error {
 	data := info.AddRtAttr(nl.IFLA_INFO_DATA, nil)
 	data.AddRtAttr(nl.IFLA_GRE_LOCAL, t.Local.AsSlice())
 	data.AddRtAttr(nl.IFLA_GRE_REMOTE, t.Remote.AsSlice())
-	data.AddRtAttr(nl.IFLA_GRE_TTL, nl.Uint8Attr(tunnelTTL))
+	data.AddRtAttr(nl.IFLA_GRE_TTL, nl.Uint8Attr(TTL))
 	data.AddRtAttr(greFlags, nl.Uint32Attr(ignoreLimit|useClass))
 	req.AddData(info)
 	// In the namespace of the handle, which has sockets of its own only for the library: the caller's thread is there.

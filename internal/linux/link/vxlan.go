@@ -83,6 +83,8 @@ type Encap struct {
 	Local, Remote netip.Addr
 	// Checksum lets the packets have a UDP checksum.
 	Checksum bool
+	// TTL is that of the packets, or their hop limit. 0 is what a GENEVE device sends then: no router forwards it.
+	TTL uint8
 }
 
 // String says it in a few words, "" of the zero value.
@@ -93,6 +95,9 @@ func (e Encap) String() string {
 	s := fmt.Sprintf("encap id %d from %s to %s", e.ID, e.Local, e.Remote)
 	if e.Checksum {
 		s += " with checksum"
+	}
+	if e.TTL != TTL {
+		s += fmt.Sprintf(" with ttl %d", e.TTL)
 	}
 	return s
 }

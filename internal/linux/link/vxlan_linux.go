@@ -174,6 +174,7 @@ const (
 	encapID     = 1
 	encapRemote = 2
 	encapLocal  = 3
+	encapTTL    = 4 // LWTUNNEL_IP_TTL, LWTUNNEL_IP6_HOPLIMIT
 	encapFlags  = 6
 
 	tunnelChecksum = 1
@@ -197,6 +198,9 @@ func (e Encap) Encode() ([]byte, error) {
 	add(encapID, binary.BigEndian.AppendUint64(nil, e.ID))
 	add(encapRemote, e.Remote.AsSlice())
 	add(encapLocal, e.Local.AsSlice())
+	if e.TTL > 0 {
+		add(encapTTL, []byte{e.TTL})
+	}
 	if e.Checksum {
 		add(encapFlags, binary.BigEndian.AppendUint16(nil, tunnelChecksum))
 	}
@@ -214,6 +218,9 @@ func (e *Encap) Decode(b []byte) error {
 	}
 	e.Remote, _ = netip.AddrFromSlice(attrs[encapRemote].Value)
 	e.Local, _ = netip.AddrFromSlice(attrs[encapLocal].Value)
+	if ttl := attrs[encapTTL].Value; len(ttl) == 1 {
+		e.TTL = ttl[0]
+	}
 	if flags := attrs[encapFlags].Value; len(flags) == 2 {
 		e.Checksum = binary.BigEndian.Uint16(flags)&tunnelChecksum != 0
 	}

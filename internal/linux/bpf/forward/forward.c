@@ -24,6 +24,7 @@ char licence[] SEC("license") = "Apache-2.0";
 // ROUTERS_LAST is the time to live that a router forwards no more: it takes one away, and sends nothing on without any
 // (RFC 1812, section 5.3.1).
 #define ROUTERS_LAST 1
+#define TTL 64 // of outer packets: RFC 1700, page 64
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -119,7 +120,7 @@ static __always_inline void age(struct iphdr *ip)
 // tunnelled tells an external device where a packet goes, and 0 if it did.
 static __always_inline int tunnelled(struct __sk_buff *skb, const struct tunnel *t)
 {
-	struct bpf_tunnel_key key = {.tunnel_id = t->id};
+	struct bpf_tunnel_key key = {.tunnel_id = t->id, .tunnel_ttl = TTL};
 
 	__builtin_memcpy(key.remote_ipv6, t->remote, sizeof(t->remote));
 	__builtin_memcpy(key.local_ipv6, t->local, sizeof(t->local));

@@ -1,0 +1,207 @@
+package catalogue_test
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// carriers returns a stack of the parts named, by kind.
+func carriers(t *testing.T, named map[string]string) stack.Stack {
+	t.Helper()
+	var s stack.Stack
+	for _, kind := range []string{"tunnel", "encryption"} {
+		if named[kind] == "" {
+			continue
+		}
+		c, err := catalogue.New().Kinds.Choose(kind, named[kind], nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		testnet.Skip(t, network.CheckCarrier(kind, stack.Stack{c}))
+		s = append(s, c)
+	}
+	return s
+}
+
+// over builds a lab of two hosts with bridges, joined by carriers over an underlay.
+func over(t *testing.T, m network.Medium, between stack.Stack) *networktest.Bed {
+	t.Helper()
+	lab := networktest.Lab(2, 1)
+	lab.Underlay = m
+	lab, err := network.Compose(lab, between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
+	testnet.Skip(t, err)
+	t.Cleanup(func() {
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+	})
+	testnet.Skip(t, b.Apply(t))
+	if err := b.Verify(t); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Each tunnel and each encryption reaches hosts that are no neighbours: over one router, over a router of each host, and
+// over two paths.
+func TestRoutedUnderlay(t *testing.T) {
+	media := []network.Medium{{Hops: 1}, {Hops: 2}, {Paths: 2}}
+	i := 0
+	for _, k := range catalogue.New().Kinds {
+		for _, p := range k.Parts() {
+			if _, ok := p.Value.(network.Carrier); !ok {
+				continue
+			}
+			m := media[i%len(media)]
+			i++
+			t.Run(fmt.Sprintf("%s, %s", p.Name, m), func(t *testing.T) {
+				t.Parallel()
+				b := over(t, m, carriers(t, map[string]string{k.Describe().Name: p.Name}))
+				next, counted, err := b.Carry(t, bridge.Network{})
+				if err := errors.Join(err, next, counted); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if i == 0 {
+		t.Error("there is no carrier")
+	}
+}
+
+// Flows spread over two paths by their ports. What carries them decides what is left of that: VXLAN and GENEVE have a
+// source port for each flow inside, and all others have one flow between two hosts. The packets of a flow take one path.
+func TestPaths(t *testing.T) {
+	all := []map[string]string{{}, {"tunnel": "vxlan", "encryption": "wireguard"}}
+	for _, k := range catalogue.New().Kinds {
+		for _, p := range k.Parts() {
+			if _, ok := p.Value.(network.Carrier); ok {
+				all = append(all, map[string]string{k.Describe().Name: p.Name})
+			}
+		}
+	}
+	for _, named := range all {
+		t.Run(named["tunnel"]+"+"+named["encryption"], func(t *testing.T) {
+			t.Parallel()
+			tunnel, encryption := named["tunnel"], named["encryption"]
+			spreads := encryption == "" && (tunnel == "" || tunnel == "vxlan" || tunnel == "geneve")
+			b := over(t, network.Medium{Paths: 2}, carriers(t, named))
+			for _, family := range []string{"ipv4", "ipv6"} {
+				const flows, each = 64, 8
+				if one := spread(t, b, family, 1, flows*each); min(one[0], one[1]) > few {
+					t.Errorf("%s: packets of one flow take both paths: %v", family, one)
+				}
+				many := spread(t, b, family, flows, each)
+				t.Logf("%s: %v", family, many)
+				// that no more than a fifth of 64 flows are on a path happens by chance once in a million times
+				if spreads != (min(many[0], many[1]) > flows*each/5) || !spreads && min(many[0], many[1]) > few {
+					t.Errorf("%s: %d packets of %d flows are %v on the paths, and they should spread: %v", family, flows*each,
+						flows, many, spreads)
+				}
+			}
+		})
+	}
+}
+
+// few is how many packets may pass a path that nobody sent: of neighbours, and of what a carrier says by itself.
+const few = 40
+
+// spread sends datagrams of so many flows from host 1 to host 2, wants each to arrive once, and returns how many packets
+// each path has carried. Their order depends on more than paths: programs and the kernel's WireGuard send on any CPU.
+func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (carried [2]int) {
+	t.Helper()
+	source, sink := b.Ends[0][0], b.Ends[1][0]
+	const port = 20005
+	to := netip.AddrPortFrom(sink.Public(family), port)
+	open := func(m *networktest.Machine, e network.Endpoint, how func() (*net.UDPConn, error)) (c *net.UDPConn) {
+		if err := m.Kernel.Do(e.Namespace, func() (err error) {
+			c, err = how()
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	in := open(b.Hosts[1], sink, func() (*net.UDPConn, error) {
+		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(sink.Bind(family), port)))
+	})
+	defer in.Close()
+	before := paths(t, b)
+	got := make([]byte, 8)
+	type datagram struct {
+		from   netip.AddrPort
+		number uint64
+	}
+	seen := map[datagram]bool{}
+	out := make([]*net.UDPConn, flows)
+	for i := range out {
+		// what a connected socket sends has a hash of the flow, which the kernel keeps from namespace to namespace
+		out[i] = open(b.Hosts[0], source, func() (*net.UDPConn, error) {
+			return net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.Bind(family), 0)),
+				net.UDPAddrFromAddrPort(to))
+		})
+		defer out[i].Close()
+	}
+	const window = 16 // datagrams that are under way
+	for sent, arrived := 0, 0; arrived < flows*each; {
+		for ; sent < flows*each && sent < arrived+window; sent++ {
+			if _, err := out[sent/each].Write(binary.BigEndian.AppendUint64(nil, uint64(sent%each))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := in.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		_, from, err := in.ReadFromUDPAddrPort(got)
+		if err != nil {
+			t.Fatalf("%s: datagram %d of %d: %v", family, arrived, flows*each, err)
+		}
+		one := datagram{from, binary.BigEndian.Uint64(got)}
+		if seen[one] {
+			t.Fatalf("%s: datagram %d of a flow arrives twice", family, one.number)
+		}
+		seen[one] = true
+		arrived++
+	}
+	after := paths(t, b)
+	for p := range carried {
+		carried[p] = int(after[p] - before[p])
+	}
+	return carried
+}
+
+// paths returns how many packets from host 1 each path has carried.
+func paths(t *testing.T, b *networktest.Bed) (counts [2]uint64) {
+	t.Helper()
+	trace, err := b.Underlay.Stack.Trace(t.Context(), b.Underlay.Kernel, host.Question{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range counts {
+		c := host.Received("", fmt.Sprintf("p%dr1", p), fmt.Sprintf("path%d", p))
+		n, ok := trace.Count(c)
+		if !ok {
+			t.Fatalf("the underlay does not count %s", c)
+		}
+		counts[p] = n
+	}
+	return counts
+}
