@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -54,7 +55,7 @@ func BetweenDocument() ([]byte, error) {
 			if cipher := s[0].Params["cipher"]; cipher != "" {
 				name += ", " + cipher
 			}
-			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, top.Outer, strings.Join(wire, ", "),
+			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, cmp.Or(top.Outer, "no IP"), strings.Join(wire, ", "),
 				top.Overhead.Bytes, blocks, top.MTU, top.Overhead.Source)
 		}
 	}

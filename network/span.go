@@ -21,7 +21,8 @@ type Span struct {
 	MTU int
 	// Overhead is what its packets have besides on the span below. The underlay has none.
 	Overhead Overhead
-	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below, "" of the underlay.
+	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below; "" if these are no packets of IP but
+	// frames, and of the underlay.
 	Outer string
 	// Wire are the protocols that its packets, and those that it needs besides, are of on the span below: none of the
 	// underlay.
@@ -78,13 +79,17 @@ func (o Overhead) Largest(below int) int {
 // A Protocol is what a packet is on its way between hosts.
 type Protocol struct {
 	Name   string // as its RFC has it: "VXLAN"
-	Number int    // of what IP carries (IANA, Protocol Numbers)
+	Number int    // of what IP carries (IANA, Protocol Numbers); without IP, the EtherType: 0x600 or more
 	Port   int    // as in [host.Wire]; 0: the protocol has none
 	Last   int    // of a range of such ports that begins with Port; 0: there is only that one
 }
 
-// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)", "OpenVPN (UDP to ports 1194 to 1196)".
+// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)", "OpenVPN (UDP to ports 1194 to 1196)",
+// "MACsec (EtherType 0x88e5)".
 func (p Protocol) String() string {
+	if p.Number >= leastEtherType {
+		return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number})
+	}
 	if p.Port == 0 {
 		return fmt.Sprintf("%s (IP protocol %d)", p.Name, p.Number)
 	}
@@ -93,6 +98,9 @@ func (p Protocol) String() string {
 	}
 	return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number, Port: p.Port})
 }
+
+// leastEtherType is the least number that is one: IEEE 802.3, section 3.2.6.
+const leastEtherType = 0x600
 
 // is says whether packets on the wire are of the protocol.
 func (p Protocol) is(w host.Wire) bool {

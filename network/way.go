@@ -145,7 +145,9 @@ func (w *Way) Carried(t Trip) {
 	target := t.Target()
 	for i, s := range slices.Backward(t.Lab.spans()) {
 		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
-		w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Pick(target), MAC: there.MAC})
+		if target.IsValid() { // else the span above gives its frames to the link, by no route
+			w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Pick(target), MAC: there.MAC})
+		}
 		if i == 0 {
 			break
 		}
@@ -161,8 +163,11 @@ func (w *Way) Carried(t Trip) {
 			w.Received(to, "", back.Link, "")
 		}
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]
-		if target = below.IPv4; s.Outer == "ipv6" {
+		switch target = below.IPv4; s.Outer {
+		case "ipv6":
 			target = below.IPv6
+		case "":
+			target = netip.Addr{}
 		}
 	}
 	w.Across(t)

@@ -23,12 +23,14 @@ import (
 
 // An Outer is how the encrypted packets of an encryption are recognized on the span below.
 type Outer struct {
+	// EtherType is that of frames which hold no packet of IP, 0 of others.
+	EtherType uint16
 	// Protocol is that of IP: 17 for UDP, 50 for ESP.
 	Protocol byte
 	// Port is the destination port of UDP.
 	Port uint16
 	// Open are the places of bytes that are neither secret nor authentic, which the receiver ignores: the first byte
-	// behind the header of IP or UDP is 0. A packet with another byte there may be delivered, as it was.
+	// behind the header of Ethernet, IP or UDP is 0. A packet with another byte there may be delivered, as it was.
 	Open []int
 }
 
@@ -78,6 +80,12 @@ const (
 
 // payload returns where that begins which an encrypted packet holds; 0 if the frame is something else.
 func (o Outer) payload(f []byte, family string) int {
+	if o.EtherType != 0 {
+		if len(f) < ethernet || binary.BigEndian.Uint16(f[12:]) != o.EtherType {
+			return 0
+		}
+		return ethernet
+	}
 	at, kind, protocol := ethernet+header4, uint16(0x0800), ethernet+9
 	if family == "ipv6" {
 		at, kind, protocol = ethernet+header6, 0x86dd, ethernet+6

@@ -97,8 +97,10 @@ func spans(lab network.Lab, between stack.Stack) error {
 		return fmt.Errorf("packets on the span below are %+v; want the name and the number of their protocol", s.Wire)
 	case s.MTU != s.Overhead.Largest(below.MTU):
 		return fmt.Errorf("an MTU of %d bytes on one of %d, with the overhead %+v", s.MTU, below.MTU, s.Overhead)
-	case s.Layer != 2 && s.Layer != 3 || s.Outer != "ipv4" && s.Outer != "ipv6":
-		return fmt.Errorf("layer %d in packets of %q; want 2 or 3, in ipv4 or ipv6", s.Layer, s.Outer)
+	case s.Layer != 2 && s.Layer != 3:
+		return fmt.Errorf("layer %d; want 2 or 3", s.Layer)
+	case s.Outer != "ipv4" && s.Outer != "ipv6" && (s.Outer != "" || s.Wire[0].Number < 0x600):
+		return fmt.Errorf("packets of %q, which are %s; want ipv4 or ipv6, or an EtherType", s.Outer, s.Wire[0])
 	case len(s.Reach) != len(lab.Hosts) || len(s.Steps) != len(lab.Hosts):
 		return fmt.Errorf("%d hosts that reach others, and %d with steps, of %d", len(s.Reach), len(s.Steps), len(lab.Hosts))
 	}

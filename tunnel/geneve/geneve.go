@@ -58,7 +58,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	for i := range lab.Hosts {
 		top.Steps[i] = []host.Step{Device{Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port}}
 	}
-	tunnel.Mesh(lab, top)
+	lab.Mesh(top)
 	tunnel.Encapsulate(lab, top, id, s)
 	return top, nil
 }

@@ -79,7 +79,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		}
 		top.Steps[i] = []host.Step{d}
 	}
-	tunnel.Mesh(lab, top)
+	lab.Mesh(top)
 	if p[peers] == routes {
 		tunnel.Encapsulate(lab, top, id, s)
 	}
