@@ -54,5 +54,26 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 		return fmt.Sprintf("%s %s carries packets that hosts route, but the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)
 	}
+	two.Underlay.MTU = roomy
+	two.Spans = []Span{two.underlay()}
+	if span, err := c.Part.Value.(Carrier).Carry(two, c.Params); err == nil && span.Addressed && !covered(kind, s) {
+		return fmt.Sprintf("%s %s", kind, bare(span))
+	}
 	return ""
+}
+
+// roomy is an MTU in bytes that leaves enough, whatever a carrier adds.
+const roomy = 9000
+
+// covered says whether a stack has a carrier on that of a kind.
+func covered(kind string, s stack.Stack) bool {
+	for _, c := range s {
+		if c.Kind.Describe().Name == kind {
+			return false
+		}
+		if _, ok := c.Part.Value.(Carrier); ok {
+			return true
+		}
+	}
+	return false
 }

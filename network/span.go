@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -32,6 +33,9 @@ type Span struct {
 	Cipher    string
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
+	// Addressed says that the span has no link of its own: it protects what hosts send each other from the addresses and by
+	// the link of the span below. It needs a tunnel of the kernel on it: what containers send has other addresses.
+	Addressed bool
 	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that
 	// once. 0 if devices count each packet.
 	Merged int
@@ -50,6 +54,9 @@ type Overhead struct {
 	// Trailer is the number of bytes of each packet that are padded together with it, such as the two of ESP at the end
 	// (RFC 4303, section 2). With a trailer, the largest packet is one that needs no padding.
 	Trailer int
+	// Header is the number of bytes at the beginning of each packet that stay in front, and are not padded: its IP header,
+	// for ESP in transport mode (RFC 4303, section 3.1.1).
+	Header int
 	// Limit is the length in bytes of the largest packet that the carrier takes, however much the span below does. 0 means
 	// that it has no limit of its own.
 	Limit int
@@ -57,23 +64,23 @@ type Overhead struct {
 
 // On returns the length on the span below of a packet of that length, which the span carries whole.
 func (o Overhead) On(packet, mtu int) int {
-	packet, mtu = packet+o.Trailer, mtu+o.Trailer
+	packet, mtu = packet-o.Header+o.Trailer, mtu-o.Header+o.Trailer
 	if o.Padding > 0 {
 		packet = min(mtu, (packet+o.Padding-1)/o.Padding*o.Padding)
 	}
-	return packet + o.Bytes
+	return packet + o.Header + o.Bytes
 }
 
 // Largest returns the length of the largest packet whose length on the span below is no more than that.
 func (o Overhead) Largest(below int) int {
-	left := below - o.Bytes
+	left := below - o.Bytes - o.Header
 	if o.Limit > 0 {
-		left = min(left, o.Limit+o.Trailer)
+		left = min(left, o.Limit-o.Header+o.Trailer)
 	}
 	if o.Padding > 0 && o.Trailer > 0 {
 		left -= left % o.Padding
 	}
-	return left - o.Trailer
+	return left - o.Trailer + o.Header
 }
 
 // A Protocol is what a packet is on its way between hosts.
@@ -225,13 +232,34 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		if err != nil {
 			return lab, fmt.Errorf("%s %s: %w", c.Kind.Describe().Name, c.Part.Name, err)
 		}
+		if below := lab.Top(); below.Addressed && span.Outer != below.Outer {
+			return lab, fmt.Errorf("%s %s sends packets of %s, but %s protects those of %s (hint: give both the same outer)",
+				c.Kind.Describe().Name, c.Part.Name, familyName(span.Outer), below.Name, familyName(below.Outer))
+		}
 		lab.Spans = append(lab.Spans, span)
+	}
+	if top := lab.Top(); top.Addressed {
+		return lab, errors.New(bare(top))
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
 			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.least())
 	}
 	return lab, nil
+}
+
+// bare says why a span needs another one on it.
+func bare(s Span) string {
+	return s.Name + " in transport mode protects what hosts send each other, but packets of containers have other addresses " +
+		"(hint: add a tunnel, or leave the mode)"
+}
+
+// familyName is how a family is written.
+func familyName(family string) string {
+	if family == "ipv6" {
+		return "IPv6"
+	}
+	return "IPv4"
 }
 
 // least is the smallest MTU of the underlay that leaves enough on the uppermost span.

@@ -37,8 +37,17 @@ func CheckIP(gre bool, p part.Params) error {
 
 // CarryIP returns the span that such a tunnel makes, of that name and overhead. Each host has a link for each other
 // host, which has one address of each family: that of the host.
-func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Overhead) network.Span {
-	below, top := lab.Top(), lab.Above(name, 3, p[outer], "", o)
+func CarryIP(
+	lab network.Lab, name string, gre bool, p part.Params, o network.Overhead,
+) (network.Span, error) {
+	below, top, by := lab.Top(), lab.Above(name, 3, p[outer], "", o), p[impl]
+	switch {
+	case below.Addressed && by == iptunnel.EBPF:
+		return top, fmt.Errorf("impl=%s sends packets past the kernel's IP, where %s in transport mode protects them (hint: "+
+			"impl=%s)", iptunnel.EBPF, below.Name, iptunnel.Kernel)
+	case below.Addressed:
+		by = iptunnel.Kernel
+	}
 	at := func(r network.Reach) string {
 		if p[outer] == ipv6 {
 			return r.IPv6.String()
@@ -47,7 +56,7 @@ func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Ov
 	}
 	top.Wire = carried(name, gre)
 	for i, h := range lab.Hosts {
-		t := iptunnel.Links{Impl: p[impl], GRE: gre, Over6: p[outer] == ipv6, MTU: top.MTU}
+		t := iptunnel.Links{Impl: by, GRE: gre, Over6: p[outer] == ipv6, MTU: top.MTU}
 		var rest []host.Step
 		for j, other := range lab.Hosts {
 			if i == j {
@@ -70,7 +79,7 @@ func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Ov
 		}
 		top.Steps[i] = append([]host.Step{t}, rest...)
 	}
-	return top
+	return top, nil
 }
 
 // carried are the protocols of the outer packets (RFC 2003, RFC 2473, RFC 2784).

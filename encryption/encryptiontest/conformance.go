@@ -173,7 +173,11 @@ func Forged(t testing.TB, n network.Network, between stack.Stack, o Outer) (err 
 		return err
 	}
 	top := lab.Top()
-	f := forger{Outer: o, family: top.Outer, length: ethernet + top.Overhead.On(header4+udp+size, top.MTU)}
+	f := forger{Outer: o, family: top.Outer, length: header4 + udp + size}
+	for _, s := range slices.Backward(lab.Spans) {
+		f.length = s.Overhead.On(f.length, s.MTU)
+	}
+	f.length += ethernet
 	if f.near, err = carriertest.Listen(b, 0); err != nil {
 		return err
 	}

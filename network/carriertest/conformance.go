@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,6 +136,8 @@ const small = 28
 type Passage struct {
 	// Span is what carried them.
 	Span network.Span
+	// below are the spans below that, but for the underlay.
+	below []network.Span
 	// Size is their payload in bytes, and Packet the whole of the packet.
 	Size, Packet int
 	// Frames are those from host 1 and from host 2, in order.
@@ -142,7 +145,13 @@ type Passage struct {
 }
 
 // Length is that of a frame which carries such a packet, in bytes.
-func (p Passage) Length() int { return ethernetHeader + p.Span.Overhead.On(p.Packet, p.Span.MTU) }
+func (p Passage) Length() int {
+	n := p.Span.Overhead.On(p.Packet, p.Span.MTU)
+	for _, s := range slices.Backward(p.below) {
+		n = s.Overhead.On(n, s.MTU)
+	}
+	return ethernetHeader + n
+}
 
 // Readable says whether a frame holds the beginning of one of the payloads.
 func (p Passage) Readable(frame []byte) bool {
@@ -186,7 +195,7 @@ func OnWire(t testing.TB, n network.Network, between stack.Stack, judge Judge) (
 	for _, family := range []string{"ipv4", "ipv6"} {
 		header := map[string]int{"ipv4": header4, "ipv6": header6}[family]
 		for _, size := range []int{small, lab.MTU - header - udpHeader} {
-			p := Passage{Span: lab.Top(), Size: size, Packet: header + udpHeader + size}
+			p := Passage{Span: lab.Top(), below: lab.Spans[1 : len(lab.Spans)-1], Size: size, Packet: header + udpHeader + size}
 			err := b.Exchange(family, size)
 			for i := range taps {
 				var rerr error

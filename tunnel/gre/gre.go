@@ -33,7 +33,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	if p["outer"] == "ipv6" {
 		overhead = network.Overhead{Bytes: 44, Source: "40 IPv6, 4 GRE (RFC 7676, section 3)"}
 	}
-	return tunnel.CarryIP(lab, name, true, p, overhead), nil
+	return tunnel.CarryIP(lab, name, true, p, overhead)
 }
 
 // near lists what it comes nearest to.

@@ -23,7 +23,7 @@ func Decapsulate() (io.Closer, error) { return nil, InKernel(Cipher{}) }
 func AddKernel(string, Config) (int, error) { return 0, InKernel(Cipher{}) }
 
 // RemoveKernel is not supported here.
-func RemoveKernel() error { return InKernel(Cipher{}) }
+func RemoveKernel(Config) error { return InKernel(Cipher{}) }
 
 // CompareKernel is not supported here.
 func CompareKernel(string, Config) ([]linux.Difference, error) { return nil, InKernel(Cipher{}) }
