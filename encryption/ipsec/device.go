@@ -374,6 +374,13 @@ func (d Device) Verify(k *host.Kernel) error {
 			return derr
 		}
 		list, err = ipsec.Instance{Dir: dir}.Stands(config, r.Done())
+		if err == nil {
+			err = k.Do("", func() error {
+				more, err := ipsec.CompareRoutes()
+				list = append(list, more...)
+				return err
+			})
+		}
 	case r == nil && d.Impl != strongswan && l.Type == "xfrm":
 		err = k.Do("", func() (err error) {
 			list, err = ipsec.CompareKernel(d.Name, config)

@@ -384,7 +384,7 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		return nil, nil, err
 	}
 	keys, _ := answer.Get("keys").([]string)
-	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes"})
+	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes", "drop": "yes", "pass": "yes"})
 	if err != nil {
 		return nil, nil, err
 	}

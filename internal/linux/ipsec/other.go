@@ -13,6 +13,9 @@ func unsupported(what string) error { return &linux.UnsupportedError{What: what,
 // DropRules is not supported here.
 func DropRules() error { return unsupported("delete routing rules") }
 
+// CompareRoutes is not supported here.
+func CompareRoutes() ([]linux.Difference, error) { return nil, unsupported("list routes") }
+
 // InKernel says that there is none.
 func InKernel(Cipher) error { return unsupported("encrypt by IPsec of the kernel") }
 
