@@ -87,6 +87,26 @@ func do(t *testing.T, m *networktest.Machine, command string, request map[string
 	}
 }
 
+// connection is what charon of a host is told of its peer, with these children instead of its own.
+func connection(d ipsec.Device, peer string, children map[string]map[string]any) map[string]any {
+	all := map[string]any{}
+	for child, more := range children {
+		own := map[string]any{
+			"reqid": d.Peers[0].Host, "esp_proposals": []string{"aes256gcm16"}, "local_ts": d.Own,
+			"remote_ts": d.Peers[0].Ranges, "rekey_time": "0s", "life_time": "0s",
+		}
+		maps.Copy(own, more)
+		all[child] = own
+	}
+	return map[string]any{peer: map[string]any{
+		"version": "2", "local_addrs": []string{d.At}, "remote_addrs": []string{d.Peers[0].At}, "local_port": "4500",
+		"remote_port": "4500", "encap": "yes", "mobike": "no", "rekey_time": "0s", "reauth_time": "0s",
+		"proposals": []string{"aes256gcm16-prfsha256-ecp256"},
+		"local":     map[string]any{"auth": "psk", "id": fmt.Sprint("host", d.Host)},
+		"remote":    map[string]any{"auth": "psk", "id": peer}, "children": all,
+	}}
+}
+
 // drifted wants Verify of host 1 to name what differs.
 func drifted(t *testing.T, b *networktest.Bed, want string) {
 	t.Helper()
@@ -135,25 +155,11 @@ func TestTamperingStrongSwan(t *testing.T) {
 	}
 	// policies of an association besides those that stand before it, and those that let packets pass in plain
 	d := device(t, one)
-	of := func(child string, more map[string]any) map[string]any {
-		own := map[string]any{
-			"reqid": 2, "esp_proposals": []string{"aes256gcm16"}, "local_ts": d.Own, "remote_ts": d.Peers[0].Ranges,
-			"rekey_time": "0s", "life_time": "0s",
-		}
-		maps.Copy(own, more)
-		return map[string]any{"host2": map[string]any{
-			"version": "2", "local_addrs": []string{d.At}, "remote_addrs": []string{d.Peers[0].At}, "local_port": "4500",
-			"remote_port": "4500", "encap": "yes", "mobike": "no", "rekey_time": "0s", "reauth_time": "0s",
-			"proposals": []string{"aes256gcm16-prfsha256-ecp256"},
-			"local":     map[string]any{"auth": "psk", "id": "host1"},
-			"remote":    map[string]any{"auth": "psk", "id": "host2"}, "children": map[string]any{child: own},
-		}}
-	}
 	for _, c := range []struct{ policies, want string }{
 		{"yes", "policies of an association, with a route to 10.2.0.0/16 in table 220: want absent, got present"},
 		{"no", ""},
 	} {
-		do(t, one, "load-conn", of("esp", map[string]any{"policies": c.policies}))
+		do(t, one, "load-conn", connection(d, "host2", map[string]map[string]any{"esp": {"policies": c.policies}}))
 		do(t, one, "terminate", map[string]any{"ike": "host2", "force": "yes"})
 		again()
 		if c.want != "" {
@@ -162,7 +168,7 @@ func TestTamperingStrongSwan(t *testing.T) {
 			t.Errorf("as it was told before: %v", err)
 		}
 	}
-	do(t, one, "load-conn", of("plain", map[string]any{"mode": "pass"}))
+	do(t, one, "load-conn", connection(d, "host2", map[string]map[string]any{"plain": {"mode": "pass"}}))
 	do(t, one, "install", map[string]any{"child": "plain", "ike": "host2"})
 	drifted(t, b, "policies host2/plain: want absent, got present")
 	do(t, one, "uninstall", map[string]any{"child": "plain", "ike": "host2"})

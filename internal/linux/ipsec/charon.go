@@ -425,8 +425,8 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		for _, e := range one.Children {
 			differ("state of the "+of, "INSTALLED ESP TUNNEL encap yes", fmt.Sprintf("%s %s %s encap %s", e.State, e.Protocol,
 				e.Mode, e.Encap))
-			differ("cipher of the "+of, strings.TrimSpace(c.Cipher.encryption+" "+c.Cipher.bits+" "+c.Cipher.integrity),
-				strings.TrimSpace(e.Encryption+" "+e.Bits+" "+e.Integrity))
+			differ("cipher of the "+of, worded(c.Cipher.encryption, c.Cipher.bits, c.Cipher.integrity),
+				worded(e.Encryption, e.Bits, e.Integrity))
 			differ("policies that the "+of+" is for", strconv.Itoa(p.Host), e.Reqid)
 			differ("own addresses of the "+of, listed(texts(c.Own)), listed(e.Local))
 			differ("addresses of the peer of the "+of, listed(texts(p.Ranges)), listed(e.Remote))
@@ -446,6 +446,9 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 	slices.SortFunc(list, func(a, b linux.Difference) int { return strings.Compare(a.What, b.What) })
 	return list, without, nil
 }
+
+// worded joins those of the words that are not empty.
+func worded(words ...string) string { return strings.Join(strings.Fields(strings.Join(words, " ")), " ") }
 
 // stream returns what charon lists, by names.
 func stream[T any](s *vici.Session, command, event string, request map[string]any) (map[string][]T, error) {
