@@ -239,7 +239,7 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		lab.Spans = append(lab.Spans, span)
 	}
 	if top := lab.Top(); top.Addressed {
-		return lab, errors.New(bare(top))
+		return lab, fmt.Errorf("%w: %s", ErrUncovered, bare(top))
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
@@ -247,6 +247,9 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	}
 	return lab, nil
 }
+
+// ErrUncovered says that a span needs another one on it, see [Span.Addressed].
+var ErrUncovered = errors.New("a tunnel is missing")
 
 // bare says why a span needs another one on it.
 func bare(s Span) string {

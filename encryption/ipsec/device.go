@@ -211,7 +211,7 @@ func (d Device) add(k *host.Kernel, config ipsec.Config, was *deviceWas) error {
 	}
 	if d.UDP {
 		if err := k.Do("", func() error {
-			held, err := ipsec.Decapsulate()
+			held, err := ipsec.Decapsulate(config)
 			if err != nil {
 				return err
 			}

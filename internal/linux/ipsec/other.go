@@ -20,7 +20,7 @@ func CompareRoutes() ([]linux.Difference, error) { return nil, unsupported("list
 func InKernel(Cipher) error { return unsupported("encrypt by IPsec of the kernel") }
 
 // Decapsulate is not supported here.
-func Decapsulate() (io.Closer, error) { return nil, InKernel(Cipher{}) }
+func Decapsulate(Config) (io.Closer, error) { return nil, InKernel(Cipher{}) }
 
 // AddKernel is not supported here.
 func AddKernel(string, Config) (int, error) { return 0, InKernel(Cipher{}) }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -367,8 +368,9 @@ func (s sockets) Close() error {
 }
 
 // Decapsulate lets the kernel take ESP out of UDP in the calling thread's network namespace (udp(7), UDP_ENCAP), in
-// both families, until what it returns is closed.
-func Decapsulate() (held io.Closer, err error) {
+// both families, until what it returns is closed. In transport mode ESP has the addresses of the packets that it
+// protects: policies would want it to be encrypted once more.
+func Decapsulate(c Config) (held io.Closer, err error) {
 	var list sockets
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -382,6 +384,9 @@ func Decapsulate() (held io.Closer, err error) {
 			if err == nil {
 				err = unix.Bind(fd, at)
 			}
+			if err == nil && c.Transport {
+				err = bypass(fd, family)
+			}
 			if err == nil {
 				err = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_ENCAP, unix.UDP_ENCAP_ESPINUDP)
 			}
@@ -391,4 +396,21 @@ func Decapsulate() (held io.Closer, err error) {
 		}
 	}
 	return list, nil
+}
+
+// bypass lets what a socket receives and sends pass whatever policies say, by policies of its own (IP_XFRM_POLICY,
+// include/uapi/linux/in.h).
+func bypass(fd, family int) error {
+	level, option := unix.IPPROTO_IP, unix.IP_XFRM_POLICY
+	if family == unix.AF_INET6 {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_XFRM_POLICY
+	}
+	for _, d := range []netlink.Dir{netlink.XFRM_DIR_IN, netlink.XFRM_DIR_OUT} {
+		p := nl.XfrmUserpolicyInfo{Dir: uint8(d), Action: uint8(netlink.XFRM_POLICY_ALLOW)}
+		p.Sel.Family = uint16(family)
+		if err := unix.SetsockoptString(fd, level, option, string(p.Serialize())); err != nil {
+			return fmt.Errorf("let packets of a socket pass: %w", err)
+		}
+	}
+	return nil
 }
