@@ -33,8 +33,9 @@ type Span struct {
 	Cipher    string
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
-	// Addressed says that the span has no link of its own: it protects what hosts send each other from the addresses and by
-	// the link of the span below. It needs a tunnel of the kernel on it: what containers send has other addresses.
+	// Addressed says that the span has no link of its own: it protects what hosts send each other from the addresses and
+	// by the link of the span below. It needs a tunnel of the kernel on it: what containers send has other addresses.
+	// What does not send by the kernel's IP must refuse to stand on it.
 	Addressed bool
 	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that
 	// once. 0 if devices count each packet.
@@ -253,8 +254,8 @@ var ErrUncovered = errors.New("a tunnel is missing")
 
 // bare says why a span needs another one on it.
 func bare(s Span) string {
-	return s.Name + " in transport mode protects what hosts send each other, but packets of containers have other addresses " +
-		"(hint: add a tunnel, or leave the mode)"
+	return s.Name + " in transport mode protects what hosts send each other, but packets of containers have other " +
+		"addresses (hint: add a tunnel, or leave the mode)"
 }
 
 // familyName is how a family is written.

@@ -25,8 +25,8 @@ type Device struct {
 	Cipher string `json:"cipher"`
 	// UDP says that ESP is in UDP.
 	UDP bool `json:"udp,omitempty"`
-	// Transport says that it is in transport mode: between the addresses of hosts on the span below. There is no link then,
-	// and no name of one.
+	// Transport says that it is in transport mode: between the addresses of hosts on the span below. There is no link
+	// then, and no name of one.
 	Transport bool `json:"transport,omitempty"`
 	// Host is the number of the host, from 1, and At its address on the span below.
 	Host int    `json:"host"`
@@ -162,7 +162,10 @@ func (d Device) Apply(_ context.Context, k *host.Kernel) error {
 		return err
 	}
 	var of string
-	if err := k.Do("", func() (err error) { of, err = choose(d.Impl, d.UDP && !d.Transport, config.Cipher); return err }); err != nil {
+	if err := k.Do("", func() (err error) {
+		of, err = choose(d.Impl, d.UDP && !d.Transport, config.Cipher)
+		return err
+	}); err != nil {
 		return err
 	}
 	if err := d.free(k); err != nil {

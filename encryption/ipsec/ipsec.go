@@ -46,7 +46,8 @@ type Encryption struct{}
 func (Encryption) Describe() part.Description {
 	ciphers := ipsec.Names()
 	return part.Description{
-		Name: name, Summary: "ESP between all hosts, in tunnel mode or below a tunnel in transport mode", Implementation: "kernel",
+		Name: name, Summary: "ESP between all hosts, in tunnel mode or below a tunnel in transport mode",
+		Implementation: "kernel",
 		Params: part.List{
 			{
 				Name: impl, Default: auto, Values: []string{auto, kernel, strongswan},
@@ -102,8 +103,8 @@ func (Encryption) Check(p part.Params) error {
 // together says which values do not go together.
 func together(p part.Params) error {
 	if p[impl] == strongswan && p[mode] == transport {
-		return fmt.Errorf("%s=%s encrypts in tunnel mode only (libipsec: unsupported mode; hint: leave %s=%s, or choose %s=%s)",
-			impl, strongswan, mode, tunnel, impl, kernel)
+		return fmt.Errorf("%s=%s encrypts in tunnel mode only (libipsec: \"unsupported mode\"; hint: leave %s=%s, or choose "+
+			"%s=%s)", impl, strongswan, mode, tunnel, impl, kernel)
 	}
 	if p[impl] == strongswan && p[encap] == none {
 		return fmt.Errorf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)", impl, strongswan, encap,
@@ -112,7 +113,7 @@ func together(p part.Params) error {
 	return nil
 }
 
-// choose decides who encrypts, and is an error if that cannot be here. strongSwan can if it may be in UDP, in tunnel mode.
+// choose decides who encrypts, and is an error if that cannot be here. both says that strongSwan could, too.
 func choose(wanted string, both bool, c ipsec.Cipher) (string, error) {
 	switch wanted {
 	case strongswan:

@@ -218,10 +218,16 @@ func TestTamperingTransport(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			b := raiseTransport(t, transport())
+			if err := b.Exchange("ipv4", 28); err != nil {
+				t.Fatal(err)
+			}
 			if err := b.Hosts[0].Do(change); err != nil {
 				t.Fatal(err)
 			}
 			drifted(t, b, want)
+			if !strings.HasPrefix(want, "policy") { // a packet that is lost takes its time
+				return
+			}
 			if err := b.Exchange("ipv4", 28); err == nil {
 				t.Error("packets pass all the same")
 			}

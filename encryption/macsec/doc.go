@@ -10,8 +10,8 @@
 //
 // # Keys
 //
-// There is no key agreement (MKA, IEEE 802.1X). Each host has one key that it sends with, derived from the secret of the
-// lab, by which all others receive from it: what protects from others does not protect hosts from each other. Keys stay
+// There is no key agreement (MKA, IEEE 802.1X). Each host has one key that it sends with, derived from the secret of
+// the lab, by which all others receive from it: what protects from others does not protect hosts from each other. Keys stay
 // the same as long as the lab stands. With gcm-aes-128 and gcm-aes-256 a host stops sending after 2³² packets; with
 // extended numbers (gcm-aes-xpn-128, gcm-aes-xpn-256) that is after 2⁶⁴.
 //

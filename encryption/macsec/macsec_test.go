@@ -205,7 +205,7 @@ func TestKeysAreNotShown(t *testing.T) {
 	d.Own.Host = 2
 	text := fmt.Sprintf("%v %+v %v %+v %v", d.Verify(k), b.Hosts[0].Plans, d, b.Hosts[0].Stack, k.Report())
 	if strings.Contains(text, hex.EncodeToString(key[:8])) || strings.Contains(text, string(key[:8])) ||
-		strings.Contains(text, strings.Trim(fmt.Sprint(key[:8]), "[]")) {
+		strings.Contains(text, strings.Trim(fmt.Sprint([8]byte(key)), "[]")) {
 		t.Error("a key is shown")
 	}
 	b.Hosts[1].Kernel.Entrust(host.Secret{})

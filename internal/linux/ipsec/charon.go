@@ -384,7 +384,9 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		return nil, nil, err
 	}
 	keys, _ := answer.Get("keys").([]string)
-	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes", "drop": "yes", "pass": "yes"})
+	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{
+		"trap": "yes", "drop": "yes", "pass": "yes",
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -448,7 +450,9 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 }
 
 // worded joins those of the words that are not empty.
-func worded(words ...string) string { return strings.Join(strings.Fields(strings.Join(words, " ")), " ") }
+func worded(words ...string) string {
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
+}
 
 // stream returns what charon lists, by names.
 func stream[T any](s *vici.Session, command, event string, request map[string]any) (map[string][]T, error) {

@@ -120,7 +120,8 @@ type Key struct{ bytes, id, salt []byte }
 // NewKey makes a key. The kernel never shows one: its name must be of no other key.
 func NewKey(b, id, salt []byte) (Key, error) {
 	if len(id) != IDLength || len(salt) != SaltLength {
-		return Key{}, fmt.Errorf("a name of %d bytes and a salt of %d: want %d and %d", len(id), len(salt), IDLength, SaltLength)
+		return Key{}, fmt.Errorf("a name of %d bytes and a salt of %d: want %d and %d", len(id), len(salt), IDLength,
+			SaltLength)
 	}
 	return Key{slices.Clone(b), slices.Clone(id), slices.Clone(salt)}, nil
 }

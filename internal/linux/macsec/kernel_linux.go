@@ -103,7 +103,8 @@ func InKernel(c Cipher) error {
 		}
 	case errors.Is(tried, unix.ENOENT), errors.Is(tried, unix.EOPNOTSUPP), errors.Is(tried, unix.EINVAL):
 		return &linux.UnsupportedError{
-			What: what, Missing: "cipher " + c.Name + " of the kernel", Hint: "load the kernel modules macsec and gcm", Err: tried,
+			What: what, Missing: "cipher " + c.Name + " of the kernel", Hint: "load the kernel modules macsec and gcm",
+			Err: tried,
 		}
 	case tried != nil:
 		return fmt.Errorf("%s: %w", what, tried)
@@ -336,8 +337,8 @@ func (a attributes) state() (state, error) {
 	s := state{
 		sci: slices.Clone(d[deviceSCI]), cipher: d.number(deviceCipher), window: uint32(d.number(deviceWindow)),
 		icv: byte(d.number(deviceICV)), encoding: byte(d.number(deviceEncoding)), validate: byte(d.number(deviceValidate)),
-		protect: d.is(deviceProtect), encrypt: d.is(deviceEncrypt), replay: d.is(deviceReplay), operates: d.is(deviceOperates),
-		include: d.is(deviceInclude), end: d.is(deviceEnd), copy: d.is(deviceCopy),
+		protect: d.is(deviceProtect), encrypt: d.is(deviceEncrypt), replay: d.is(deviceReplay),
+		operates: d.is(deviceOperates), include: d.is(deviceInclude), end: d.is(deviceEnd), copy: d.is(deviceCopy),
 	}
 	if s.own, err = a.associations(ofSendings); err != nil {
 		return s, err
