@@ -73,6 +73,11 @@ func BetweenDocument() ([]byte, error) {
 // roomy is an MTU in bytes that leaves enough, whatever is added.
 const roomy = 9000
 
+func unfit(err error) bool {
+	_, ok := errors.AsType[*network.UnfitError](err)
+	return ok
+}
+
 // variants are the choices of a kind, a part each, for which its packets differ. One that needs a tunnel on it has one.
 func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 	of, err := kinds.Find(kind)
@@ -101,7 +106,7 @@ func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 				return nil, err
 			}
 			s := stack.Stack{c}
-			if _, err := network.Compose(network.NewLab(2, roomy), s); errors.Is(err, network.ErrUncovered) {
+			if _, err := network.Compose(network.NewLab(2, roomy), s); unfit(err) {
 				below, err := kinds.Find("tunnel")
 				if err != nil {
 					return nil, err

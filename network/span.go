@@ -1,7 +1,6 @@
 package network
 
 import (
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -234,28 +233,20 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 			return lab, fmt.Errorf("%s %s: %w", c.Kind.Describe().Name, c.Part.Name, err)
 		}
 		if below := lab.Top(); below.Addressed && span.Outer != below.Outer {
-			return lab, fmt.Errorf("%s %s sends packets of %s, but %s protects those of %s (hint: give both the same outer)",
-				c.Kind.Describe().Name, c.Part.Name, familyName(span.Outer), below.Name, familyName(below.Outer))
+			return lab, &UnfitError{fmt.Sprintf("%s %s sends packets of %s, but %s protects those of %s (hint: give both the "+
+				"same outer)", c.Kind.Describe().Name, c.Part.Name, familyName(span.Outer), below.Name, familyName(below.Outer))}
 		}
 		lab.Spans = append(lab.Spans, span)
 	}
 	if top := lab.Top(); top.Addressed {
-		return lab, fmt.Errorf("%w: %s", ErrUncovered, bare(top))
+		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of containers " +
+			"have other addresses (hint: add a tunnel, or leave the mode)"}
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+
 			"underlay.mtu to %d or more)", lab.MTU, lab.Layers(), MinMTU, lab.least())
 	}
 	return lab, nil
-}
-
-// ErrUncovered says that a span needs another one on it, see [Span.Addressed].
-var ErrUncovered = errors.New("a tunnel is missing")
-
-// bare says why a span needs another one on it.
-func bare(s Span) string {
-	return s.Name + " in transport mode protects what hosts send each other, but packets of containers have other " +
-		"addresses (hint: add a tunnel, or leave the mode)"
 }
 
 // familyName is how a family is written.

@@ -103,7 +103,7 @@ func TestTunnelByEBPF(t *testing.T) {
 			})
 		}
 		_, err := network.Compose(networktest.Lab(2, 1), on(t, one, ebpf, transport()))
-		if err == nil || !strings.Contains(err.Error(), "impl=ebpf sends packets past the kernel's IP") {
+		if err == nil || !strings.Contains(err.Error(), "with impl=ebpf sends packets past the kernel's IP") {
 			t.Errorf("%s by eBPF in transport mode: %v", one.Describe().Name, err)
 		}
 	}
@@ -131,7 +131,11 @@ func TestTransportRefused(t *testing.T) {
 	for want, s := range map[string]stack.Stack{
 		"":                                 alone,
 		"packets of containers have other": append(stack.Stack{n}, alone...),
-		" ":                                append(stack.Stack{n}, on(t, gre.Tunnel{}, nil, transport())...),
+		"gre sends packets of IPv4, but ipsec protects those of IPv6": append(stack.Stack{n},
+			on(t, gre.Tunnel{}, nil, transport("outer=ipv6"))...),
+		"gre with impl=ebpf sends packets past": append(stack.Stack{n},
+			on(t, gre.Tunnel{}, map[string]string{"impl": "ebpf"}, transport())...),
+		" ": append(stack.Stack{n}, on(t, gre.Tunnel{}, nil, transport())...),
 	} {
 		if got := kind.Refuse(s, 2); (got == "") != (strings.TrimSpace(want) == "") || !strings.Contains(got, strings.TrimSpace(want)) {
 			t.Errorf("%s: refused with %q, want %q", id(s), got, want)

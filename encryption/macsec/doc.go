@@ -11,9 +11,9 @@
 // # Keys
 //
 // There is no key agreement (MKA, IEEE 802.1X). Each host has one key that it sends with, derived from the secret of
-// the lab, by which all others receive from it: what protects from others does not protect hosts from each other. Keys stay
-// the same as long as the lab stands. With gcm-aes-128 and gcm-aes-256 a host stops sending after 2³² packets; with
-// extended numbers (gcm-aes-xpn-128, gcm-aes-xpn-256) that is after 2⁶⁴.
+// the lab, by which all others receive from it: what protects from others does not protect hosts from each other. Keys
+// stay the same as long as the lab stands. With gcm-aes-128 and gcm-aes-256 a host stops sending after 2³² packets;
+// with extended numbers (gcm-aes-xpn-128, gcm-aes-xpn-256) that is after 2⁶⁴.
 //
 // The kernel tells nobody a key that it was given, only a name of it. Verify compares the names: a key that was
 // exchanged by somebody who gave it the same name shows by packets that no longer pass.

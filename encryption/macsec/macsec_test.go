@@ -233,7 +233,7 @@ func TestSpan(t *testing.T) {
 	}
 	lab.Spans = append(lab.Spans, network.Span{Name: "ipip", Layer: 3, MTU: 1400, Reach: lab.Top().Reach})
 	_, err = macsec.Encryption{}.Carry(lab, map[string]string{"cipher": "gcm-aes-128", "window": "0"})
-	if err == nil || !strings.Contains(err.Error(), "it protects Ethernet frames, but ipip carries IP packets") {
+	if err == nil || !strings.Contains(err.Error(), "macsec protects Ethernet frames, but ipip carries IP packets") {
 		t.Errorf("on a span of IP packets it says %v", err)
 	}
 }
