@@ -144,6 +144,9 @@ func (w *Way) Carried(t Trip) {
 	from, to := t.From.Host, t.To.Host
 	target := t.Target()
 	for i, s := range slices.Backward(t.Lab.spans()) {
+		if s.Addressed { // the link and the addresses are those of the span below
+			continue
+		}
 		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
 		if target.IsValid() { // else the span above gives its frames to the link, by no route
 			w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Pick(target), MAC: there.MAC})
