@@ -239,8 +239,8 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		lab.Spans = append(lab.Spans, span)
 	}
 	if top := lab.Top(); top.Addressed {
-		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of containers " +
-			"have other addresses (hint: add a tunnel, or leave the mode)"}
+		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of " +
+			"containers have other addresses (hint: add a tunnel, or leave the mode)"}
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		return lab, fmt.Errorf("the containers would have an MTU of %d bytes (%s), but at least %d are needed (hint: set "+

@@ -43,8 +43,8 @@ func CarryIP(
 	below, top, by := lab.Top(), lab.Above(name, 3, p[outer], "", o), p[impl]
 	switch {
 	case below.Addressed && by == iptunnel.EBPF:
-		return top, &network.UnfitError{Reason: fmt.Sprintf("%s with impl=%s sends packets past the kernel's IP, where %s in "+
-			"transport mode protects them (hint: impl=%s)", name, iptunnel.EBPF, below.Name, iptunnel.Kernel)}
+		return top, &network.UnfitError{Reason: fmt.Sprintf("%s with impl=%s sends packets past the kernel's IP, where %s "+
+			"in transport mode protects them (hint: impl=%s)", name, iptunnel.EBPF, below.Name, iptunnel.Kernel)}
 	case below.Addressed:
 		by = iptunnel.Kernel
 	}

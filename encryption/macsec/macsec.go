@@ -89,8 +89,8 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	below := lab.Top()
 	if below.Layer != 2 {
-		return network.Span{}, &network.UnfitError{Reason: fmt.Sprintf("%s protects Ethernet frames, but %s carries IP packets "+
-			"(hint: have %s stand on the underlay)", name, below.Name, name)}
+		return network.Span{}, &network.UnfitError{Reason: fmt.Sprintf("%s protects Ethernet frames, but %s carries IP "+
+			"packets (hint: have %s stand on the underlay)", name, below.Name, name)}
 	}
 	top := lab.Above(name, 2, "", link, overhead())
 	top.Wire, top.Protected = []network.Protocol{{Name: "MACsec", Number: macsec.EtherType}}, true
