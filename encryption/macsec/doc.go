@@ -25,7 +25,7 @@
 // underlay, and how long they are and when they are sent can be seen.
 //
 // A frame that is repeated is dropped, but not behind the parameter window: MACsec knows the highest number that has
-// come, and does not know which of the lower ones have (IEEE 802.1AE-2018, section 10.6.5). With window=0, the default,
+// come, and does not know which of the lower ones have (IEEE 802.1AE-2018, section 10.6). With window=0, the default,
 // each frame must be newer than the last. Then a frame is lost that another one has overtaken, as happens when several
 // processors send at the same time; window=128 takes such frames, and repeated ones among the last 128, too.
 //

@@ -49,6 +49,16 @@ func TestWire(t *testing.T) {
 	}
 }
 
+// Behind the window a repeated frame is taken, as the documentation says, and all else is as without one.
+func TestWindow(t *testing.T) {
+	between := carriertest.Choose(t, kind(), map[string]string{"window": "128"})
+	testnet.Skip(t, carriertest.OnWire(t, bridge.Network{}, between, outer().Hidden))
+	err := encryptiontest.Forged(t, bridge.Network{}, between, outer())
+	if err == nil || !strings.Contains(err.Error(), "the same encrypted packet once more") {
+		t.Errorf("forged: %v, want a repeated frame to be delivered", err)
+	}
+}
+
 // compose is a lab of two hosts.
 func compose(t *testing.T, given map[string]string) network.Lab {
 	t.Helper()

@@ -104,7 +104,7 @@ type Channel struct {
 	Key Key
 }
 
-// sci is its identifier: IEEE 802.1AE-2018, section 8.2.1.
+// sci is its identifier: IEEE 802.1AE-2018, section 9.9.
 func (c Channel) sci() []byte { return binary.BigEndian.AppendUint16(bytes.Clone(c.MAC), port) }
 
 // Lengths in bytes (MACSEC_KEYID_LEN and MACSEC_SALT_LEN, include/uapi/linux/if_macsec.h).

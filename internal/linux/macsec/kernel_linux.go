@@ -15,6 +15,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
+const hint = "load the kernel module macsec (CONFIG_MACSEC), or choose another encryption"
+
 // kind is that of its links, and the name of the family of generic netlink that its keys are set by.
 const kind = "macsec"
 
@@ -76,7 +78,6 @@ const (
 // InKernel says whether the kernel can have a device with the cipher, nil or what is missing. It is tried in a network
 // namespace of its own.
 func InKernel(c Cipher) error {
-	const hint = "load the kernel module macsec (CONFIG_MACSEC), or choose another encryption"
 	if err := link.CheckKind(kind, hint); err != nil {
 		return err
 	}
@@ -155,6 +156,9 @@ func Add(name string, c Config) (index int, err error) {
 	data.AddRtAttr(linkValidation, nl.Uint8Attr(strict))
 	req.AddData(info)
 	if _, err := req.Execute(unix.NETLINK_ROUTE, 0); err != nil {
+		if missing := link.CheckKind(kind, hint); missing != nil {
+			return 0, missing
+		}
 		return 0, fmt.Errorf("make device %q of type %q: %w", name, kind, err)
 	}
 	l, err := netlink.LinkByName(name)
