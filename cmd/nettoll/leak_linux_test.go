@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -227,7 +228,8 @@ func (s *session) nullCipher() error {
 		if m.args[0] != "charon-systemd" {
 			continue
 		}
-		c, err := vici.NewSession(vici.WithAddr("unix", fmt.Sprintf("/proc/%d/root/run/nettoll/ipsec/vici", m.pid)))
+		own := filepath.Join("/proc", strconv.Itoa(m.pid), "root") // what the process sees as /
+		c, err := vici.NewSession(vici.WithAddr("unix", filepath.Join(own, "run/nettoll/ipsec/vici")))
 		if err != nil {
 			continue // it starts, or has ended
 		}
