@@ -24,10 +24,11 @@
 // a host: frames that were changed or sent by others are dropped. Frames have the addresses of the hosts' links to the
 // underlay, and how long they are and when they are sent can be seen.
 //
-// A frame that is repeated is dropped, but not behind the parameter window: MACsec knows the highest number that has
-// come, and does not know which of the lower ones have (IEEE 802.1AE-2018, section 10.6). With window=0, the default,
-// each frame must be newer than the last. Then a frame is lost that another one has overtaken, as happens when several
-// processors send at the same time; window=128 takes such frames, and repeated ones among the last 128, too.
+// A frame that is repeated is dropped if it is late by more packets than the parameter window says. MACsec knows the
+// highest number that has come, and does not know which of the lower ones have (IEEE 802.1AE-2018, section 10.6): with
+// a window it takes late frames, and repeated ones, too. With window=0 no frame is taken twice, but one is lost that
+// another has overtaken, as happens when several processors send at the same time. The default, 1024, is about what may
+// wait in the kernel for one processor (net.core.netdev_max_backlog) while others go on.
 //
 // # What it needs
 //

@@ -36,8 +36,9 @@ func (Encryption) Describe() part.Description {
 				Summary: "how frames are encrypted; xpn: with packet numbers of 64 bits instead of 32",
 			},
 			{
-				Name: window, Default: "0", Check: part.CountBetween(0, widest), Quiet: true,
-				Summary: "how many packets late a frame may come; within that a repeated frame is taken, too",
+				Name: window, Default: "1024", Check: part.CountBetween(0, widest), Quiet: true,
+				Summary: "how many packets late a frame may come, also a repeated one; 0: no frame is taken twice, and one that " +
+					"another has overtaken is lost",
 			},
 		},
 		Near: near,
