@@ -24,6 +24,10 @@ import (
 	"github.com/nettoll/nettoll/network/ebpf"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/network/routed"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/tunnel"
+	"github.com/nettoll/nettoll/tunnel/gre"
+	"github.com/nettoll/nettoll/tunnel/vxlan"
 )
 
 func kind() encryption.Kind { return encryption.Kind{macsec.Encryption{}} }
@@ -59,6 +63,27 @@ func TestWindow(t *testing.T) {
 	testnet.Skip(t, forged(map[string]string{"window": "0"}))
 	if err := forged(nil); err == nil || !strings.Contains(err.Error(), "the same encrypted packet once more") {
 		t.Errorf("forged: %v, want a repeated frame to be delivered", err)
+	}
+}
+
+// Tunnels stand on it as on the underlay, those by eBPF, too.
+func TestTunnels(t *testing.T) {
+	for _, tt := range []struct {
+		one    tunnel.Tunnel
+		params map[string]string
+	}{{vxlan.Tunnel{}, nil}, {gre.Tunnel{}, map[string]string{"impl": "ebpf"}}} {
+		upper, err := stack.Kinds{tunnel.Kind{tt.one}}.Choose("tunnel", tt.one.Describe().Name, tt.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(upper.ID(), func(t *testing.T) {
+			between := append(stack.Stack{upper}, carriertest.Choose(t, kind(), nil)...)
+			networktest.CheckCarried(t, bridge.Network{}, between, "packets, 2 hosts, 1 pairs", "path, 2 hosts")
+			testnet.Skip(t, carriertest.OnWire(t, bridge.Network{}, between, func(p carriertest.Passage) error {
+				p.Span.Outer = "" // of the frames on the underlay
+				return outer().Hidden(p)
+			}))
+		})
 	}
 }
 
