@@ -16,6 +16,7 @@ import (
 	"github.com/nettoll/nettoll/driver/wrk"
 	"github.com/nettoll/nettoll/encryption"
 	"github.com/nettoll/nettoll/encryption/ipsec"
+	"github.com/nettoll/nettoll/encryption/macsec"
 	"github.com/nettoll/nettoll/encryption/openvpn"
 	"github.com/nettoll/nettoll/encryption/tinc"
 	"github.com/nettoll/nettoll/encryption/wireguard"
@@ -111,6 +112,7 @@ func New() Catalogue {
 				ipsec.Encryption{},
 				openvpn.Encryption{},
 				tinc.Encryption{},
+				macsec.Encryption{},
 			},
 			runtime.Kind{
 				netns.Runtime{},

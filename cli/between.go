@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,7 +22,7 @@ of a tap on the underlay must be exactly as long as that (docs/method.md, *What 
 ## What each adds
 
 *MTU* is that of the containers on an underlay of %d bytes. *Blocks*: a packet and so many bytes of a trailer are padded
-to a multiple of the block; the largest packet needs no padding.
+to a multiple of the block, without the header in front if that says so; the largest packet needs no padding.
 
 | stack | outer packets | on the wire | bytes | blocks | MTU | source |
 | --- | --- | --- | ---: | --- | ---: | --- |
@@ -43,29 +45,43 @@ func BetweenDocument() ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			top := lab.Top()
+			of, name := lab.Spans[1], s[len(s)-1].Part.Name
 			var wire []string
-			for _, w := range top.Wire {
+			for _, w := range of.Wire {
 				wire = append(wire, w.String())
 			}
-			blocks, name := "", s[0].Part.Name
-			if o := top.Overhead; o.Padding > 0 {
+			blocks := ""
+			if o := of.Overhead; o.Padding > 0 {
 				blocks = fmt.Sprintf("%d, trailer %d", o.Padding, o.Trailer)
+				if o.Header > 0 {
+					blocks += fmt.Sprintf(", without %d in front", o.Header)
+				}
 			}
 			for _, param := range []string{"cipher", "inner"} {
-				if value := s[0].Params[param]; value != "" {
+				if value := s[len(s)-1].Params[param]; value != "" {
 					name += ", " + value
 				}
 			}
-			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, top.Outer, strings.Join(wire, ", "),
-				top.Overhead.Bytes, blocks, top.MTU, top.Overhead.Source)
+			if len(s) > 1 {
+				name += ", " + s[1].Params["mode"] + " mode below " + s[0].Part.Name
+			}
+			fmt.Fprintf(&text, "| %s | %s | %s | %d | %s | %d | %s |\n", name, cmp.Or(of.Outer, "no IP"),
+				strings.Join(wire, ", "), of.Overhead.Bytes, blocks, lab.MTU, of.Overhead.Source)
 		}
 	}
 	err := compositions(&text, kinds, underlay)
 	return []byte(text.String()), err
 }
 
-// variants are the choices of a kind, a part each, for which its packets differ.
+// roomy is an MTU in bytes that leaves enough, whatever is added.
+const roomy = 9000
+
+func unfit(err error) bool {
+	_, ok := errors.AsType[*network.UnfitError](err)
+	return ok
+}
+
+// variants are the choices of a kind, a part each, for which its packets differ. One that needs a tunnel on it has one.
 func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 	of, err := kinds.Find(kind)
 	if err != nil {
@@ -74,7 +90,7 @@ func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 	for _, p := range of.Parts() {
 		given := []map[string]string{{}}
 		for _, param := range p.Params {
-			if !slices.Contains([]string{"outer", "cipher", "inner"}, param.Name) {
+			if !slices.Contains([]string{"outer", "cipher", "inner", "mode"}, param.Name) {
 				continue
 			}
 			var more []map[string]string
@@ -92,7 +108,20 @@ func variants(kinds stack.Kinds, kind string) (list []stack.Stack, err error) {
 			if err != nil {
 				return nil, err
 			}
-			list = append(list, stack.Stack{c})
+			s := stack.Stack{c}
+			if _, err := network.Compose(network.NewLab(2, roomy), s); unfit(err) {
+				below, err := kinds.Find("tunnel")
+				if err != nil {
+					return nil, err
+				}
+				first := below.Parts()[0].Name
+				on, err := kinds.Choose("tunnel", first, map[string]string{"outer": g["outer"]})
+				if err != nil {
+					return nil, err
+				}
+				s = stack.Stack{on, c}
+			}
+			list = append(list, s)
 		}
 	}
 	return list, nil

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 
@@ -13,7 +14,8 @@ import (
 // of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
 // every machine can build is a [Checker].
 type Carrier interface {
-	// Carry returns the span that it makes on the uppermost one of the lab, see [Lab.Above]. It is pure.
+	// Carry returns the span that it makes on the uppermost one of the lab, see [Lab.Above]. It is pure. Where it cannot
+	// stand on that, the error is an [UnfitError].
 	Carry(lab Lab, p part.Params) (Span, error)
 }
 
@@ -54,5 +56,19 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 		return fmt.Sprintf("%s %s carries packets that hosts route, but the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)
 	}
+	two.Underlay.MTU = roomy
+	_, err := Compose(two, s)
+	if unfit, ok := errors.AsType[*UnfitError](err); ok {
+		return unfit.Error()
+	}
 	return ""
 }
+
+// roomy is an MTU in bytes that leaves enough, whatever carriers add.
+const roomy = 9000
+
+// An UnfitError says why a carrier cannot stand where it does in a stack.
+type UnfitError struct{ Reason string }
+
+// Error says it.
+func (e *UnfitError) Error() string { return e.Reason }

@@ -21,7 +21,8 @@ type Span struct {
 	MTU int
 	// Overhead is what its packets have besides on the span below. The underlay has none.
 	Overhead Overhead
-	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below, "" of the underlay.
+	// Outer is the family, "ipv4" or "ipv6", of its packets on the span below; "" if these are no packets of IP but
+	// frames, and of the underlay.
 	Outer string
 	// Wire are the protocols that its packets, and those that it needs besides, are of on the span below: none of the
 	// underlay.
@@ -31,6 +32,10 @@ type Span struct {
 	Cipher    string
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
+	// Addressed says that the span has no link of its own: it protects what hosts send each other from the addresses and
+	// by the link of the span below. It needs a tunnel of the kernel on it: what containers send has other addresses.
+	// What does not send by the kernel's IP must refuse to stand on it.
+	Addressed bool
 	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that
 	// once. 0 if devices count each packet.
 	Merged int
@@ -49,6 +54,9 @@ type Overhead struct {
 	// Trailer is the number of bytes of each packet that are padded together with it, such as the two of ESP at the end
 	// (RFC 4303, section 2). With a trailer, the largest packet is one that needs no padding.
 	Trailer int
+	// Header is the number of bytes at the beginning of each packet that stay in front, and are not padded: its IP header,
+	// for ESP in transport mode (RFC 4303, section 3.1.1).
+	Header int
 	// Limit is the length in bytes of the largest packet that the carrier takes, however much the span below does. 0 means
 	// that it has no limit of its own.
 	Limit int
@@ -56,35 +64,39 @@ type Overhead struct {
 
 // On returns the length on the span below of a packet of that length, which the span carries whole.
 func (o Overhead) On(packet, mtu int) int {
-	packet, mtu = packet+o.Trailer, mtu+o.Trailer
+	packet, mtu = packet-o.Header+o.Trailer, mtu-o.Header+o.Trailer
 	if o.Padding > 0 {
 		packet = min(mtu, (packet+o.Padding-1)/o.Padding*o.Padding)
 	}
-	return packet + o.Bytes
+	return packet + o.Header + o.Bytes
 }
 
 // Largest returns the length of the largest packet whose length on the span below is no more than that.
 func (o Overhead) Largest(below int) int {
-	left := below - o.Bytes
+	left := below - o.Bytes - o.Header
 	if o.Limit > 0 {
-		left = min(left, o.Limit+o.Trailer)
+		left = min(left, o.Limit-o.Header+o.Trailer)
 	}
 	if o.Padding > 0 && o.Trailer > 0 {
 		left -= left % o.Padding
 	}
-	return left - o.Trailer
+	return left - o.Trailer + o.Header
 }
 
 // A Protocol is what a packet is on its way between hosts.
 type Protocol struct {
 	Name   string // as its RFC has it: "VXLAN"
-	Number int    // of what IP carries (IANA, Protocol Numbers)
+	Number int    // of what IP carries (IANA, Protocol Numbers); without IP, the EtherType: 0x600 or more
 	Port   int    // as in [host.Wire]; 0: the protocol has none
 	Last   int    // of a range of such ports that begins with Port; 0: there is only that one
 }
 
-// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)", "OpenVPN (UDP to ports 1194 to 1196)".
+// String says it with what tells it on the wire: "VXLAN (UDP to port 4789)", "OpenVPN (UDP to ports 1194 to 1196)",
+// "MACsec (EtherType 0x88e5)".
 func (p Protocol) String() string {
+	if p.Number >= leastEtherType {
+		return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number})
+	}
 	if p.Port == 0 {
 		return fmt.Sprintf("%s (IP protocol %d)", p.Name, p.Number)
 	}
@@ -93,6 +105,9 @@ func (p Protocol) String() string {
 	}
 	return fmt.Sprintf("%s (%s)", p.Name, host.Wire{Protocol: p.Number, Port: p.Port})
 }
+
+// leastEtherType is the least number that is one: IEEE 802.3, section 3.2.6.
+const leastEtherType = 0x600
 
 // is says whether packets on the wire are of the protocol.
 func (p Protocol) is(w host.Wire) bool {
@@ -239,7 +254,15 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		if err != nil {
 			return lab, fmt.Errorf("%s %s: %w", c.Kind.Describe().Name, c.Part.Name, err)
 		}
+		if below := lab.Top(); below.Addressed && span.Outer != below.Outer {
+			return lab, &UnfitError{fmt.Sprintf("%s %s sends packets of %s, but %s protects those of %s (hint: give both the "+
+				"same outer)", c.Kind.Describe().Name, c.Part.Name, familyName(span.Outer), below.Name, familyName(below.Outer))}
+		}
 		lab.Spans = append(lab.Spans, span)
+	}
+	if top := lab.Top(); top.Addressed {
+		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of " +
+			"containers have other addresses (hint: add a tunnel, or leave the mode)"}
 	}
 	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
 		return lab, &TooSmallError{Left: lab.MTU, Sum: lab.sum(), Least: lab.least()}
@@ -270,6 +293,14 @@ func (l Lab) sum() string {
 		terms = append(terms, fmt.Sprintf("%d (%s)", all[i].MTU-s.MTU, s.Name))
 	}
 	return strings.Join(terms, " − ")
+}
+
+// familyName is how a family is written.
+func familyName(family string) string {
+	if family == "ipv6" {
+		return "IPv6"
+	}
+	return "IPv4"
 }
 
 // least is the smallest MTU of the underlay that leaves enough on the uppermost span.

@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,29 @@ func TestCarried(t *testing.T) {
 	if len(w.Counters) != 2+2+4 {
 		t.Errorf("%d counters: %v, want two of each device and the underlay's", len(w.Counters), w.Counters)
 	}
+	// what has the link and the addresses of the span below is no hop, and what sends frames takes no route below
+	for name, tt := range map[string]struct {
+		change   func(*network.Span)
+		want     []network.Hop
+		counters int
+	}{
+		"addressed": {
+			func(s *network.Span) { s.Addressed, s.Reach = true, lab.Spans[0].Reach }, []network.Hop{want[0], want[2]}, 2 + 4,
+		},
+		"frames": {func(s *network.Span) { s.Outer = "" }, want[:2], 2 + 2 + 4},
+	} {
+		changed := lab
+		changed.Spans = slices.Clone(lab.Spans)
+		tt.change(&changed.Spans[1])
+		var w network.Way
+		w.Carried(network.Trip{Lab: changed, Family: "ipv4", From: stop(0, "10.1.1.0"), To: stop(1, "10.2.1.0")})
+		if diff := cmp.Diff(tt.want, w.Hops, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			t.Errorf("%s: hops (-want +got):\n%s", name, diff)
+		}
+		if len(w.Counters) != tt.counters {
+			t.Errorf("%s: %d counters, want %d", name, len(w.Counters), tt.counters)
+		}
+	}
 }
 
 // The largest packet is one whose length below is no more than it may be.
@@ -177,6 +201,9 @@ func TestLargestPacket(t *testing.T) {
 		{network.Overhead{Bytes: 60, Padding: 4, Trailer: 2, Limit: 1400}, 1500, 1398},
 		{network.Overhead{Bytes: 60, Padding: 16, Trailer: 2, Limit: 1400}, 9000, 1390},
 		{network.Overhead{Bytes: 60, Limit: 1400}, 1450, 1390},
+		{network.Overhead{Bytes: 36, Padding: 16, Trailer: 2, Header: 20}, 1500, 1458},
+		{network.Overhead{Bytes: 36, Padding: 16, Trailer: 2, Header: 40}, 1500, 1462},
+		{network.Overhead{Bytes: 36, Padding: 16, Trailer: 2, Header: 20, Limit: 1400}, 9000, 1394},
 	} {
 		got := tt.o.Largest(tt.below)
 		if on := tt.o.On(got, got); got != tt.want || on > tt.below {
@@ -197,6 +224,8 @@ func TestOverheadOn(t *testing.T) {
 		{trailed, 62, 1374, 64 + 60},
 		{trailed, 63, 1374, 80 + 60},
 		{trailed, 1374, 1374, 1376 + 60},
+		{network.Overhead{Bytes: 36, Padding: 16, Trailer: 2, Header: 20}, 100, 1458, 20 + 96 + 36},
+		{network.Overhead{Bytes: 36, Padding: 16, Trailer: 2, Header: 20}, 1458, 1458, 1496},
 		{padded, 56, 1380, 64 + 60},
 		{padded, 64, 1380, 64 + 60},
 		{padded, 1377, 1380, 1380 + 60},

@@ -144,8 +144,13 @@ func (w *Way) Carried(t Trip) {
 	from, to := t.From.Host, t.To.Host
 	target := t.Target()
 	for i, s := range slices.Backward(t.Lab.spans()) {
+		if s.Addressed { // the link and the addresses are those of the span below
+			continue
+		}
 		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
-		w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Next(target), MAC: there.MAC})
+		if target.IsValid() { // else the span above gives its frames to the link, by no route
+			w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Next(target), MAC: there.MAC})
+		}
 		if i == 0 {
 			break
 		}
@@ -163,8 +168,11 @@ func (w *Way) Carried(t Trip) {
 			w.Received(to, "", back.Link, "")
 		}
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]
-		if target = below.IPv4; s.Outer == "ipv6" {
+		switch target = below.IPv4; s.Outer {
+		case "ipv6":
 			target = below.IPv6
+		case "":
+			target = netip.Addr{}
 		}
 	}
 	if !t.Lab.Routed() {

@@ -29,6 +29,8 @@ func TestEvidence(t *testing.T) {
 	}
 	ranged := secret
 	ranged.Wire = []network.Protocol{{Name: "VAULTS", Number: udp, Port: 500, Last: 502}}
+	framed := secret
+	framed.Outer, framed.Wire = "", []network.Protocol{{Name: "FRAMES", Number: 0x88e5}}
 	joining := secret
 	joining.Merged = 128
 	inVault := tunnel
@@ -69,6 +71,16 @@ func TestEvidence(t *testing.T) {
 				frame(host.Wire{Family: "ipv6", Protocol: icmpv6}, 3, 0, 90),
 			},
 			"",
+		},
+		{
+			"frames", lab(framed), "packets between hosts are FRAMES (EtherType 0x88e5), by AES, 60 bytes longer at full size",
+			[]host.Frames{frame(arp, 2, 0, 42), frame(host.Wire{Protocol: 0x88e5}, 65, 0, 1514)},
+			"",
+		},
+		{
+			"around frames", lab(framed), "",
+			[]host.Frames{frame(host.Wire{Protocol: 0x88e5}, 65, 0, 1514), frame(v4(udp, 20000), 1, 0, 60)},
+			"1 frames go around vault (UDP to port 20000)",
 		},
 		{
 			"around a tunnel", lab(tunnel), "",

@@ -57,8 +57,12 @@ func Switched(lab network.Lab, top network.Span, i int, kind string, id uint32, 
 // CarryFrames returns the span that GRE makes which carries Ethernet frames, of that name and overhead. Each host has a
 // link for each other host, of which it knows the MAC address there. Each has one address of each family: that of the
 // host.
-func CarryFrames(lab network.Lab, name string, p part.Params, o network.Overhead) network.Span {
+func CarryFrames(lab network.Lab, name string, p part.Params, o network.Overhead) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 2, p[outer], "", o)
+	by, err := On(below, name, p[impl])
+	if err != nil {
+		return top, err
+	}
 	link := func(h network.Host) string { return fmt.Sprintf("%s%d", name, h.Index) }
 	top.Wire = carried(name, true)
 	for i, h := range lab.Hosts {
@@ -90,11 +94,11 @@ func CarryFrames(lab network.Lab, name string, p part.Params, o network.Overhead
 			)
 		}
 		top.Steps[i] = append([]host.Step{Frames[iptunnel.Links]{
-			Impl: p[impl], Type: t.Type(), Device: t,
+			Impl: by, Type: t.Type(), Device: t,
 			Switch: Switched(lab, top, i, "gre", 0, Settings{Outer: p[outer]}),
 		}}, rest...)
 	}
-	return top
+	return top, nil
 }
 
 // FrameSteps are the kinds of steps of such a tunnel.

@@ -35,10 +35,29 @@ func CheckIP(gre bool, p part.Params) error {
 	return iptunnel.Links{GRE: gre, Impl: p[impl], Over6: p[outer] == ipv6}.Check()
 }
 
+// On returns who encapsulates on a span, given the parameter impl: only the kernel, where packets that do not pass its
+// IP would not be protected.
+func On(below network.Span, name, by string) (string, error) {
+	if !below.Addressed {
+		return by, nil
+	}
+	if by != iptunnel.Auto && by != iptunnel.Kernel {
+		return "", &network.UnfitError{Reason: fmt.Sprintf("%s with impl=%s sends packets past the kernel's IP, where %s in "+
+			"transport mode protects them (hint: impl=%s)", name, by, below.Name, iptunnel.Kernel)}
+	}
+	return iptunnel.Kernel, nil
+}
+
 // CarryIP returns the span that such a tunnel makes, of that name and overhead. Each host has a link for each other
 // host, which has one address of each family: that of the host.
-func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Overhead) network.Span {
+func CarryIP(
+	lab network.Lab, name string, gre bool, p part.Params, o network.Overhead,
+) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], "", o)
+	by, err := On(below, name, p[impl])
+	if err != nil {
+		return top, err
+	}
 	at := func(r network.Reach) string {
 		if p[outer] == ipv6 {
 			return r.IPv6.String()
@@ -47,7 +66,7 @@ func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Ov
 	}
 	top.Wire = carried(name, gre)
 	for i, h := range lab.Hosts {
-		t := iptunnel.Links{Impl: p[impl], GRE: gre, Over6: p[outer] == ipv6, MTU: top.MTU}
+		t := iptunnel.Links{Impl: by, GRE: gre, Over6: p[outer] == ipv6, MTU: top.MTU}
 		var rest []host.Step
 		for j, other := range lab.Hosts {
 			if i == j {
@@ -70,7 +89,7 @@ func CarryIP(lab network.Lab, name string, gre bool, p part.Params, o network.Ov
 		}
 		top.Steps[i] = append([]host.Step{t}, rest...)
 	}
-	return top
+	return top, nil
 }
 
 // carried are the protocols of the outer packets (RFC 2003, RFC 2473, RFC 2784).

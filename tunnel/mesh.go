@@ -83,28 +83,8 @@ func Header(family string) (bytes int, name string) {
 	return 20, "IPv4"
 }
 
-// Mesh adds to the steps of a span of layer 2 what joins all hosts by one link on each: its addresses there, and
-// permanent neighbour entries for the links of the other hosts. So no host asks for another, and no frame is for all.
-// The steps that make the links are there already.
-func Mesh(lab network.Lab, top network.Span) {
-	for i, h := range lab.Hosts {
-		own := top.Reach[i][i]
-		v4, v6 := network.SpanAddr(len(lab.Spans), h.Index)
-		top.Steps[i] = append(top.Steps[i], host.Link{
-			Name: own.Link, MTU: top.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true,
-		})
-		for j, r := range top.Reach[i] {
-			if j != i {
-				top.Steps[i] = append(top.Steps[i], host.Neighbour{
-					Dev: r.Link, Addresses: []string{r.IPv4.String(), r.IPv6.String()}, At: r.MAC,
-				})
-			}
-		}
-	}
-}
-
 // Encapsulate lets the routes of a span tell its links, which are external tunnel devices, where packets go, and adds
-// those to the other hosts themselves to its steps. It comes after [Mesh].
+// those to the other hosts themselves to its steps. It comes after [network.Lab.Mesh].
 func Encapsulate(lab network.Lab, top network.Span, id uint32, s Settings) {
 	below := lab.Top()
 	for i := range lab.Hosts {

@@ -9,11 +9,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/strongswan/govici/vici"
 	"github.com/vishvananda/netlink"
 
+	"github.com/nettoll/nettoll/internal/linux/ipsec"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/proof"
@@ -27,14 +30,15 @@ func TestLeak(t *testing.T) {
 	testnet.Root(t)
 	for _, leak := range []struct {
 		name, flag, carrier, device string
-		plant                       func() error
-		claim, want                 string // that fails, and what is in its detail
-		family                      int    // of what passes that must not
+		plant                       func() error // nil: a null cipher
+		claim, want                 string       // that fails, and what is in its detail
+		family                      int          // of what passes that must not; 0: tcpdump does not see that it is in plain
 	}{
 		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan", 4},
 		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.Hidden, "it leaks", 4},
 		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.Hidden, "it leaks", 6},
 		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.Hidden, "it leaks", 4},
+		{"a null cipher", "--encryption", "ipsec", "ipsec0", nil, proof.Hidden, "it leaks", 0},
 		// whether a datagram of the proof takes it is left to chance
 		{
 			"a second path without encryption", "--encryption", "wireguard", "wg0", second, proof.AsBuilt,
@@ -43,11 +47,18 @@ func TestLeak(t *testing.T) {
 	} {
 		t.Run(leak.name, func(t *testing.T) {
 			t.Parallel()
+			if leak.plant == nil {
+				testnet.Program(t, "charon-systemd", ipsec.Packages)
+			}
 			for range *leakRuns {
 				s := start(t, "--pcap", "--time", "60s", "--network", "bridge", leak.flag, leak.carrier, "--baseline",
 					"bridge+"+leak.carrier, "--workload", "udp-rr(mode=wait)", "--placement", "cross-host")
 				s.measuring()
-				planted := s.plant(leak.device, leak.plant)
+				f := leak.plant
+				if f == nil {
+					f = s.nullCipher
+				}
+				planted := s.plant(leak.device, f)
 				if status := s.wait(patience); status != 4 {
 					t.Errorf("exit status %d, want 4: packets went around\n%s", status, s.stderr.String())
 				}
@@ -62,7 +73,7 @@ func TestLeak(t *testing.T) {
 					t.Errorf("in %d labs, and proofs that failed are %q, want as many, with %q", planted, failed, leak.want)
 				}
 				contains(t, "stdout and stderr", oneLine(s.stdout.String()+s.stderr.String()), leak.want)
-				if leak.claim != proof.AsBuilt {
+				if leak.family != 0 && leak.claim != proof.AsBuilt {
 					s.shows(leak.family)
 				}
 			}
@@ -202,4 +213,90 @@ func pretend() error {
 	}
 	r.Gw, r.Flags = there.IP, int(netlink.FLAG_ONLINK)
 	return errors.Join(netlink.LinkSetUp(l), netlink.NeighSet(there), netlink.RouteReplace(r))
+}
+
+// nullCipher has the hosts of labs agree on a null cipher instead of theirs: it tells all strongSwans of the session,
+// and the one in the calling thread's network namespace, that of a host 1, agrees anew with its host 2.
+func (s *session) nullCipher() error {
+	here, err := os.Readlink("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var first *vici.Session
+	for _, m := range s.members() {
+		if m.args[0] != "charon-systemd" {
+			continue
+		}
+		own := filepath.Join("/proc", strconv.Itoa(m.pid), "root") // what the process sees as /
+		c, err := vici.NewSession(vici.WithAddr("unix", filepath.Join(own, "run/nettoll/ipsec/vici")))
+		if err != nil {
+			continue // it starts, or has ended
+		}
+		defer c.Close()
+		errs = append(errs, tellNull(c))
+		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", m.pid)); err == nil && ns == here {
+			first = c
+		}
+	}
+	if first == nil {
+		return errors.Join(append(errs, errors.New("host 1 has no strongSwan"))...)
+	}
+	for _, request := range []struct {
+		command string
+		message map[string]any
+	}{
+		{"terminate", map[string]any{"ike": "host2", "force": "yes"}},
+		{"initiate", map[string]any{"ike": "host2", "child": "esp", "timeout": "5000"}},
+	} {
+		errs = append(errs, tell(first, request.command, request.message))
+	}
+	return errors.Join(errs...)
+}
+
+// tellNull gives the connection of a host to the other one a null cipher.
+func tellNull(c *vici.Session) error {
+	answer, err := c.CommandRequest("get-shared", nil)
+	if err != nil {
+		return err
+	}
+	own, peer := 1, 2
+	if keys, _ := answer.Get("keys").([]string); slices.Contains(keys, "host1") {
+		own, peer = 2, 1
+	}
+	ranges := func(of int) []string {
+		return []string{
+			fmt.Sprintf("198.19.1.%d/32", of), fmt.Sprintf("fd00:198:19:1::%d/128", of), fmt.Sprintf("10.%d.0.0/16", of),
+			fmt.Sprintf("fd00:10:%d::/64", of),
+		}
+	}
+	name := func(of int) string { return fmt.Sprintf("host%d", of) }
+	return tell(c, "load-conn", map[string]any{name(peer): map[string]any{
+		"version": "2", "local_addrs": []string{fmt.Sprintf("198.18.0.%d", own)},
+		"remote_addrs": []string{fmt.Sprintf("198.18.0.%d", peer)}, "local_port": "4500", "remote_port": "4500",
+		"encap": "yes", "mobike": "no", "rekey_time": "0s", "reauth_time": "0s",
+		"proposals": []string{"aes256gcm16-prfsha256-ecp256"},
+		"local":     map[string]any{"auth": "psk", "id": name(own)},
+		"remote":    map[string]any{"auth": "psk", "id": name(peer)},
+		"children": map[string]any{"esp": map[string]any{
+			"reqid": peer, "esp_proposals": []string{"null-sha1"}, "local_ts": ranges(own), "remote_ts": ranges(peer),
+			"rekey_time": "0s", "life_time": "0s", "policies": "no",
+		}},
+	}})
+}
+
+// tell makes a request of vici.
+func tell(c *vici.Session, command string, request map[string]any) error {
+	m, err := vici.MarshalMessage(request)
+	if err != nil {
+		return err
+	}
+	answer, err := c.CommandRequest(command, m)
+	if err == nil {
+		err = answer.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("ask charon to %s: %w", command, err)
+	}
+	return nil
 }

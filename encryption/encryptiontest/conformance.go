@@ -23,13 +23,17 @@ import (
 
 // An Outer is how the encrypted packets of an encryption are recognized on the span below.
 type Outer struct {
+	// EtherType is that of frames which hold no packet of IP, 0 of others.
+	EtherType uint16
 	// Protocol is that of IP: 17 for UDP, 50 for ESP.
 	Protocol byte
 	// Port is the destination port of UDP.
 	Port uint16
 	// Open are the places of bytes that are neither secret nor authentic, which the receiver ignores: the first byte
-	// behind the header of IP or UDP is 0. A packet with another byte there may be delivered, as it was.
+	// behind the header of Ethernet, IP or UDP is 0. A packet with another byte there may be delivered, as it was.
 	Open []int
+	// Repeats says that the receiver may take a packet twice. It is not tried then.
+	Repeats bool
 }
 
 // Conformance runs the suite of carriers on an encryption with the parameters given, see [carriertest.Conformance]. No
@@ -78,6 +82,12 @@ const (
 
 // payload returns where that begins which an encrypted packet holds; 0 if the frame is something else.
 func (o Outer) payload(f []byte, family string) int {
+	if o.EtherType != 0 {
+		if len(f) < ethernet || binary.BigEndian.Uint16(f[12:]) != o.EtherType {
+			return 0
+		}
+		return ethernet
+	}
 	at, kind, protocol := ethernet+header4, uint16(0x0800), ethernet+9
 	if family == "ipv6" {
 		at, kind, protocol = ethernet+header6, 0x86dd, ethernet+6
@@ -165,7 +175,11 @@ func Forged(t testing.TB, n network.Network, between stack.Stack, o Outer) (err 
 		return err
 	}
 	top := lab.Top()
-	f := forger{Outer: o, family: top.Outer, length: ethernet + top.Overhead.On(header4+udp+size, top.MTU)}
+	f := forger{Outer: o, family: top.Outer, length: header4 + udp + size}
+	for _, s := range slices.Backward(lab.Spans) {
+		f.length = s.Overhead.On(f.length, s.MTU)
+	}
+	f.length += ethernet
 	if f.near, err = carriertest.Listen(b, 0); err != nil {
 		return err
 	}
@@ -235,8 +249,10 @@ func (f *forger) all() error {
 	if err := f.arrives(payload, frame); err != nil {
 		return fmt.Errorf("an encrypted packet as it was sent: %w (the test shows nothing)", err)
 	}
-	if err := f.vanishes(frame); err != nil {
-		return fmt.Errorf("the same encrypted packet once more: %w", err)
+	if !f.Repeats {
+		if err := f.vanishes(frame); err != nil {
+			return fmt.Errorf("the same encrypted packet once more: %w", err)
+		}
 	}
 	if payload, frame, err = f.capture(); err != nil {
 		return err

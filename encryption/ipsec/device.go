@@ -25,11 +25,14 @@ type Device struct {
 	Cipher string `json:"cipher"`
 	// UDP says that ESP is in UDP.
 	UDP bool `json:"udp,omitempty"`
+	// Transport says that it is in transport mode: between the addresses of hosts on the span below. There is no link
+	// then, and no name of one.
+	Transport bool `json:"transport,omitempty"`
 	// Host is the number of the host, from 1, and At its address on the span below.
 	Host int    `json:"host"`
 	At   string `json:"at"`
 	// Own are the ranges of addresses of the host and of its containers.
-	Own []string `json:"own"`
+	Own []string `json:"own,omitempty"`
 	// Peers are the other hosts.
 	Peers []Peer `json:"peers,omitempty"`
 }
@@ -41,7 +44,7 @@ type Peer struct {
 	// At is its address on the span below.
 	At string `json:"at"`
 	// Ranges are the addresses that are its.
-	Ranges []string `json:"ranges"`
+	Ranges []string `json:"ranges,omitempty"`
 }
 
 // Kind returns "ipsec".
@@ -51,11 +54,19 @@ func (Device) Kind() string { return name }
 func (d Device) String() string {
 	var peers []string
 	for _, p := range d.Peers {
+		if d.Transport {
+			peers = append(peers, fmt.Sprintf("host%d at %s", p.Host, p.At))
+			continue
+		}
 		peers = append(peers, fmt.Sprintf("host%d at %s with %s", p.Host, p.At, strings.Join(p.Ranges, ", ")))
 	}
 	carried := ""
 	if d.UDP {
 		carried = " in udp"
+	}
+	if d.Transport {
+		return fmt.Sprintf("ipsec in transport mode, %s, esp%s from %s, impl %s, peers %s", d.Cipher, carried, d.At, d.Impl,
+			strings.Join(peers, "; "))
 	}
 	return fmt.Sprintf("ipsec device %s, %s, esp%s from %s, impl %s, peers %s", d.Name, d.Cipher, carried, d.At, d.Impl,
 		strings.Join(peers, "; "))
@@ -69,7 +80,7 @@ const (
 
 // config is what the device is to be told.
 func (d Device) config(k *host.Kernel) (ipsec.Config, error) {
-	c := ipsec.Config{Host: d.Host, Encapsulated: d.UDP}
+	c := ipsec.Config{Host: d.Host, Encapsulated: d.UDP, Transport: d.Transport}
 	var err error
 	if c.Cipher, err = ipsec.Find(d.Cipher); err != nil {
 		return c, err
@@ -151,16 +162,13 @@ func (d Device) Apply(_ context.Context, k *host.Kernel) error {
 		return err
 	}
 	var of string
-	if err := k.Do("", func() (err error) { of, err = choose(d.Impl, d.UDP, config.Cipher); return err }); err != nil {
+	if err := k.Do("", func() (err error) {
+		of, err = choose(d.Impl, d.UDP && !d.Transport, config.Cipher)
+		return err
+	}); err != nil {
 		return err
 	}
-	h, err := k.Links("")
-	if err != nil {
-		return err
-	}
-	if _, err := h.ByName(d.Name); err == nil {
-		return fmt.Errorf("link %q already exists", d.Name)
-	} else if !errors.Is(err, link.ErrNotFound) {
+	if err := d.free(k); err != nil {
 		return err
 	}
 	was, who := deviceWas{Impl: of}, "ipsec (kernel)"
@@ -179,6 +187,23 @@ func (d Device) Apply(_ context.Context, k *host.Kernel) error {
 	return nil
 }
 
+// free says whether its link can be made.
+func (d Device) free(k *host.Kernel) error {
+	if d.Transport {
+		return nil
+	}
+	h, err := k.Links("")
+	if err != nil {
+		return err
+	}
+	if _, err = h.ByName(d.Name); err == nil {
+		return fmt.Errorf("link %q already exists", d.Name)
+	} else if !errors.Is(err, link.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
 // add makes the kernel's link, and what encrypts its packets.
 func (d Device) add(k *host.Kernel, config ipsec.Config, was *deviceWas) error {
 	if err := k.Do("", func() (err error) {
@@ -189,7 +214,7 @@ func (d Device) add(k *host.Kernel, config ipsec.Config, was *deviceWas) error {
 	}
 	if d.UDP {
 		if err := k.Do("", func() error {
-			held, err := ipsec.Decapsulate()
+			held, err := ipsec.Decapsulate(config)
 			if err != nil {
 				return err
 			}
@@ -288,7 +313,7 @@ func (d Device) remove(k *host.Kernel, was deviceWas) error {
 		}
 		return errors.Join(append(errs, err)...)
 	}
-	errs := []error{k.Do("", ipsec.RemoveKernel)}
+	errs := []error{k.Do("", func() error { return ipsec.RemoveKernel(ipsec.Config{Transport: d.Transport}) })}
 	if was.Index == 0 { // it was not made
 		return errors.Join(errs...)
 	}
@@ -314,6 +339,19 @@ func (d Device) Verify(k *host.Kernel) error {
 		return err
 	}
 	drift := func(list ...linux.Difference) error { return &host.DriftError{Step: d.String(), Drifts: list} }
+	if d.Transport {
+		var list []linux.Difference
+		if err := k.Do("", func() (err error) {
+			list, err = ipsec.CompareKernel("", config)
+			return err
+		}); err != nil {
+			return err
+		}
+		if len(list) > 0 {
+			return drift(list...)
+		}
+		return nil
+	}
 	r := k.Running(name)
 	if r != nil {
 		if died := r.Died(); died != nil {
@@ -339,6 +377,13 @@ func (d Device) Verify(k *host.Kernel) error {
 			return derr
 		}
 		list, err = ipsec.Instance{Dir: dir}.Stands(config, r.Done())
+		if err == nil {
+			err = k.Do("", func() error {
+				more, err := ipsec.CompareRoutes()
+				list = append(list, more...)
+				return err
+			})
+		}
 	case r == nil && d.Impl != strongswan && l.Type == "xfrm":
 		err = k.Do("", func() (err error) {
 			list, err = ipsec.CompareKernel(d.Name, config)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -86,6 +87,26 @@ func do(t *testing.T, m *networktest.Machine, command string, request map[string
 	}
 }
 
+// connection is what charon of a host is told of its peer, with these children instead of its own.
+func connection(d ipsec.Device, peer string, children map[string]map[string]any) map[string]any {
+	all := map[string]any{}
+	for child, more := range children {
+		own := map[string]any{
+			"reqid": d.Peers[0].Host, "esp_proposals": []string{"aes256gcm16"}, "local_ts": d.Own,
+			"remote_ts": d.Peers[0].Ranges, "rekey_time": "0s", "life_time": "0s",
+		}
+		maps.Copy(own, more)
+		all[child] = own
+	}
+	return map[string]any{peer: map[string]any{
+		"version": "2", "local_addrs": []string{d.At}, "remote_addrs": []string{d.Peers[0].At}, "local_port": "4500",
+		"remote_port": "4500", "encap": "yes", "mobike": "no", "rekey_time": "0s", "reauth_time": "0s",
+		"proposals": []string{"aes256gcm16-prfsha256-ecp256"},
+		"local":     map[string]any{"auth": "psk", "id": fmt.Sprint("host", d.Host)},
+		"remote":    map[string]any{"auth": "psk", "id": peer}, "children": all,
+	}}
+}
+
 // drifted wants Verify of host 1 to name what differs.
 func drifted(t *testing.T, b *networktest.Bed, want string) {
 	t.Helper()
@@ -131,6 +152,28 @@ func TestTamperingStrongSwan(t *testing.T) {
 	}
 	if err := b.Exchange("ipv4", 28); err != nil {
 		t.Error(err)
+	}
+	// policies of an association besides those that stand before it, and those that let packets pass in plain
+	d := device(t, one)
+	for _, c := range []struct{ policies, want string }{
+		{"yes", "policies of an association, with a route to 10.2.0.0/16 in table 220: want absent, got present"},
+		{"no", ""},
+	} {
+		do(t, one, "load-conn", connection(d, "host2", map[string]map[string]any{"esp": {"policies": c.policies}}))
+		do(t, one, "terminate", map[string]any{"ike": "host2", "force": "yes"})
+		again()
+		if c.want != "" {
+			drifted(t, b, c.want)
+		} else if err := b.Verify(t); err != nil {
+			t.Errorf("as it was told before: %v", err)
+		}
+	}
+	do(t, one, "load-conn", connection(d, "host2", map[string]map[string]any{"plain": {"mode": "pass"}}))
+	do(t, one, "install", map[string]any{"child": "plain", "ike": "host2"})
+	drifted(t, b, "policies host2/plain: want absent, got present")
+	do(t, one, "uninstall", map[string]any{"child": "plain", "ike": "host2"})
+	if err := b.Verify(t); err != nil {
+		t.Errorf("as it was told before: %v", err)
 	}
 	// what stands is compared with every field of the step
 	for want, change := range map[string]func(*ipsec.Device){

@@ -1,4 +1,5 @@
-// Package ipsec is the encryption "ipsec": ESP (RFC 4303) in tunnel mode between all hosts.
+// Package ipsec is the encryption "ipsec": ESP (RFC 4303) between all hosts, in tunnel mode unless the parameter mode
+// says otherwise.
 //
 //	host 1                                          host 2
 //	  ipsec0  198.19.1.1/24, fd00:198:19:1::1/64      ipsec0  198.19.1.2/24, fd00:198:19:1::2/64
@@ -7,6 +8,25 @@
 //
 // Each host has one link, ipsec0, to which it routes the containers of the other hosts. Policies say which addresses
 // are whose: what goes to addresses of a host is encrypted for that host, and only that host can send from them.
+//
+// # Transport mode
+//
+// With mode=transport there is no link. All that hosts send each other from their own addresses on the underlay is
+// encrypted, and keeps its header of IP: what a tunnel sends that stands on it, as GRE or VXLAN. A packet is 20 or 40
+// bytes shorter on the wire than in tunnel mode:
+//
+//	host 1                                                host 2
+//	  gre2  198.19.2.1                                      gre1  198.19.2.2
+//	    │ GRE from 198.18.0.1 to 198.18.0.2                   │ GRE
+//	  up0 ──────── the same packet, GRE in ESP ───────────▸ up0
+//
+// Without a tunnel it is refused: what containers send has their addresses, and would go in plain. The outer packets of
+// the tunnel must be of the family that is protected, and be sent by the kernel's IP. An eBPF program that sends them
+// is behind the place where the kernel encrypts, so impl=ebpf is refused. It is by the kernel only, since libipsec of
+// strongSwan knows no transport mode ("IPsec SA: unsupported mode").
+//
+// Packets from the address of another host are dropped unless they were encrypted. What strangers send to a host from
+// addresses of their own is up to the tunnel, as it is without encryption.
 //
 // # What it protects
 //

@@ -25,6 +25,10 @@ const (
 	inUDP = "udp"
 	none  = "none"
 
+	mode      = "mode"
+	tunnel    = "tunnel"
+	transport = "transport"
+
 	outer = "outer"
 	ipv4  = "ipv4"
 	ipv6  = "ipv6"
@@ -42,7 +46,8 @@ type Encryption struct{}
 func (Encryption) Describe() part.Description {
 	ciphers := ipsec.Names()
 	return part.Description{
-		Name: name, Summary: "ESP in tunnel mode between all hosts", Implementation: "kernel",
+		Name: name, Summary: "ESP between all hosts, in tunnel mode or below a tunnel in transport mode",
+		Implementation: "kernel",
 		Params: part.List{
 			{
 				Name: impl, Default: auto, Values: []string{auto, kernel, strongswan},
@@ -55,6 +60,11 @@ func (Encryption) Describe() part.Description {
 			{
 				Name: encap, Default: inUDP, Values: []string{inUDP, none},
 				Summary: "what carries ESP: UDP to port 4500, or nothing but IP, by the kernel only",
+			},
+			{
+				Name: mode, Default: tunnel, Values: []string{tunnel, transport}, Quiet: true,
+				Summary: "tunnel: ESP carries packets of containers; transport: it protects those of the tunnel that stands on " +
+					"it, without a header of IP of its own, by the kernel only",
 			},
 			{
 				Name: outer, Default: ipv4, Values: []string{ipv4, ipv6}, Summary: "family of the encrypted packets",
@@ -86,12 +96,16 @@ func (Encryption) Check(p part.Params) error {
 	if err := together(p); err != nil {
 		return err
 	}
-	_, err = choose(p[impl], p[encap] == inUDP, c)
+	_, err = choose(p[impl], p[encap] == inUDP && p[mode] != transport, c)
 	return err
 }
 
 // together says which values do not go together.
 func together(p part.Params) error {
+	if p[impl] == strongswan && p[mode] == transport {
+		return fmt.Errorf("%s=%s encrypts in tunnel mode only (libipsec: \"unsupported mode\"; hint: leave %s=%s, or choose "+
+			"%s=%s)", impl, strongswan, mode, tunnel, impl, kernel)
+	}
 	if p[impl] == strongswan && p[encap] == none {
 		return fmt.Errorf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)", impl, strongswan, encap,
 			inUDP, impl, kernel)
@@ -99,8 +113,8 @@ func together(p part.Params) error {
 	return nil
 }
 
-// choose decides who encrypts, and is an error if that cannot be here.
-func choose(wanted string, udp bool, c ipsec.Cipher) (string, error) {
+// choose decides who encrypts, and is an error if that cannot be here. both says that strongSwan could, too.
+func choose(wanted string, both bool, c ipsec.Cipher) (string, error) {
 	switch wanted {
 	case strongswan:
 		return strongswan, ipsec.Installed()
@@ -109,14 +123,16 @@ func choose(wanted string, udp bool, c ipsec.Cipher) (string, error) {
 		return "", fmt.Errorf("invalid value %q for %s (valid: %s, %s, %s)", wanted, impl, auto, kernel, strongswan)
 	}
 	err := ipsec.InKernel(c)
-	if wanted == auto && udp && errors.Is(err, errors.ErrUnsupported) {
+	if wanted == auto && both && errors.Is(err, errors.ErrUnsupported) {
 		return strongswan, ipsec.Installed()
 	}
 	return kernel, err
 }
 
 // Programmed is true if a process may encrypt.
-func (Encryption) Programmed(p part.Params) bool { return p[impl] != kernel && p[encap] == inUDP }
+func (Encryption) Programmed(p part.Params) bool {
+	return p[impl] != kernel && p[encap] == inUDP && p[mode] != transport
+}
 
 // Lengths of headers in bytes: RFC 791 section 3.1, RFC 8200 section 3, RFC 768, RFC 4303 section 2.
 const (
@@ -127,14 +143,19 @@ const (
 	trailer   = 2
 )
 
-// overhead is what ESP in tunnel mode adds to a packet.
+// overhead is what ESP adds to a packet. In transport mode the packet keeps its header of IP.
 func overhead(c ipsec.Cipher, p part.Params) network.Overhead {
 	ip, family := header4, "IPv4"
 	if p[outer] == ipv6 {
 		ip, family = header6, "IPv6"
 	}
-	o := network.Overhead{Bytes: ip + headerESP + c.IV + c.ICV, Padding: c.Block, Trailer: trailer}
-	o.Source = fmt.Sprintf("%d %s, ", ip, family)
+	o := network.Overhead{Bytes: headerESP + c.IV + c.ICV, Padding: c.Block, Trailer: trailer}
+	if p[mode] == transport {
+		o.Header = ip
+	} else {
+		o.Bytes += ip
+		o.Source = fmt.Sprintf("%d %s, ", ip, family)
+	}
 	if p[encap] == inUDP {
 		o.Bytes += headerUDP
 		o.Source += "8 UDP (RFC 3948, section 2.1), "
@@ -162,12 +183,15 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return network.Span{}, err
 	}
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], ipsec.Link, overhead(c, p))
+	if p[mode] == transport { // hosts are where they were
+		top.Layer, top.Reach, top.Addressed = below.Layer, below.Reach, true
+	}
 	top.Protected, top.Cipher = !c.Null, strings.ToUpper(p[cipher])
 	if p[cipher] == "aes-256-cbc" || c.Null {
 		top.Cipher += " with HMAC-SHA1-96"
 	}
 	top.Wire = wire(p)
-	if p[impl] != strongswan {
+	if p[impl] != strongswan && p[mode] != transport {
 		top.Merged = merged
 	}
 	for i, h := range lab.Hosts {
@@ -185,6 +209,14 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 				continue
 			}
 			d.Peers = append(d.Peers, Peer{Host: other.Index, At: at.String(), Ranges: ranges(top.Reach[i][j], other)})
+		}
+		if p[mode] == transport {
+			d.Name, d.Own, d.Transport = "", nil, true
+			for j := range d.Peers {
+				d.Peers[j].Ranges = nil
+			}
+			top.Steps[i] = []host.Step{d}
+			continue
 		}
 		v4, v6 := network.SpanAddr(len(lab.Spans), h.Index)
 		top.Steps[i] = []host.Step{

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,8 +118,10 @@ func spans(lab network.Lab, between stack.Stack) error {
 		return fmt.Errorf("packets on the span below are %+v; want the name and the number of their protocol", s.Wire)
 	case s.MTU != s.Overhead.Largest(below.MTU):
 		return fmt.Errorf("an MTU of %d bytes on one of %d, with the overhead %+v", s.MTU, below.MTU, s.Overhead)
-	case s.Layer != 2 && s.Layer != 3 || s.Outer != "ipv4" && s.Outer != "ipv6":
-		return fmt.Errorf("layer %d in packets of %q; want 2 or 3, in ipv4 or ipv6", s.Layer, s.Outer)
+	case s.Layer != 2 && s.Layer != 3:
+		return fmt.Errorf("layer %d; want 2 or 3", s.Layer)
+	case s.Outer != "ipv4" && s.Outer != "ipv6" && (s.Outer != "" || s.Wire[0].Number < 0x600):
+		return fmt.Errorf("packets of %q, which are %s; want ipv4 or ipv6, or an EtherType", s.Outer, s.Wire[0])
 	case len(s.Reach) != len(lab.Hosts) || len(s.Steps) != len(lab.Hosts):
 		return fmt.Errorf("%d hosts that reach others, and %d with steps, of %d", len(s.Reach), len(s.Steps), len(lab.Hosts))
 	}
@@ -153,6 +156,8 @@ const small = 28
 type Passage struct {
 	// Span is what carried them.
 	Span network.Span
+	// below are the spans below that, but for the underlay.
+	below []network.Span
 	// Size is their payload in bytes, and Packet the whole of the packet.
 	Size, Packet int
 	// Frames are those from host 1 and from host 2, in order.
@@ -160,7 +165,13 @@ type Passage struct {
 }
 
 // Length is that of a frame which carries such a packet, in bytes.
-func (p Passage) Length() int { return ethernetHeader + p.Span.Overhead.On(p.Packet, p.Span.MTU) }
+func (p Passage) Length() int {
+	n := p.Span.Overhead.On(p.Packet, p.Span.MTU)
+	for _, s := range slices.Backward(p.below) {
+		n = s.Overhead.On(n, s.MTU)
+	}
+	return ethernetHeader + n
+}
 
 // Readable says whether a frame holds the beginning of one of the payloads.
 func (p Passage) Readable(frame []byte) bool {
@@ -204,7 +215,7 @@ func OnWire(t testing.TB, n network.Network, between stack.Stack, judge Judge) (
 	for _, family := range []string{"ipv4", "ipv6"} {
 		header := map[string]int{"ipv4": header4, "ipv6": header6}[family]
 		for _, size := range []int{small, lab.MTU - header - udpHeader} {
-			p := Passage{Span: lab.Top(), Size: size, Packet: header + udpHeader + size}
+			p := Passage{Span: lab.Top(), below: lab.Spans[1 : len(lab.Spans)-1], Size: size, Packet: header + udpHeader + size}
 			err := b.Exchange(family, size)
 			for i := range taps {
 				var rerr error

@@ -57,15 +57,19 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 GENEVE, 14 Ethernet (RFC 8926, sections 3.1 to 3.4)",
 			bytes, ip),
 	})
+	of, err := tunnel.On(lab.Top(), "geneve", p[impl])
+	if err != nil {
+		return top, err
+	}
 	top.Wire = []network.Protocol{{Name: "GENEVE", Number: network.UDP, Port: int(s.Port)}}
 	for i := range lab.Hosts {
 		top.Steps[i] = []host.Step{step{
-			Impl: p[impl], Type: "geneve",
+			Impl: of, Type: "geneve",
 			Device: Device{Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port},
 			Switch: tunnel.Switched(lab, top, i, "geneve", id, s),
 		}}
 	}
-	tunnel.Mesh(lab, top)
+	lab.Mesh(top)
 	if !tunnel.ByOVS(p) { // whose links pay no attention to it
 		tunnel.Encapsulate(lab, top, id, s)
 	}

@@ -85,11 +85,11 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return tunnel.CarryFrames(lab, name, p, network.Overhead{
 			Bytes:  outer + header + frame,
 			Source: fmt.Sprintf("%d %s, 4 GRE (%s), 14 Ethernet (RFC 1701, protocol type 6558)", outer, family, source),
-		}), nil
+		})
 	}
 	return tunnel.CarryIP(lab, name, true, p, network.Overhead{
 		Bytes: outer + header, Source: fmt.Sprintf("%d %s, 4 GRE (%s)", outer, family, source),
-	}), nil
+	})
 }
 
 // Lengths in bytes of a header of GRE without options (RFC 2784, section 2.1) and of Ethernet (IEEE 802.3, section

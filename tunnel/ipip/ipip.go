@@ -33,7 +33,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	if p["outer"] == "ipv6" {
 		overhead = network.Overhead{Bytes: 40, Source: "40 IPv6 (RFC 2473, section 3)"}
 	}
-	return tunnel.CarryIP(lab, name, false, p, overhead), nil
+	return tunnel.CarryIP(lab, name, false, p, overhead)
 }
 
 // near lists what it comes nearest to.

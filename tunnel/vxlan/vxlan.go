@@ -88,6 +88,9 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above("vxlan", 2, s.Outer, device, network.Overhead{
 		Bytes: bytes + header, Source: fmt.Sprintf("%d %s, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)", bytes, ip),
 	})
+	if of, err = tunnel.On(below, "vxlan", of); err != nil {
+		return top, err
+	}
 	top.Wire = []network.Protocol{{Name: "VXLAN", Number: network.UDP, Port: int(s.Port)}}
 	for i := range lab.Hosts {
 		d := Device{
@@ -106,7 +109,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 			Impl: of, Type: "vxlan", Device: d, Switch: tunnel.Switched(lab, top, i, "vxlan", id, s),
 		}}
 	}
-	tunnel.Mesh(lab, top)
+	lab.Mesh(top)
 	tunnel.Counted(top)
 	if p[peers] == routes {
 		tunnel.Encapsulate(lab, top, id, s)

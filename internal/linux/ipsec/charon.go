@@ -384,7 +384,9 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		return nil, nil, err
 	}
 	keys, _ := answer.Get("keys").([]string)
-	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{"trap": "yes"})
+	policies, err := stream[policy](s, "list-policies", "list-policy", map[string]any{
+		"trap": "yes", "drop": "yes", "pass": "yes",
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -425,8 +427,8 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		for _, e := range one.Children {
 			differ("state of the "+of, "INSTALLED ESP TUNNEL encap yes", fmt.Sprintf("%s %s %s encap %s", e.State, e.Protocol,
 				e.Mode, e.Encap))
-			differ("cipher of the "+of, strings.TrimSpace(c.Cipher.encryption+" "+c.Cipher.bits+" "+c.Cipher.integrity),
-				strings.TrimSpace(e.Encryption+" "+e.Bits+" "+e.Integrity))
+			differ("cipher of the "+of, worded(c.Cipher.encryption, c.Cipher.bits, c.Cipher.integrity),
+				worded(e.Encryption, e.Bits, e.Integrity))
 			differ("policies that the "+of+" is for", strconv.Itoa(p.Host), e.Reqid)
 			differ("own addresses of the "+of, listed(texts(c.Own)), listed(e.Local))
 			differ("addresses of the peer of the "+of, listed(texts(p.Ranges)), listed(e.Remote))
@@ -445,6 +447,11 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 	differ("names of shared keys", listed(want), listed(keys))
 	slices.SortFunc(list, func(a, b linux.Difference) int { return strings.Compare(a.What, b.What) })
 	return list, without, nil
+}
+
+// worded joins those of the words that are not empty.
+func worded(words ...string) string {
+	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
 // stream returns what charon lists, by names.

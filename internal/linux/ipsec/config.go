@@ -27,6 +27,9 @@ type Config struct {
 	Peers []Peer
 	// Encapsulated says that ESP is in UDP.
 	Encapsulated bool
+	// Transport says that it is in transport mode: all that hosts send each other at these addresses is encrypted. There
+	// are no other addresses then, neither of the host nor of the others.
+	Transport bool
 }
 
 // A Peer is another host.

@@ -5,18 +5,20 @@ import (
 	"fmt"
 
 	"github.com/vishvananda/netlink"
+
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // DropRules removes the rules that charon has added to the calling thread's network namespace, in both families: those
 // that have its routing table looked into. There may be none.
 func DropRules() error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
-		rules, err := netlink.RuleList(family)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
-			return fmt.Errorf("list routing rules: %w", err)
+		rules, err := rules(family)
+		if err != nil {
+			return err
 		}
 		for _, r := range rules {
-			if r.Table != table || r.Priority != priority {
+			if r.Priority != priority {
 				continue
 			}
 			r.Family = family
@@ -26,4 +28,49 @@ func DropRules() error {
 		}
 	}
 	return nil
+}
+
+// rules lists those that have the routing table of charon looked into.
+func rules(family int) (list []netlink.Rule, err error) {
+	all, err := netlink.RuleList(family)
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		return nil, fmt.Errorf("list routing rules: %w", err)
+	}
+	for _, r := range all {
+		if r.Table == table {
+			list = append(list, r)
+		}
+	}
+	return list, nil
+}
+
+// CompareRoutes lists in what the routing table of charon is not as its policies leave it, in the calling thread's
+// network namespace: a rule has it looked into, or a route in it has a source. charon gives routes one that it makes
+// for policies of an association (install_route in src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c). It
+// tells nobody else that an association has some.
+func CompareRoutes() (list []linux.Difference, err error) {
+	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
+		found, err := rules(family)
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("routing rule for table %d", table), Want: linux.Absent, Got: linux.Present,
+			})
+		}
+		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return nil, fmt.Errorf("list routes of table %d: %w", table, err)
+		}
+		for _, r := range routes {
+			if r.Src != nil {
+				list = append(list, linux.Difference{
+					What: fmt.Sprintf("policies of an association, with a route to %s in table %d", r.Dst, table),
+					Want: linux.Absent, Got: linux.Present,
+				})
+			}
+		}
+	}
+	return list, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -19,14 +20,29 @@ import (
 )
 
 const (
-	// ifid joins the link with its policies and associations: the network namespace has one such link.
-	ifid = 1
+	// linked joins the link with its policies and associations: the network namespace has one such link.
+	linked = 1
 	// window is how far behind the newest packet one may come, in packets (RFC 4303, section 3.4.3): that of charon
 	// (strongSwan 5.9.8, src/libipsec/esp_context.c).
 	window = 128
-	// inner is the number of families of packets inside: an association is for one of them, as its selector says.
-	inner = Families
 )
+
+// ifid joins policies and associations with the link. In transport mode there is no link, and no number.
+func (c Config) ifid() int {
+	if c.Transport {
+		return 0
+	}
+	return linked
+}
+
+// families is the number of families of packets inside: an association is for one of them, as its selector says. In
+// transport mode it is for those of the hosts' own addresses.
+func (c Config) families() int {
+	if c.Transport {
+		return 1
+	}
+	return Families
+}
 
 // InKernel says whether the kernel can encrypt so, nil or what is missing. It is tried in a network namespace of its
 // own.
@@ -40,7 +56,7 @@ func InKernel(c Cipher) error {
 	ns, err := netns.New(func() error {
 		for _, at := range []string{"192.0.2.1", "2001:db8::1"} {
 			a := netip.MustParseAddr(at)
-			p := Peer{Host: 2, At: a.Next(), In: Key{make([]byte, inner*c.KeyLength())}}
+			p := Peer{Host: 2, At: a.Next(), In: Key{make([]byte, Families*c.KeyLength())}}
 			s := Config{Cipher: c, Host: 1, At: a}.state(p, 0, true)
 			if tried = netlink.XfrmStateAdd(&s); tried != nil {
 				return nil
@@ -82,9 +98,12 @@ func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 	key = key[family*n : (family+1)*n]
 	all := everything()[family]
 	s := netlink.XfrmState{
-		Src: src.AsSlice(), Dst: dst.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: netlink.XFRM_MODE_TUNNEL,
-		Spi: from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: ifid, ESN: true, ReplayWindow: window,
+		Src: src.AsSlice(), Dst: dst.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: c.mode(),
+		Spi: from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: c.ifid(), ESN: true, ReplayWindow: window,
 		Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
+	}
+	if c.Transport { // which is for its own addresses by itself
+		s.Selector = nil
 	}
 	switch cipher, auth := key[:c.Cipher.key], key[c.Cipher.key:]; {
 	case c.Cipher.aead != "":
@@ -99,6 +118,13 @@ func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 	return s
 }
 
+func (c Config) mode() netlink.Mode {
+	if c.Transport {
+		return netlink.XFRM_MODE_TRANSPORT
+	}
+	return netlink.XFRM_MODE_TUNNEL
+}
+
 func reqid(p Peer, family int) int { return p.Host<<1 | family }
 
 // everything is all addresses of IPv4 and all of IPv6.
@@ -111,18 +137,25 @@ func everything() []*net.IPNet {
 // policies are those of a peer: what goes to its addresses is encrypted, and nothing else comes from them.
 func (c Config) policies(p Peer) []netlink.XfrmPolicy {
 	var list []netlink.XfrmPolicy
-	for _, r := range p.Ranges {
+	ranges := p.Ranges
+	if c.Transport {
+		ranges = []netip.Prefix{netip.PrefixFrom(p.At, p.At.BitLen())}
+	}
+	for _, r := range ranges {
 		family := 0
-		if r.Addr().Is6() {
+		if r.Addr().Is6() && !c.Transport {
 			family = 1
 		}
-		theirs := &net.IPNet{IP: r.Addr().AsSlice(), Mask: net.CIDRMask(r.Bits(), r.Addr().BitLen())}
+		theirs := network(r)
 		all := everything()[family]
-		for _, d := range []netlink.Dir{netlink.XFRM_DIR_OUT, netlink.XFRM_DIR_IN, netlink.XFRM_DIR_FWD} {
-			one := netlink.XfrmPolicy{Src: theirs, Dst: all, Dir: d, Ifid: ifid}
+		dirs := []netlink.Dir{netlink.XFRM_DIR_OUT, netlink.XFRM_DIR_IN, netlink.XFRM_DIR_FWD}
+		if c.Transport {
+			all, dirs = network(netip.PrefixFrom(c.At, c.At.BitLen())), dirs[:2]
+		}
+		for _, d := range dirs {
+			one := netlink.XfrmPolicy{Src: theirs, Dst: all, Dir: d, Ifid: c.ifid()}
 			t := netlink.XfrmPolicyTmpl{
-				Src: p.At.AsSlice(), Dst: c.At.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: netlink.XFRM_MODE_TUNNEL,
-				Reqid: reqid(p, family),
+				Src: p.At.AsSlice(), Dst: c.At.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: c.mode(), Reqid: reqid(p, family),
 			}
 			if d == netlink.XFRM_DIR_OUT {
 				one.Src, one.Dst, t.Src, t.Dst = all, theirs, t.Dst, t.Src
@@ -134,15 +167,21 @@ func (c Config) policies(p Peer) []netlink.XfrmPolicy {
 	return list
 }
 
+func network(p netip.Prefix) *net.IPNet {
+	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
+}
+
 // AddKernel makes the link in the calling thread's network namespace, which is down, with policies and associations,
-// and returns its index.
+// and returns its index. In transport mode there is no link, and the index is 0.
 func AddKernel(name string, c Config) (index int, err error) {
-	l := &netlink.Xfrmi{LinkAttrs: netlink.LinkAttrs{Name: name}, Ifid: ifid}
-	if err := netlink.LinkAdd(l); err != nil {
-		return 0, fmt.Errorf("make device %q of type \"xfrm\": %w", name, err)
+	l := &netlink.Xfrmi{LinkAttrs: netlink.LinkAttrs{Name: name}, Ifid: uint32(c.ifid())}
+	if !c.Transport {
+		if err := netlink.LinkAdd(l); err != nil {
+			return 0, fmt.Errorf("make device %q of type \"xfrm\": %w", name, err)
+		}
 	}
 	for _, p := range c.Peers {
-		for family := range inner {
+		for family := range c.families() {
 			for _, in := range []bool{true, false} {
 				s := c.state(p, family, in)
 				if err := netlink.XfrmStateAdd(&s); err != nil {
@@ -159,8 +198,9 @@ func AddKernel(name string, c Config) (index int, err error) {
 	return l.Index, nil
 }
 
-// inNamespace returns the associations and policies of the link in the calling thread's network namespace.
-func inNamespace() (states []netlink.XfrmState, policies []netlink.XfrmPolicy, err error) {
+// inNamespace returns the associations and policies of the link, or those of no link, in the calling thread's network
+// namespace.
+func (c Config) inNamespace() (states []netlink.XfrmState, policies []netlink.XfrmPolicy, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		some, err := netlink.XfrmStateList(family)
 		if err != nil {
@@ -173,13 +213,16 @@ func inNamespace() (states []netlink.XfrmState, policies []netlink.XfrmPolicy, e
 		}
 		policies = append(policies, more...)
 	}
-	return slices.DeleteFunc(states, func(s netlink.XfrmState) bool { return s.Ifid != ifid }),
-		slices.DeleteFunc(policies, func(p netlink.XfrmPolicy) bool { return p.Ifid != ifid }), nil
+	return slices.DeleteFunc(states, func(s netlink.XfrmState) bool { return s.Ifid != c.ifid() }),
+		slices.DeleteFunc(policies, func(p netlink.XfrmPolicy) bool { return p.Ifid != c.ifid() || ofSocket(p) }), nil
 }
 
+// ofSocket says whether a policy is one that a socket has brought, and not one for packets of all.
+func ofSocket(p netlink.XfrmPolicy) bool { return p.Dir > netlink.XFRM_DIR_FWD }
+
 // RemoveKernel removes policies and associations from the calling thread's network namespace. There may be none.
-func RemoveKernel() error {
-	states, policies, err := inNamespace()
+func RemoveKernel(c Config) error {
+	states, policies, err := c.inNamespace()
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
 		return nil // nor can there be
 	}
@@ -204,14 +247,16 @@ func CompareKernel(name string, c Config) (list []linux.Difference, err error) {
 			list = append(list, linux.Difference{What: what, Want: want, Got: got})
 		}
 	}
-	l, err := netlink.LinkByName(name)
-	if err != nil {
-		return nil, fmt.Errorf("find link %q: %w", name, err)
+	if !c.Transport {
+		l, err := netlink.LinkByName(name)
+		if err != nil {
+			return nil, fmt.Errorf("find link %q: %w", name, err)
+		}
+		if x, ok := l.(*netlink.Xfrmi); !ok || x.Ifid != uint32(c.ifid()) {
+			differ("number that joins "+name+" with its policies", fmt.Sprint(c.ifid()), "another")
+		}
 	}
-	if x, ok := l.(*netlink.Xfrmi); !ok || x.Ifid != ifid {
-		differ("number that joins "+name+" with its policies", fmt.Sprint(ifid), "another")
-	}
-	states, policies, err := inNamespace()
+	states, policies, err := c.inNamespace()
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +269,7 @@ func CompareKernel(name string, c Config) (list []linux.Difference, err error) {
 		left[selects(p)] = does(p)
 	}
 	for _, p := range c.Peers {
-		for family := range inner {
+		for family := range c.families() {
 			for _, in := range []bool{true, false} {
 				want := c.state(p, family, in)
 				what := called(want)
@@ -323,8 +368,9 @@ func (s sockets) Close() error {
 }
 
 // Decapsulate lets the kernel take ESP out of UDP in the calling thread's network namespace (udp(7), UDP_ENCAP), in
-// both families, until what it returns is closed.
-func Decapsulate() (held io.Closer, err error) {
+// both families, until what it returns is closed. In transport mode ESP has the addresses of the packets that it
+// protects: policies would want it to be encrypted once more.
+func Decapsulate(c Config) (held io.Closer, err error) {
 	var list sockets
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
 		fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -338,6 +384,9 @@ func Decapsulate() (held io.Closer, err error) {
 			if err == nil {
 				err = unix.Bind(fd, at)
 			}
+			if err == nil && c.Transport {
+				err = bypass(fd, family)
+			}
 			if err == nil {
 				err = unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_ENCAP, unix.UDP_ENCAP_ESPINUDP)
 			}
@@ -347,4 +396,21 @@ func Decapsulate() (held io.Closer, err error) {
 		}
 	}
 	return list, nil
+}
+
+// bypass lets what a socket receives and sends pass whatever policies say, by policies of its own (IP_XFRM_POLICY,
+// include/uapi/linux/in.h).
+func bypass(fd, family int) error {
+	level, option := unix.IPPROTO_IP, unix.IP_XFRM_POLICY
+	if family == unix.AF_INET6 {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_XFRM_POLICY
+	}
+	for _, d := range []netlink.Dir{netlink.XFRM_DIR_IN, netlink.XFRM_DIR_OUT} {
+		p := nl.XfrmUserpolicyInfo{Dir: uint8(d), Action: uint8(netlink.XFRM_POLICY_ALLOW)}
+		p.Sel.Family = uint16(family)
+		if err := unix.SetsockoptString(fd, level, option, string(p.Serialize())); err != nil {
+			return fmt.Errorf("let packets of a socket pass: %w", err)
+		}
+	}
+	return nil
 }

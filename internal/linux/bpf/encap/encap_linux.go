@@ -65,9 +65,9 @@ func (t Tunnel) load(links *bpf.Links) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the programs: %w", err)
 	}
-	bare := len(t.Peers) > 0 && links.Bare(t.Peers[0].Below)
+	bare := len(t.Peers) > 0 && links.BareIn(t.Peers[0].Below)
 	for _, p := range t.Peers {
-		if links.Bare(p.Below) != bare {
+		if links.BareIn(p.Below) != bare {
 			return nil, fmt.Errorf("tunnel to %s by link %q: only some of the links below carry Ethernet frames", p.Remote,
 				p.Below)
 		}
