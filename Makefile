@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks fuzz test-guest test-guest-carriers fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-guest-between fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -143,6 +143,21 @@ test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: m
 .PHONY: test-guest-carriers
 test-guest-carriers: ## run tests of tunnels and encryptions by the kernel, in a virtual machine (about half an hour)
 	@$(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 1h $(TESTFLAGS) $(GUEST_CARRIERS)
+
+# Which pairs of a tunnel and an encryption test-between tries: ONLY='vxlan.*openvpn/bridge', as a regular expression.
+ONLY ?= .
+
+.PHONY: test-between
+test-between: ## try every tunnel on every encryption, under three networks and in both families: dist/between.txt (minutes)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) test -count=1 -v -parallel 8 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
+	  >$(DIST)/between-here.txt || status=$$?; grep -E -A3 -- '--- FAIL|^ +between' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
+
+.PHONY: test-guest-between
+test-guest-between: ## try those that need a kernel with modules, in a virtual machine (about an hour)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 2h -v ./catalogue=/^TestBetween$$ >$(DIST)/between-guest.txt || status=$$?; \
+	  grep -E ' \| (MTU|not)' $(DIST)/between-guest.txt; exit $$status
 
 .PHONY: test-leaks
 test-leaks: ## plant each leak around tunnels and encryptions in 20 runs (minutes)
