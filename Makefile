@@ -156,7 +156,7 @@ test-between: ## try every tunnel on every encryption, under three networks and 
 .PHONY: test-guest-between
 test-guest-between: ## try those that need a kernel with modules, in a virtual machine (about an hour)
 	@mkdir -p $(DIST)
-	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 2h -v ./catalogue=/^TestBetween$$ >$(DIST)/between-guest.txt || status=$$?; \
+	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 2h -v './catalogue=^TestBetween$$' >$(DIST)/between-guest.txt || status=$$?; \
 	  grep -E ' \| (MTU|not)' $(DIST)/between-guest.txt; exit $$status
 
 .PHONY: test-leaks

@@ -149,7 +149,7 @@ func TestTunnelIsNoEncryption(t *testing.T) {
 		t.Errorf("on the wire: %v, want a frame that holds the payload", err)
 	}
 	if err := encryptiontest.Forged(t, bridge.Network{}, between, outer); err == nil ||
-		!strings.Contains(err.Error(), "once more: 64 bytes are delivered") {
+		!strings.Contains(err.Error(), "once more: 256 bytes are delivered") {
 		t.Errorf("forged: %v, want a repeated packet to be delivered", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 
@@ -31,8 +32,8 @@ const underlayMTU = 1500
 //   - wire: those datagrams pass the underlay in frames of the lowest carrier's protocol, whose length is that of the
 //     overheads of all. Nothing in any frame, those of fragments, streams and answers included, can be read.
 //   - way: packets went to the neighbours in the plan, and every device counted them.
-//   - route around: host 1 reaches the containers of host 2 over the underlay. Verify notices it, and whatever passes
-//     then can be read on the underlay.
+//   - route around: host 1 has a route to the containers of host 2 over the underlay. Verify notices it. What passes then
+//     can be read on the underlay, or is still encrypted: eBPF may redirect packets without asking for a route.
 //   - undo: all is gone, without a trace.
 //   - null cipher: a device that does not encrypt has the name and the addresses of the encryption's. Verify notices it,
 //     and what passes then can be read. Undoing what was tampered with succeeds.
@@ -318,8 +319,8 @@ func (s *composed) noticed(t testing.TB) error {
 	return nil
 }
 
-// exposed wants whatever passes now to be read on the underlay: else this suite sees no leak.
-func (s *composed) exposed() error {
+// exposed wants whatever passes now to be read on the underlay: else this suite sees no leak. Some may still be carried.
+func (s *composed) exposed(some bool) error {
 	for family := range headers() {
 		if _, err := s.heard(); err != nil {
 			return err
@@ -328,6 +329,9 @@ func (s *composed) exposed() error {
 		frames, err := s.heard()
 		if err != nil {
 			return err
+		}
+		if some && slices.ContainsFunc(slices.Concat(frames[:]...), s.carried) {
+			continue
 		}
 		if read := s.readable(frames); passes && read == "" {
 			return fmt.Errorf("datagrams pass over %s, and none can be read on the underlay", family)
@@ -365,7 +369,7 @@ func (s *composed) around(t testing.TB) error {
 	if len(back) == 0 {
 		return errors.New("host 1 has no route to containers of host 2: the test shows nothing")
 	}
-	err = errors.Join(s.noticed(t), s.exposed())
+	err = errors.Join(s.noticed(t), s.exposed(true))
 	for _, f := range back {
 		err = errors.Join(err, f())
 	}
@@ -412,7 +416,7 @@ func (s *composed) nullCipher(t testing.TB) (err error) {
 			return fmt.Errorf("put a device that does not encrypt on host %d: %w", i+1, err)
 		}
 	}
-	return errors.Join(s.noticed(t), s.exposed())
+	return errors.Join(s.noticed(t), s.exposed(false))
 }
 
 // pretend does so on a host, for a span.
