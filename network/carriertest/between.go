@@ -260,7 +260,7 @@ func (s *composed) readable(frames [2][][]byte) string {
 				continue
 			}
 			if count++; count == 1 {
-				first = fmt.Sprintf("a frame of %d bytes from host %d", len(f), i+1)
+				first = fmt.Sprintf("a frame of %d bytes from host %d (%x…)", len(f), i+1, f[:min(len(f), 80)])
 			}
 		}
 	}

@@ -231,6 +231,23 @@ static __always_inline int ours(__u8 protocol)
 	return protocol == IPPROTO_IPIP || protocol == IPPROTO_IPV6;
 }
 
+// before is how much stands before the outer header. On a link without a header of Ethernet that is nothing, or the
+// header that the packet had on a link below: xfrm keeps it (include/linux/skbuff.h, skb_mac_header_rebuild).
+static __always_inline __u32 before(struct __sk_buff *skb)
+{
+	__u32 at[5], net[5], differ = 0;
+
+	if (!bare)
+		return sizeof(struct ethhdr);
+	if (bpf_skb_load_bytes(skb, 0, at, sizeof(at)) ||
+	    bpf_skb_load_bytes_relative(skb, 0, net, sizeof(net), BPF_HDR_START_NET))
+		return 0;
+#pragma unroll
+	for (int i = 0; i < 5; i++)
+		differ |= at[i] ^ net[i];
+	return differ ? sizeof(struct ethhdr) : 0;
+}
+
 // On the ingress of the links that the outer packets arrive by. What is not of the tunnel's protocol is left to others.
 // What is, and does not come from a peer as a peer sends it, ends here.
 SEC("tcx/ingress")
@@ -238,7 +255,7 @@ int nettoll_decap(struct __sk_buff *skb)
 {
 	const __u32 gre = with_gre ? sizeof(struct gre) : 0;
 	const __u32 header = over6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr);
-	const __u32 mac = bare ? 0 : sizeof(struct ethhdr); // what comes before the outer header
+	const __u32 mac = before(skb);
 	__u64 flags = BPF_F_ADJ_ROOM_FIXED_GSO;
 	struct ethhdr eth = {};
 	void *data, *end;
@@ -319,7 +336,7 @@ int nettoll_decap(struct __sk_buff *skb)
 	__builtin_memcpy(eth.h_dest, to->mac, ETH_ALEN);
 	__builtin_memcpy(eth.h_source, to->mac, ETH_ALEN);
 	eth.h_proto = proto;
-	if ((bare && bpf_skb_change_head(skb, sizeof(eth), 0)) || bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0))
+	if ((!mac && bpf_skb_change_head(skb, sizeof(eth), 0)) || bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0))
 		return refuse();
 	received(to->link);
 	return bpf_redirect(to->out, 0);
