@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -126,8 +127,8 @@ type closer func()
 func (c closer) Close() error { c(); return nil }
 
 func (p *path) close() {
-	for i := len(p.ends) - 1; i >= 0; i-- {
-		_ = p.ends[i].Close() // the rest goes with the process
+	for _, end := range slices.Backward(p.ends) {
+		_ = end.Close() // the rest goes with the process
 	}
 }
 

@@ -32,11 +32,11 @@ const underlayMTU = 1500
 //   - wire: those datagrams pass the underlay in frames of the lowest carrier's protocol, whose length is that of the
 //     overheads of all. Nothing in any frame, those of fragments, streams and answers included, can be read.
 //   - way: packets went to the neighbours in the plan, and every device counted them.
-//   - route around: host 1 has a route to the containers of host 2 over the underlay. Verify notices it. What passes then
-//     can be read on the underlay, or is still encrypted: eBPF may redirect packets without asking for a route.
+//   - route around: host 1 has a route to the containers of host 2 over the underlay. Verify notices it. What passes
+//     then can be read on the underlay, or is still encrypted: eBPF may redirect packets without asking for a route.
 //   - undo: all is gone, without a trace.
-//   - null cipher: a device that does not encrypt has the name and the addresses of the encryption's. Verify notices it,
-//     and what passes then can be read. Undoing what was tampered with succeeds.
+//   - null cipher: a device that does not encrypt has the name and the addresses of the encryption's. Verify notices
+//     it, and what passes then can be read. Undoing what was tampered with succeeds.
 //   - other key: host 2 has another secret than host 1. Verify notices it, or nothing passes; nothing can be read.
 //
 // The last two have labs of their own, and are left out if no carrier encrypts. So is the last one without keys: it
@@ -311,15 +311,16 @@ func (s *composed) packets() error {
 func (s *composed) noticed(t testing.TB) error {
 	err := s.bed.Verify(t)
 	if err == nil {
-		return errors.New("Verify notices nothing")
+		return errors.New("nothing is noticed by Verify")
 	}
 	if _, ok := errors.AsType[*host.DriftError](err); !ok {
-		return fmt.Errorf("Verify says %w, want a host.DriftError", err)
+		return fmt.Errorf("want a host.DriftError of Verify: %w", err)
 	}
 	return nil
 }
 
-// exposed wants whatever passes now to be read on the underlay: else this suite sees no leak. Some may still be carried.
+// exposed wants whatever passes now to be read on the underlay: else this suite sees no leak. Some may still be
+// carried.
 func (s *composed) exposed(some bool) error {
 	for family := range headers() {
 		if _, err := s.heard(); err != nil {
