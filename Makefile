@@ -196,9 +196,9 @@ fmt: ## write the format that lint asks for
 	$(golangci-lint) fmt
 
 .PHONY: bench
-bench: ## compare with other tools on this machine
+bench: ## compare with other tools on this machine, or make bench SECTION=streams: with iperf3 across hosts
 	@scripts/needs
-	$(GO) run ./bench
+	$(GO) run ./bench $(if $(SECTION),-only $(SECTION))
 
 # The linter is a tool of a module of its own, so that what it depends on is not what the program depends on. The Go
 # build cache keeps it: where it is compiled already, this takes half a second. It is compiled as the machine does by

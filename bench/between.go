@@ -32,28 +32,21 @@ const (
 	streamed = "tcp-stream(message=131072"
 )
 
-// between compares what carries packets between hosts.
-func (b *bench) between(ctx context.Context) error {
-	var errs []error
-	for _, f := range []func(context.Context) error{b.wireguard, b.encapsulation, b.agreement, b.taps, b.mesh} {
-		if err := f(ctx); err != nil {
-			if errors.Is(err, errors.ErrUnsupported) {
-				b.table.note("between: %v", err)
-				continue
-			}
-			errs = append(errs, err)
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return errors.Join(errs...)
-}
+// slow is among the choices of a lab whose hosts send at 1 Gbit/s: as much as any stack here can, so that what streams
+// carry is bound by that, however busy the machine is.
+func slow() [2]string { return [2]string{"underlay", "slow"} }
+
+const slowRate = 1e9 // bit/s
 
 // spanning is a lab with a pair of containers, the source on host 1 and the sink on host 2.
-func (b *bench) spanning(hosts int, choices ...[2]string) (deploy.Spec, error) {
-	s := deploy.Spec{Net: network.NewLab(hosts, mtu), Families: []string{"ipv4"}}
+func (b *bench) spanning(hosts int, choices ...[2]string) (s deploy.Spec, err error) {
+	s = deploy.Spec{Net: network.NewLab(hosts, mtu), Families: []string{"ipv4"}}
 	s.Net.Seed = b.random.Uint64()
+	if i := slices.Index(choices, slow()); i >= 0 {
+		choices = slices.Delete(slices.Clone(choices), i, i+1)
+		s.Net.Underlay.Rate = slowRate
+		defer func() { s.ID += ", 1 Gbit/s between hosts" }()
+	}
 	var chosen stack.Stack
 	if !slices.ContainsFunc(choices, func(c [2]string) bool { return c[0] == "network" }) {
 		choices = append([][2]string{{"network", networkName}}, choices...)
@@ -73,7 +66,6 @@ func (b *bench) spanning(hosts int, choices ...[2]string) (deploy.Spec, error) {
 		s.ID = strings.TrimPrefix(s.ID+"+"+name, "+")
 		chosen = append(chosen, one)
 	}
-	var err error
 	if s.Stack, err = b.parts.Kinds.Complete(chosen); err != nil {
 		return s, err
 	}
@@ -143,7 +135,7 @@ func (b *bench) encapsulated(ctx context.Context, under string) error {
 	rates := make([][]float64, len(names))
 	ratios := make([][][]float64, len(names)-1)
 	for group := range b.groups {
-		b.say("between: tunnels by eBPF under %s, group %d of %d", under, group+1, b.groups)
+		b.say("tunnels by eBPF under %s, group %d of %d", under, group+1, b.groups)
 		var labs [][][2]string
 		for _, n := range names {
 			labs = append(labs, [][2]string{{"network", under}, {"tunnel", n}})
@@ -193,11 +185,12 @@ func (b *bench) agreement(ctx context.Context) error {
 		}
 		cells = append(cells, c)
 	}
-	labs := [][][2]string{nil, {{"tunnel", "vxlan"}}, {{"encryption", "wireguard"}}}
+	tunnel, encryption := [2]string{"tunnel", "vxlan"}, [2]string{"encryption", "wireguard"}
+	labs := [][][2]string{{slow()}, {tunnel, slow()}, {encryption, slow()}, nil, {tunnel}, {encryption}}
 	ratios, rates := make([][][]float64, len(labs)), make([][2][]float64, len(labs))
 	var ids []string
 	for group := range b.groups {
-		b.say("between: nettoll and iperf3, group %d of %d", group+1, b.groups)
+		b.say("streams: nettoll and iperf3, group %d of %d", group+1, b.groups)
 		s, err := b.openStreams(ctx, cells, labs...)
 		if err != nil {
 			return err
@@ -251,7 +244,7 @@ func (b *bench) taps(ctx context.Context) error {
 	var ratios [][]float64
 	var with, without []float64
 	for group := range b.groups {
-		b.say("between: taps, group %d of %d", group+1, b.groups)
+		b.say("taps, group %d of %d", group+1, b.groups)
 		s, err := b.openStreams(ctx, []cell{c}, choices, choices)
 		if err != nil {
 			return err
@@ -307,7 +300,7 @@ func (b *bench) mesh(ctx context.Context) error {
 	names := []string{"wireguard", "openvpn", "ipsec", "tinc"}
 	took := map[string][]float64{}
 	for group := range b.groups {
-		b.say("between: %d hosts in full mesh, group %d of %d", meshHosts, group+1, b.groups)
+		b.say("mesh: %d hosts in full mesh, group %d of %d", meshHosts, group+1, b.groups)
 		for _, i := range b.random.Perm(len(names)) {
 			n := names[i]
 			seconds, err := b.stand(ctx, n)

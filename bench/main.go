@@ -136,7 +136,11 @@ func (b *bench) sections() []section {
 		{"pacing", b.pacing},
 		{"set-up", b.setup},
 		{"turns", b.turns},
-		{"between", b.between},
+		{"wireguard", b.wireguard},
+		{"tunnels", b.encapsulation},
+		{"streams", b.agreement},
+		{"taps", b.taps},
+		{"mesh", b.mesh},
 	}
 }
 

@@ -44,7 +44,7 @@ func (b *bench) wireguard(ctx context.Context) error {
 	var ratios [][]float64
 	var ours, theirs []float64
 	for group := range b.groups {
-		b.say("between: WireGuard, group %d of %d", group+1, b.groups)
+		b.say("wireguard: group %d of %d", group+1, b.groups)
 		p, err := b.openPath(ctx)
 		if err != nil {
 			return err

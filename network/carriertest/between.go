@@ -116,7 +116,7 @@ func (s *composed) shared(t *testing.T) (stood bool) {
 		return false
 	}
 	t.Run("wire", func(t *testing.T) { report(t, s.wire()) })
-	t.Run("packets", func(t *testing.T) { report(t, s.packets()) })
+	t.Run("packets", func(t *testing.T) { report(t, s.packets(t)) })
 	t.Run("way", func(t *testing.T) {
 		next, counted, err := s.bed.Carry(t, s.network)
 		report(t, errors.Join(err, next, counted, s.bed.Verify(t)))
@@ -288,23 +288,43 @@ func consecutive(f []byte) bool {
 }
 
 // packets wants all kinds of packets to pass, of containers and of hosts, and nothing of them to be read.
-func (s *composed) packets() error {
+//
+// What a tap reads of a frame in pieces may be what the receiver has made of it since: the kernel's ESP in UDP copies
+// the first piece alone before it decrypts in place (net/ipv4/xfrm4_input.c, skb_unclone; net/ipv4/esp4.c, esp_input),
+// and host 2 gets the same pages as the tap. So what can be read is looked for again in frames of one piece.
+func (s *composed) packets(t testing.TB) error {
+	read, err := s.exchanged()
+	if err == nil && read != "" && s.hidden() {
+		t.Logf("in frames in pieces, %s can be read", read)
+		for i, m := range s.bed.Hosts { // without checksums a link takes no pieces (net/core/dev.c, netdev_fix_features)
+			one := host.LinkSettings{Name: s.lab.Hosts[i].Uplink, Off: []string{"tx"}}
+			if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{one}}); err != nil {
+				return err
+			}
+		}
+		if _, err := s.heard(); err != nil {
+			return err
+		}
+		read, err = s.exchanged()
+	}
+	if err == nil && read != "" && s.hidden() {
+		return fmt.Errorf("an encryption, and what can be read: %s", read)
+	}
+	return err
+}
+
+// exchanged sends all kinds of packets, and says what can be read of them.
+func (s *composed) exchanged() (read string, err error) {
 	if err := s.bed.Packets(s.network); err != nil {
-		return err
+		return "", err
 	}
 	for family, header := range headers() {
 		if err := larger(s.bed, family, s.lab.Top().MTU-header-udpHeader+1); err != nil {
-			return fmt.Errorf("over %s: %w", family, err)
+			return "", fmt.Errorf("over %s: %w", family, err)
 		}
 	}
 	frames, err := s.heard()
-	if err != nil {
-		return err
-	}
-	if read := s.readable(frames); read != "" && s.hidden() {
-		return fmt.Errorf("an encryption, and what can be read: %s", read)
-	}
-	return nil
+	return s.readable(frames), err
 }
 
 // noticed wants Verify to name what differs.
