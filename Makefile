@@ -151,7 +151,7 @@ ONLY ?= .
 test-between: ## try every tunnel on every encryption, under three networks and in both families: dist/between.txt (minutes)
 	@mkdir -p $(DIST)
 	@status=0; $(GO) test -count=1 -v -parallel 8 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
-	  >$(DIST)/between-here.txt || status=$$?; grep -E -A3 -- '--- FAIL|^ +between' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
+	  >$(DIST)/between-here.txt || status=$$?; grep -E -- '--- FAIL|between\.go:' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
 
 .PHONY: test-guest-between
 test-guest-between: ## try those that need a kernel with modules, in a virtual machine (about an hour)
