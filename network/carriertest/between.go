@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/ethtool"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -307,8 +308,8 @@ func (s *composed) packets(t testing.TB) error {
 	return err
 }
 
-// whole says what can be read in a lab of its own, whose hosts send frames of one piece: without checksums a link takes
-// no others (net/core/dev.c, netdev_fix_features).
+// whole says what can be read in a lab of its own, whose hosts send frames of one piece (net/core/dev.c,
+// validate_xmit_skb).
 func (s *composed) whole(t testing.TB) (read string, err error) {
 	again := &composed{network: s.network, lab: s.lab}
 	if err := again.raise(t, func(*networktest.Bed) {}); err != nil {
@@ -319,8 +320,9 @@ func (s *composed) whole(t testing.TB) (read string, err error) {
 		err = errors.Join(err, again.bed.Undo())
 	}()
 	for i, m := range again.bed.Hosts {
-		one := host.LinkSettings{Name: s.lab.Hosts[i].Uplink, Off: []string{"tx"}}
-		if err := m.Stack.Apply(t.Context(), m.Kernel, host.Plan{Steps: []host.Step{one}}); err != nil {
+		if err := m.Kernel.Do("", func() error {
+			return ethtool.Set(s.lab.Hosts[i].Uplink, ethtool.SG, false)
+		}); err != nil {
 			return "", err
 		}
 	}
