@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -142,4 +145,50 @@ func lengths(t *testing.T, tcpdump, path string) (outer, inner int) {
 		t.Fatalf("%s: tcpdump reads no packet of IPv4:\n%s", path, fmt.Sprintf("%.500s", said))
 	}
 	return outer, inner
+}
+
+// tshark also tells what the kernel's own devices send. Those of testdata/frames.txt were recorded in a guest with Linux
+// 6.12 (make test-guest), on the underlay of a lab of each stack: this kernel may lack them.
+func TestRecordedFrames(t *testing.T) {
+	tshark := testnet.Program(t, "tshark", "tshark")
+	data, err := os.ReadFile(filepath.Join("testdata", "frames.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"geneve":                        "eth:ethertype:ip:udp:geneve:eth:ethertype:ip:udp:data",
+		"gre(impl=kernel)":              "eth:ethertype:ip:gre:ip:udp:data",
+		"ipsec(impl=kernel,encap=none)": "eth:ethertype:ip:esp",
+		"wireguard(impl=kernel)":        "eth:ethertype:ip:udp:wg",
+	}
+	for line := range strings.Lines(string(data)) {
+		stack, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		frame, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "frame.pcap")
+		if err := os.WriteFile(path, captured(frame), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found := protocols(t, tshark, path); !slices.Equal(found, []string{want[stack]}) {
+			t.Errorf("%s: tshark finds %q, want %q", stack, found, want[stack])
+		}
+		delete(want, stack)
+	}
+	if len(want) > 0 {
+		t.Errorf("no frame of %v", want)
+	}
+}
+
+// captured is a file of libpcap with one frame (pcap-savefile(5)).
+func captured(frame []byte) []byte {
+	const magic, ethernet, longest = 0xa1b2c3d4, 1, 1 << 16
+	b := binary.LittleEndian.AppendUint32(nil, magic)
+	b = binary.LittleEndian.AppendUint16(b, 2) // version 2.4
+	b = binary.LittleEndian.AppendUint16(b, 4)
+	for _, x := range []uint32{0, 0, longest, ethernet, 0, 0, uint32(len(frame)), uint32(len(frame))} {
+		b = binary.LittleEndian.AppendUint32(b, x)
+	}
+	return append(b, frame...)
 }
