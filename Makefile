@@ -150,13 +150,13 @@ ONLY ?= .
 .PHONY: test-between
 test-between: ## try every tunnel on every encryption, under three networks and in both families: dist/between.txt (minutes)
 	@mkdir -p $(DIST)
-	@status=0; $(GO) test -count=1 -v -parallel 8 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
+	@status=0; $(GO) test -count=1 -v -parallel 6 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
 	  >$(DIST)/between-here.txt || status=$$?; grep -E -- '--- FAIL|between\.go:' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
 
 .PHONY: test-guest-between
-test-guest-between: ## try those that need a kernel with modules, in a virtual machine (about an hour)
+test-guest-between: ## try those that need a kernel with modules, in a virtual machine (hours)
 	@mkdir -p $(DIST)
-	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 2h -v './catalogue=^TestBetween$$' >$(DIST)/between-guest.txt || status=$$?; \
+	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 6h -v './catalogue=^TestBetween$$' >$(DIST)/between-guest.txt || status=$$?; \
 	  grep -E ' \| (MTU|not)' $(DIST)/between-guest.txt; exit $$status
 
 .PHONY: test-leaks
@@ -172,7 +172,7 @@ fuzz-sink: build ## play sequences of messages to a running nettoll sink, from s
 
 .PHONY: parts
 parts: test-between ## run the conformance suites of networks, filters and pairs, here and in a guest, and write docs/parts.md (minutes)
-	@# What make test-guest-between has left is taken as it is: it takes an hour.
+	@# What make test-guest-between has left is taken as it is: it takes hours.
 	@mkdir -p $(DIST)
 	@$(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -v -run '^TestConformance$$' ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs >$(DIST)/parts-guest.txt

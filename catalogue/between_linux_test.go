@@ -182,7 +182,7 @@ func TestBetween(t *testing.T) {
 // try runs the suite on a pair and keeps what came of it.
 func (p *pair) try(t *testing.T) {
 	if err := p.stack.Check(); err != nil {
-		p.result = "refused: " + err.Error()
+		p.result = "refused: " + strings.ReplaceAll(err.Error(), "\n", "; ")
 		testnet.Skip(t, err)
 		t.Fatal(err)
 	}
