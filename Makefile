@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks fuzz test-guest test-guest-carriers fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-guest-between fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -144,6 +144,21 @@ test-guest: ## run tests in a virtual machine with Debian's kernel for clouds: m
 test-guest-carriers: ## run tests of tunnels and encryptions by the kernel, in a virtual machine (about half an hour)
 	@$(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 1h $(TESTFLAGS) $(GUEST_CARRIERS)
 
+# Which pairs of a tunnel and an encryption test-between tries: ONLY='vxlan.*openvpn/bridge', as a regular expression.
+ONLY ?= .
+
+.PHONY: test-between
+test-between: ## try every tunnel on every encryption, under three networks and in both families: dist/between.txt (minutes)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) test -count=1 -v -parallel 6 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
+	  >$(DIST)/between-here.txt || status=$$?; grep -E -- '--- FAIL|between\.go:' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
+
+.PHONY: test-guest-between
+test-guest-between: ## try those that need a kernel with modules, in a virtual machine (hours)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 6h -v './catalogue=^TestBetween$$' >$(DIST)/between-guest.txt || status=$$?; \
+	  grep -E ' \| (MTU|not)' $(DIST)/between-guest.txt; exit $$status
+
 .PHONY: test-leaks
 test-leaks: ## plant each leak around tunnels and encryptions in 20 runs (minutes)
 	$(GO) test ./cmd/nettoll -count=1 -timeout 1h -run '^TestLeak$$' -leaks 20
@@ -156,11 +171,13 @@ fuzz-sink: build ## play sequences of messages to a running nettoll sink, from s
 	$(GO) test ./byhand -count=1 -timeout 0 -v -run '^TestAttack$$' -attack $(FOR) -program $(CURDIR)/bin/nettoll
 
 .PHONY: parts
-parts: ## run the conformance suites of networks and filters, here and in a guest, and write docs/parts.md (minutes)
+parts: test-between ## run the conformance suites of networks, filters and pairs, here and in a guest, and write docs/parts.md (minutes)
+	@# What make test-guest-between has left is taken as it is: it takes hours.
 	@mkdir -p $(DIST)
 	@$(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -v -run '^TestConformance$$' ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs >$(DIST)/parts-guest.txt
-	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt"
+	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt" \
+	  "$$(uname -r | cut -d. -f1,2)=$(DIST)/between-here.txt" $(foreach f,$(wildcard $(DIST)/between-guest.txt),"6.12 (guest)=$(f)")
 
 .PHONY: attack
 attack: ## attack every stack of networks and filters, with 2 and 3 pairs, and print what got through, dist/attack.txt (about two hours)
@@ -179,9 +196,9 @@ fmt: ## write the format that lint asks for
 	$(golangci-lint) fmt
 
 .PHONY: bench
-bench: ## compare with other tools on this machine
+bench: ## compare with other tools on this machine, or make bench SECTION=streams: with iperf3 across hosts
 	@scripts/needs
-	$(GO) run ./bench
+	$(GO) run ./bench $(if $(SECTION),-only $(SECTION))
 
 # The linter is a tool of a module of its own, so that what it depends on is not what the program depends on. The Go
 # build cache keeps it: where it is compiled already, this takes half a second. It is compiled as the machine does by

@@ -99,7 +99,7 @@ func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (c
 	return c, c.driver.Serves(d, params)
 }
 
-// lab is a bridge with one pair of containers, built and driven as control does it.
+// lab is a lab with one pair of containers, built and driven as control does it.
 type lab struct {
 	stage   deploy.Generation
 	stands  deploy.Lab
@@ -111,8 +111,18 @@ type lab struct {
 	ports   []int // blocks of ports that are not used yet
 }
 
-// openLab builds a lab and opens the sockets of all cells.
-func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
+// openLab builds a lab of one host and opens the sockets of all cells.
+func openLab(ctx context.Context, b *bench, cells []cell) (*lab, error) {
+	s, err := wanted(b.parts, 1, b.random.Uint64())
+	if err != nil {
+		return nil, err
+	}
+	return openLabOf(ctx, b, s, cells)
+}
+
+// openLabOf does so for a lab whose source is the first container of host 1, and whose sink is the first one of host 2
+// or, without that, the second one of host 1.
+func openLabOf(ctx context.Context, b *bench, s deploy.Spec, cells []cell) (_ *lab, err error) {
 	l := &lab{
 		cells: cells, cpus: [][]int{b.sources, b.sinks}, ports: b.random.Perm((lastPort - firstPort) / portsEach),
 	}
@@ -124,16 +134,12 @@ func openLab(ctx context.Context, b *bench, cells []cell) (_ *lab, err error) {
 	if err := l.layOut(); err != nil {
 		return nil, err
 	}
-	s, err := wanted(b.parts, 1, b.random.Uint64())
-	if err != nil {
-		return nil, err
-	}
 	if l.stands, err = l.stage.Build(ctx, s); err != nil {
 		return nil, err
 	}
-	l.ends = l.stands.Site().Endpoints[0]
+	l.ends = slices.Concat(l.stands.Site().Endpoints...)
 	for i, side := range sides() {
-		w, err := l.stands.Start(ctx, 1, host.WorkerSpec{ID: string(side), CPUs: l.cpus[i]})
+		w, err := l.stands.Start(ctx, min(i+1, len(s.Net.Hosts)), host.WorkerSpec{ID: string(side), CPUs: l.cpus[i]})
 		if err != nil {
 			return nil, err
 		}

@@ -41,7 +41,7 @@ type effort struct {
 	starts         int           // of a worker
 }
 
-// full takes less than five minutes, quick about one.
+// full takes less than ten minutes, quick about two.
 func full() effort {
 	return effort{groups: 6, rounds: 2, visit: time.Second, setups: 6, blocks: 5, starts: 30}
 }
@@ -71,7 +71,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	}
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	short := flags.Bool("quick", false, "measure for about a minute: too short for narrow intervals")
+	short := flags.Bool("quick", false, "measure for about two minutes: too short for narrow intervals")
 	only := flags.String("only", "", "one section: "+strings.Join(names, ", "))
 	seed := flags.Uint64("seed", 1, "seed of the order, the ports and the MAC addresses")
 	if err := flags.Parse(args); err != nil {
@@ -136,6 +136,11 @@ func (b *bench) sections() []section {
 		{"pacing", b.pacing},
 		{"set-up", b.setup},
 		{"turns", b.turns},
+		{"wireguard", b.wireguard},
+		{"tunnels", b.encapsulation},
+		{"streams", b.agreement},
+		{"taps", b.taps},
+		{"mesh", b.mesh},
 	}
 }
 
@@ -169,6 +174,7 @@ func machine(ctx context.Context) []string {
 		{"redis-benchmark", "--version"},
 		{"nginx", "-v"},
 		{"wrk", "--version"},
+		{"wireguard-go", "--version"},
 	} {
 		facts = append(facts, t[0]+": "+said(ctx, t...))
 	}

@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,6 +43,7 @@ func write(args []string) error {
 // parts writes docs/parts.md.
 func parts(file string, given []string) error {
 	var all []outcome
+	var between []pair
 	for _, arg := range given {
 		kernel, output, ok := strings.Cut(arg, "=")
 		if !ok {
@@ -52,14 +54,21 @@ func parts(file string, given []string) error {
 			return err
 		}
 		list, err := outcomes(f, kernel)
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		var more []pair
+		if err == nil {
+			more, err = pairs(f, kernel)
+		}
 		if err := errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("read %s: %w", output, err)
 		}
-		all = append(all, list...)
+		all, between = append(all, list...), append(between, more...)
 	}
 	text, err := partsDocument(all)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(text), 0o666)
+	return os.WriteFile(file, []byte(text+pairsDocument(between)), 0o666)
 }

@@ -50,6 +50,22 @@ func TestPartsDocument(t *testing.T) {
 	}
 }
 
+func TestPairsDocument(t *testing.T) {
+	list, err := pairs(strings.NewReader(`
+        vxlan(outer=ipv6)+x(impl=embedded,outer=ipv6)/bridge, ipv6 on ipv6 | MTU 1350 | passed, 6.7 s
+guest:    vxlan(outer=ipv6)+x(impl=embedded,outer=ipv6)/ebpf, ipv6 on ipv6 | MTU 1350 | failed, 6.7 s
+        vxlan+x(impl=kernel)/ebpf, ipv4 on ipv4 | MTU 0 | refused: make links of type "x": not supported here
+`), "6.18")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pairsDocument(list)
+	if want := "| `vxlan+x(impl=embedded)` | ipv6 on ipv6 | 1350 | ✓ | – | ✗ | 6.18 |\n"; !strings.HasSuffix(text, want) ||
+		strings.Count(text, "\n| `") != 1 {
+		t.Errorf("want one line, %q, in\n%s", want, text)
+	}
+}
+
 // TestPartsCurrent checks that docs/parts.md has every network and filter, and no failure. `make parts` writes the
 // page.
 func TestPartsCurrent(t *testing.T) {

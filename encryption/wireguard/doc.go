@@ -14,6 +14,12 @@
 //     the kernel's UDP (virtio-net headers, UDP GSO): devices on the way count such a segment as one packet.
 //   - auto: the kernel's if it has one, else the embedded one. Records say which it was.
 //
+// The first packet makes a device ask its peer for keys. If the peer is not there yet, it asks again after 5 s
+// (REKEY_TIMEOUT; WireGuard paper, section 6.1), and packets wait meanwhile. So nothing should be sent through wg0
+// before all hosts have theirs. The tunnels here send nothing by themselves: their links take no part in multicast, or
+// have no entry for it. One that floods, as a VXLAN with a default destination does with reports of multicast
+// listeners, has its first packets wait.
+//
 // A peer may send from the addresses of its host alone: those of its containers, and its address on the span. There are
 // no keepalives.
 //

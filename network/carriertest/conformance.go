@@ -154,10 +154,9 @@ const small = 28
 
 // A Passage is what passed the underlay of a lab of two hosts while datagrams of one length and their answers did.
 type Passage struct {
-	// Span is what carried them.
+	// Span is what carried them, the uppermost one of the lab.
 	Span network.Span
-	// below are the spans below that, but for the underlay.
-	below []network.Span
+	lab  network.Lab
 	// Size is their payload in bytes, and Packet the whole of the packet.
 	Size, Packet int
 	// Frames are those from host 1 and from host 2, in order.
@@ -165,12 +164,14 @@ type Passage struct {
 }
 
 // Length is that of a frame which carries such a packet, in bytes.
-func (p Passage) Length() int {
-	n := p.Span.Overhead.On(p.Packet, p.Span.MTU)
-	for _, s := range slices.Backward(p.below) {
-		n = s.Overhead.On(n, s.MTU)
+func (p Passage) Length() int { return ethernetHeader + onUnderlay(p.lab, p.Packet) }
+
+// onUnderlay is the length of a packet with what all carriers of a lab add, in bytes.
+func onUnderlay(lab network.Lab, packet int) int {
+	for _, s := range slices.Backward(lab.Spans[1:]) {
+		packet = s.Overhead.On(packet, s.MTU)
 	}
-	return ethernetHeader + n
+	return packet
 }
 
 // Readable says whether a frame holds the beginning of one of the payloads.
@@ -215,7 +216,7 @@ func OnWire(t testing.TB, n network.Network, between stack.Stack, judge Judge) (
 	for _, family := range []string{"ipv4", "ipv6"} {
 		header := map[string]int{"ipv4": header4, "ipv6": header6}[family]
 		for _, size := range []int{small, lab.MTU - header - udpHeader} {
-			p := Passage{Span: lab.Top(), below: lab.Spans[1 : len(lab.Spans)-1], Size: size, Packet: header + udpHeader + size}
+			p := Passage{Span: lab.Top(), lab: lab, Size: size, Packet: header + udpHeader + size}
 			err := b.Exchange(family, size)
 			for i := range taps {
 				var rerr error

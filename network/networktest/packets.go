@@ -105,11 +105,13 @@ func packetsOf(t testing.TB, n network.Network, lab network.Lab) (err error) {
 	if err := b.Verify(t); err != nil {
 		return fmt.Errorf("after all plans were applied: %w", err)
 	}
-	pairs := 0
-	for _, h := range lab.Hosts {
-		pairs += len(h.Containers)
-	}
-	for i := range pairs / 2 {
+	return b.Packets(n)
+}
+
+// Packets sends what the suite sends between every source and its sink in a lab that stands, see packets.
+func (b *Bed) Packets(n network.Network) error {
+	lab := b.Lab
+	for i := range b.pairs() {
 		source, sink := b.ends("src", i), b.ends("snk", i)
 		for _, f := range []struct {
 			name   string

@@ -19,8 +19,8 @@ type command struct{ get, set uint32 }
 func commands() map[Offload]command {
 	return map[Offload]command{
 		TX: {unix.ETHTOOL_GTXCSUM, unix.ETHTOOL_STXCSUM}, RX: {unix.ETHTOOL_GRXCSUM, unix.ETHTOOL_SRXCSUM},
-		TSO: {unix.ETHTOOL_GTSO, unix.ETHTOOL_STSO}, GSO: {unix.ETHTOOL_GGSO, unix.ETHTOOL_SGSO},
-		GRO: {unix.ETHTOOL_GGRO, unix.ETHTOOL_SGRO},
+		SG: {unix.ETHTOOL_GSG, unix.ETHTOOL_SSG}, TSO: {unix.ETHTOOL_GTSO, unix.ETHTOOL_STSO},
+		GSO: {unix.ETHTOOL_GGSO, unix.ETHTOOL_SGSO}, GRO: {unix.ETHTOOL_GGRO, unix.ETHTOOL_SGRO},
 	}
 }
 
@@ -62,7 +62,7 @@ func Set(link string, o Offload, on bool) error {
 	} else if is != on {
 		return &linux.UnsupportedError{
 			What: what, Missing: fmt.Sprintf("offload %q as asked for", o),
-			Hint: "it depends on other offloads: TSO and GSO need checksums",
+			Hint: "it depends on other offloads: TSO needs checksums and sg, and GSO needs sg",
 		}
 	}
 	return nil
@@ -73,7 +73,7 @@ func call(what, link string, v *value) error {
 		return fmt.Errorf("%s: invalid link name (valid: 1 to %d bytes)", what, unix.IFNAMSIZ-1)
 	}
 	if v.command == 0 {
-		return fmt.Errorf("%s: unknown offload (known: tx, rx, tso, gso, gro)", what)
+		return fmt.Errorf("%s: unknown offload (known: tx, rx, sg, tso, gso, gro)", what)
 	}
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// pair is what came of a tunnel on an encryption under a network, as the table that TestBetween prints has it.
+type pair struct {
+	stack, network, outer string // outer is "ipv4 on ipv6"
+	mtu, result           string
+	where                 string // the kernel
+}
+
+// pairs reads the output of make test-between.
+func pairs(r io.Reader, where string) ([]pair, error) {
+	line := regexp.MustCompile(`(\S+\+\S+)/(\w+), (ipv[46] on ipv[46]) \| MTU (\d+) \| (\w+)`)
+	outer := regexp.MustCompile(`\(?,?outer=\w+`)
+	var list []pair
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		m := line.FindStringSubmatch(in.Text())
+		if m == nil {
+			continue
+		}
+		stack := m[1]
+		for _, cut := range outer.FindAllString(stack, -1) {
+			if strings.HasPrefix(cut, "(") {
+				cut += ")" // it is the only parameter
+			}
+			stack = strings.Replace(stack, cut, "", 1)
+		}
+		list = append(list, pair{stack, m[2], m[3], m[4], m[5], where})
+	}
+	return list, in.Err()
+}
+
+// pairsDocument is the section of docs/parts.md on pairs.
+func pairsDocument(list []pair) string {
+	var b strings.Builder
+	b.WriteString(`
+## Tunnels on encryptions
+
+Each tunnel stands on each encryption, between two hosts (network/carriertest, ` + "`make test-between`" + `, and
+` + "`make test-guest-between`" + ` for what needs a kernel with modules). *MTU* is that of containers on an underlay of
+1500 bytes. ✓ means that all of the following holds under the network; – means not tried.
+
+- Echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream pass in both families and both
+  directions. One byte more than the MTU is refused, or cut if it may be.
+- On the underlay, frames are as long as all overheads say, and nothing in any frame can be read.
+- Packets went to the neighbours in the plan, and every device counted them.
+- A route around, and a device without encryption in the encryption's place, are noticed. Hosts with different keys
+  exchange nothing (tried under ` + "`bridge`" + `, with equal families). Afterwards nothing is left.
+
+| tunnel on encryption | outer packets | MTU | bridge | routed | ebpf | kernel |
+| --- | --- | ---: | --- | --- | --- | --- |
+`)
+	type row struct{ stack, outer, mtu, where string }
+	var rows []row
+	marks := map[row]map[string]string{}
+	for _, p := range list {
+		r := row{p.stack, p.outer, p.mtu, p.where}
+		if p.result != "passed" && p.result != "failed" {
+			continue
+		}
+		if marks[r] == nil {
+			rows, marks[r] = append(rows, r), map[string]string{}
+		}
+		marks[r][p.network] = map[string]string{"passed": passed, "failed": failed}[p.result]
+	}
+	slices.SortStableFunc(rows, func(x, y row) int {
+		return strings.Compare(x.where+x.stack+x.outer, y.where+y.stack+y.outer)
+	})
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |", r.stack, r.outer, r.mtu)
+		for _, network := range []string{"bridge", "routed", "ebpf"} {
+			m := marks[r][network]
+			if m == "" {
+				m = skipped
+			}
+			fmt.Fprintf(&b, " %s |", m)
+		}
+		fmt.Fprintf(&b, " %s |\n", r.where)
+	}
+	return b.String()
+}

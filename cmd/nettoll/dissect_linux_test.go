@@ -1,0 +1,194 @@
+package main
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// Others read the frames that --pcap keeps: tshark tells the protocols of tunnels and encryptions by their headers, and
+// the lengths that tcpdump reads differ by what the proof says is added. Who else sees no packet of a container in
+// those of an encryption.
+func TestDissected(t *testing.T) {
+	testnet.Root(t)
+	tshark, tcpdump := testnet.Program(t, "tshark", "tshark"), testnet.Program(t, "tcpdump", "tcpdump")
+	for _, run := range []struct {
+		kind, parts string
+		want        map[string]string // protocols of a frame with an IPv4 packet of a container, by stack
+	}{
+		{"tunnel", "ipip(impl=ebpf),gre(impl=ebpf),vxlan", map[string]string{
+			"bridge+ipip(impl=ebpf)": "eth:ethertype:ip:ip:udp:data",
+			"bridge+gre(impl=ebpf)":  "eth:ethertype:ip:gre:ip:udp:data",
+			"bridge+vxlan":           "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:udp:data",
+		}},
+		{"encryption", "wireguard,ipsec,openvpn", map[string]string{
+			"bridge+wireguard": "eth:ethertype:ip:udp:wg",
+			"bridge+ipsec":     "eth:ethertype:ip:udp:udpencap:esp",
+			"bridge+openvpn":   "eth:ethertype:ip:udp:openvpn",
+		}},
+	} {
+		t.Run(run.kind, func(t *testing.T) {
+			t.Parallel()
+			if run.kind == "encryption" {
+				testnet.Program(t, "openvpn", "openvpn")
+				testnet.Program(t, "charon-systemd", "charon-systemd")
+			}
+			base := "bridge+vxlan"
+			if run.kind == "encryption" {
+				base = "bridge+wireguard"
+			}
+			s := start(t, "--pcap", "--network", "bridge", "--"+run.kind, run.parts, "--baseline", base,
+				"--time", "1s", "--workload", "udp-rr(mode=wait)", "--placement", "cross-host")
+			if status := s.wait(patience); status != 0 {
+				t.Fatalf("exit status %d\n%s", status, s.stderr.String())
+			}
+			log, _ := s.records()
+			tried := map[string]bool{}
+			for _, p := range log.Proofs {
+				stack, _, _ := strings.Cut(p.Lab, "/")
+				if p.Name != proof.OnWire || tried[stack] || run.want[stack] == "" {
+					continue
+				}
+				tried[stack] = true
+				added := number(t, ` (\d+) bytes longer at full size`, p.Claim)
+				mtu := 0
+				for _, other := range log.Proofs {
+					if other.Lab == p.Lab && other.Name == proof.Passes {
+						mtu = number(t, `packets of (\d+) bytes`, other.Claim)
+					}
+				}
+				path := filepath.Join(s.dir, "pcap", "1-"+strings.ReplaceAll(p.Lab, "/", "-")+"-before.pcapng")
+				if found := protocols(t, tshark, path); !slices.Contains(found, run.want[stack]) {
+					t.Errorf("%s: tshark finds %q, want %q", p.Lab, found, run.want[stack])
+				} else if run.kind == "encryption" {
+					found = slices.DeleteFunc(found, func(f string) bool { return f == run.want[stack] || strings.HasSuffix(f, ":arp") })
+					if len(found) > 0 {
+						t.Errorf("%s: tshark also finds %q", p.Lab, found)
+					}
+				}
+				outer, inner := lengths(t, tcpdump, path)
+				if run.kind == "encryption" {
+					inner = mtu // nobody can read it
+				}
+				if outer-inner != added || inner != mtu {
+					t.Errorf("%s: tcpdump reads packets of %d bytes in packets of %d, and the proof says %d, and %d more", p.Lab,
+						inner, outer, mtu, added)
+				}
+			}
+			if len(tried) != len(run.want) {
+				t.Errorf("what was heard between hosts of %v was proved, want %d stacks", tried, len(run.want))
+			}
+		})
+	}
+}
+
+// number finds one in a text.
+func number(t *testing.T, pattern, text string) int {
+	t.Helper()
+	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %q in %q", pattern, text)
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// protocols are those of the frames of a file, as tshark dissects them; each list once.
+func protocols(t *testing.T, tshark, path string) []string {
+	t.Helper()
+	said, err := exec.Command(tshark, "-r", path, "-T", "fields", "-e", "frame.protocols").Output()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(said)))))
+}
+
+// lengths returns the length of the longest packet of IPv4 in a file, in bytes, and that of the innermost packet which
+// tcpdump reads in it: the same if it reads none.
+func lengths(t *testing.T, tcpdump, path string) (outer, inner int) {
+	t.Helper()
+	said, err := exec.Command(tcpdump, "-e", "-v", "-nn", "-r", path).Output()
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	// a packet begins where its time does; "proto UDP (17), length 1500)" is a header of IPv4
+	begin := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d+ `)
+	header := regexp.MustCompile(`proto \S+ \(\d+\), length (\d+)\)`)
+	for _, packet := range begin.Split(string(said), -1) {
+		var read []int
+		for _, m := range header.FindAllStringSubmatch(packet, -1) {
+			n, err := strconv.Atoi(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			read = append(read, n)
+		}
+		if len(read) > 0 && read[0] >= outer && (read[0] > outer || read[len(read)-1] < inner) {
+			outer, inner = read[0], read[len(read)-1]
+		}
+	}
+	if outer == 0 {
+		t.Fatalf("%s: tcpdump reads no packet of IPv4:\n%s", path, fmt.Sprintf("%.500s", said))
+	}
+	return outer, inner
+}
+
+// tshark also tells what the kernel's own devices send. Those of testdata/frames.txt were recorded in a guest with Linux
+// 6.12 (make test-guest), on the underlay of a lab of each stack: this kernel may lack them.
+func TestRecordedFrames(t *testing.T) {
+	tshark := testnet.Program(t, "tshark", "tshark")
+	data, err := os.ReadFile(filepath.Join("testdata", "frames.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"geneve":                        "eth:ethertype:ip:udp:geneve:eth:ethertype:ip:udp:data",
+		"gre(impl=kernel)":              "eth:ethertype:ip:gre:ip:udp:data",
+		"ipsec(impl=kernel,encap=none)": "eth:ethertype:ip:esp",
+		"wireguard(impl=kernel)":        "eth:ethertype:ip:udp:wg",
+	}
+	for line := range strings.Lines(string(data)) {
+		stack, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		frame, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "frame.pcap")
+		if err := os.WriteFile(path, captured(frame), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found := protocols(t, tshark, path); !slices.Equal(found, []string{want[stack]}) {
+			t.Errorf("%s: tshark finds %q, want %q", stack, found, want[stack])
+		}
+		delete(want, stack)
+	}
+	if len(want) > 0 {
+		t.Errorf("no frame of %v", want)
+	}
+}
+
+// captured is a file of libpcap with one frame (pcap-savefile(5)).
+func captured(frame []byte) []byte {
+	const magic, ethernet, longest = 0xa1b2c3d4, 1, 1 << 16
+	b := binary.LittleEndian.AppendUint32(nil, magic)
+	b = binary.LittleEndian.AppendUint16(b, 2) // version 2.4
+	b = binary.LittleEndian.AppendUint16(b, 4)
+	for _, x := range []uint32{0, 0, longest, ethernet, 0, 0, uint32(len(frame)), uint32(len(frame))} {
+		b = binary.LittleEndian.AppendUint32(b, x)
+	}
+	return append(b, frame...)
+}
