@@ -23,6 +23,8 @@ type applied struct {
 	Kept   json.RawMessage // what it has kept, nil for nothing
 	Note   string          // its ID in the journal; "" where it ends with its namespaces
 	held   []io.Closer     // what this process has open for it
+
+	withdrawn bool // it is removed for now, see [Stack.Withdraw]
 }
 
 // A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps before all others and together:
