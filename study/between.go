@@ -1,10 +1,10 @@
 package study
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -100,7 +100,9 @@ func (p BetweenPlan) Check() error {
 	return nil
 }
 
-func (p BetweenPlan) wants(item string) bool { return len(p.Only) == 0 || slices.Contains(p.Only, item) }
+func (p BetweenPlan) wants(item string) bool {
+	return len(p.Only) == 0 || slices.Contains(p.Only, item)
+}
 
 // Direct is the name of labs without a carrier, in which hosts route to each other: the baseline.
 const Direct = "direct"
@@ -315,15 +317,15 @@ func (b *between) lab(ctx context.Context, round int, c carried, hosts int, pack
 			return err
 		}
 	}
-	if !packets {
-		if !b.plan.wants(ItemSetup) {
-			return nil
-		}
+	if b.plan.wants(ItemSetup) {
 		took, err := s.again(ctx)
-		if err == nil {
-			note(metricCarrier, took.Seconds())
+		if err != nil {
+			return err
 		}
-		return err
+		note(metricCarrier, took.Seconds())
+	}
+	if !packets {
+		return nil
 	}
 	return b.exchanges(ctx, s, c, note)
 }
@@ -338,7 +340,7 @@ func (b *between) exchanges(ctx context.Context, s *standing, c carried, note fu
 	if err := talk.answered(ctx); err != nil {
 		return err
 	}
-	if b.plan.wants(ItemFirst) || b.plan.wants(ItemSetup) {
+	if b.plan.wants(ItemFirst) {
 		if err := b.first(ctx, s, talk, note); err != nil {
 			return err
 		}
@@ -417,27 +419,18 @@ func (b *between) first(ctx context.Context, s *standing, t *talk, note func(str
 	if err := s.withdraw(ctx); err != nil {
 		return err
 	}
-	probe := t.begin(time.Now())
+	l := t.begin(time.Now())
 	began := time.Now()
 	err := s.restore(ctx)
-	applied := time.Since(began)
 	if err == nil {
-		err = probe.until(ctx, began, patience)
+		err = l.until(ctx, began, patience)
 	}
-	at, seen := probe.end().after(began)
+	at, _ := l.end().after(began)
 	if err != nil {
 		return err
 	}
-	if err := s.Verify(ctx); err != nil {
-		return err
-	}
-	if b.plan.wants(ItemSetup) {
-		note(metricCarrier, max(applied, at.Sub(began)).Seconds())
-	}
-	if b.plan.wants(ItemFirst) && seen {
-		note(metricFirst, at.Sub(began).Seconds())
-	}
-	return nil
+	note(metricFirst, at.Sub(began).Seconds())
+	return s.Verify(ctx)
 }
 
 // patience is how long it may take until a packet passes.
@@ -467,59 +460,33 @@ func (b *between) idle(ctx context.Context, t *talk, note func(string, float64))
 	return nil
 }
 
-// rekey has keys renewed under load. The comparison is a load of the same length without that, in the same lab.
+// rekey has keys renewed under load. The comparison is a load of the same length without that.
 func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, note func(string, float64)) error {
-	compare := func(took time.Duration) error {
-		probe := t.begin(time.Now())
-		err := wait(ctx, took)
-		seen := probe.end()
-		if err == nil {
-			note(metricGap, seen.gap().Seconds())
-			note(metricLost, float64(seen.lost()))
-			note(metricPause, seen.pause().Seconds())
-		}
-		return err
-	}
-	if len(c.choice) == 0 {
+	if !s.Site().Lab.Top().Protected {
 		b.costs.skip(c.name, metricRekeyGap, errors.New("it has no keys"))
-		return compare(b.plan.Load)
+		return b.steady(ctx, t, b.plan.Load, note)
 	}
-	other, timed := faster(c)
-	if timed { // keys are renewed by a clock: in a lab of its own, so that the comparison has none
-		if err := compare(b.plan.Load); err != nil {
+	renewing, with := s, t
+	if other, timed := faster(c); timed { // a clock renews keys: in a lab of its own, so that the comparison has none
+		var err error
+		if renewing, _, err = b.build(ctx, other, b.plan.Hosts[0]); err != nil {
 			return err
 		}
-		lab, _, err := b.build(ctx, other, b.plan.Hosts[0])
-		if err != nil {
+		defer renewing.end()
+		if with, err = renewing.talk(); err != nil {
 			return err
 		}
-		defer lab.end()
-		s = lab
-		if t, err = lab.talk(); err != nil {
-			return err
-		}
-		defer t.close()
-		if err := t.answered(ctx); err != nil {
+		defer with.close()
+		if err := with.answered(ctx); err != nil {
 			return err
 		}
 	}
-	probe := t.begin(time.Now())
-	began := time.Now()
-	renewed, err := 0, wait(ctx, b.plan.Load/time.Duration(2*b.plan.Renewals))
-	for err == nil && renewed < b.plan.Renewals {
-		if err = s.rekey(ctx); err == nil {
-			renewed++
-			err = wait(ctx, b.plan.Load/time.Duration(2*b.plan.Renewals))
-		}
-	}
-	took := time.Since(began)
-	seen := probe.end()
+	l := with.begin(time.Now())
+	took, err := b.renew(ctx, renewing)
+	seen := l.end()
 	if errors.Is(err, errors.ErrUnsupported) {
 		b.costs.skip(c.name, metricRekeyGap, err)
-		if timed {
-			return nil
-		}
-		return compare(b.plan.Load)
+		return b.steady(ctx, t, b.plan.Load, note)
 	}
 	if err != nil {
 		return err
@@ -527,10 +494,36 @@ func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, no
 	note(metricRekeyGap, seen.gap().Seconds())
 	note(metricRekeyLost, float64(seen.lost()))
 	note(metricRekeyPause, seen.pause().Seconds())
-	if timed {
-		return nil
+	return b.steady(ctx, t, took, note)
+}
+
+// renew has keys renewed, with time before, between and after, and says how long that took.
+func (b *between) renew(ctx context.Context, s *standing) (time.Duration, error) {
+	began, between := time.Now(), b.plan.Load/time.Duration(b.plan.Renewals+1)
+	err := wait(ctx, between)
+	for range b.plan.Renewals {
+		if err == nil {
+			err = s.rekey(ctx)
+		}
+		if err == nil {
+			err = wait(ctx, between)
+		}
 	}
-	return compare(took)
+	return time.Since(began), err
+}
+
+// steady is a load for so long while nothing happens.
+func (b *between) steady(ctx context.Context, t *talk, long time.Duration, note func(string, float64)) error {
+	l := t.begin(time.Now())
+	err := wait(ctx, long)
+	seen := l.end()
+	if err != nil {
+		return err
+	}
+	note(metricGap, seen.gap().Seconds())
+	note(metricLost, float64(seen.lost()))
+	note(metricPause, seen.pause().Seconds())
+	return nil
 }
 
 // faster is the carrier with the least interval between renewals, if that is a parameter of it.
@@ -540,10 +533,7 @@ func faster(c carried) (carried, bool) {
 		if _, ok := one.Params[parameter]; !ok {
 			continue
 		}
-		given := map[string]string{}
-		for name, value := range one.Params {
-			given[name] = value
-		}
+		given := maps.Clone(one.Params)
 		given[parameter] = least
 		params, err := one.Part.Params.Resolve(one.Part.Name, given)
 		if err != nil {
@@ -558,7 +548,7 @@ func faster(c carried) (carried, bool) {
 
 // restart kills the programs of host 2 and applies the steps of its carrier again, while host 1 keeps what it had.
 func (b *between) restart(ctx context.Context, s *standing, t *talk, note func(string, float64)) error {
-	probe := t.begin(time.Now())
+	l := t.begin(time.Now())
 	err := wait(ctx, settle)
 	killed := time.Now()
 	if err == nil {
@@ -570,12 +560,12 @@ func (b *between) restart(ctx context.Context, s *standing, t *talk, note func(s
 		restored = time.Now()
 	}
 	if err == nil {
-		err = probe.until(ctx, restored, patience)
+		err = l.until(ctx, restored, patience)
 	}
 	if err == nil {
 		err = wait(ctx, settle)
 	}
-	seen := probe.end()
+	seen := l.end()
 	if late, ok := errors.AsType[*silentError](err); ok {
 		b.costs.warn("%s: after host 2 had restarted, %v", t.name, late)
 		return nil
@@ -599,9 +589,4 @@ func wait(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// compareNames is the order of carriers in tables: as they were chosen.
-func (c *Costs) compareNames(a, b string) int {
-	return cmp.Compare(slices.Index(c.Carriers, a), slices.Index(c.Carriers, b))
 }

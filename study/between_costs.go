@@ -68,7 +68,7 @@ func BetweenMetrics() []BetweenMetric {
 		{metricBack, measure.UnitSecond, "longest time without an answer after host 2 restarts", false},
 		{metricBackLost, unitPacket, "packets lost at 1 kHz by that", false},
 		{metricMemory, measure.UnitByte, "memory of the programs, per host (PSS)", false},
-		{metricIdleCPU, measure.UnitCores, "CPU of the programs without traffic, per host", false},
+		{metricIdleCPU, measure.UnitCores, "CPU of the programs without traffic, per host, of one core", false},
 	}
 }
 
@@ -178,16 +178,14 @@ func (c *Costs) of(carrier string, hosts int, metric string) []Value {
 // take that from what is measured beside them.
 const IdleLimit = 0.002
 
-// Text writes the costs as a table for each metric.
+// Text writes the costs as a table for each metric: a row for each carrier, and columns for each number of hosts.
 func (c *Costs) Text(w io.Writer) error {
 	var b strings.Builder
 	costs := c.Costs()
 	for _, m := range BetweenMetrics() {
-		for _, hosts := range c.Plan.Hosts {
-			rows := slices.DeleteFunc(slices.Clone(costs), func(o Cost) bool { return o.Metric != m.Name || o.Hosts != hosts })
-			if len(rows) > 0 {
-				c.table(&b, m, hosts, rows)
-			}
+		rows := slices.DeleteFunc(slices.Clone(costs), func(o Cost) bool { return o.Metric != m.Name })
+		if len(rows) > 0 {
+			c.table(&b, m, rows)
 		}
 	}
 	c.remarks(&b, costs)
@@ -195,19 +193,43 @@ func (c *Costs) Text(w io.Writer) error {
 	return err
 }
 
-func (c *Costs) table(b *strings.Builder, m BetweenMetric, hosts int, rows []Cost) {
-	fmt.Fprintf(b, "%s, %d hosts: %s\n", m.Name, hosts, m.Summary)
+func (c *Costs) table(b *strings.Builder, m BetweenMetric, rows []Cost) {
+	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Summary)
+	hosts := slices.DeleteFunc(slices.Clone(c.Plan.Hosts), func(n int) bool {
+		return !slices.ContainsFunc(rows, func(r Cost) bool { return r.Hosts == n })
+	})
 	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, r := range rows {
-		ratio := ""
-		if r.Ratio > 0 {
-			ratio = fmt.Sprintf("×%.3g", r.Ratio)
+	fmt.Fprint(t, left("", c.longest()))
+	for _, n := range hosts {
+		fmt.Fprintf(t, "\t%d hosts", n)
+		if m.ratio {
+			fmt.Fprint(t, "\t:direct")
 		}
-		spread := ""
-		if r.Rounds > 1 {
-			spread = fmt.Sprintf("(%s to %s, %d rounds)", show(r.Least, r.Unit), show(r.Most, r.Unit), r.Rounds)
+		fmt.Fprint(t, "\tleast\tmost")
+	}
+	fmt.Fprintln(t, "\t")
+	for _, carrier := range c.Carriers {
+		if !slices.ContainsFunc(rows, func(r Cost) bool { return r.Carrier == carrier }) {
+			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t\n", left(r.Carrier, c.longest()), show(r.Median, r.Unit), ratio, spread)
+		fmt.Fprint(t, left(carrier, c.longest()))
+		for _, n := range hosts {
+			i := slices.IndexFunc(rows, func(r Cost) bool { return r.Carrier == carrier && r.Hosts == n })
+			var cells [4]string
+			if i >= 0 {
+				r := rows[i]
+				cells = [4]string{show(r.Median, r.Unit), "", show(r.Least, r.Unit), show(r.Most, r.Unit)}
+				if r.Ratio > 0 {
+					cells[1] = fmt.Sprintf("×%.3g", r.Ratio)
+				}
+			}
+			for k, text := range cells {
+				if k != 1 || m.ratio {
+					fmt.Fprintf(t, "\t%s", text)
+				}
+			}
+		}
+		fmt.Fprintln(t, "\t")
 	}
 	_ = t.Flush() // to memory
 	b.WriteByte('\n')
@@ -231,7 +253,7 @@ func left(s string, length int) string {
 func show(x float64, unit string) string {
 	switch unit {
 	case measure.UnitCores:
-		return strconv.FormatFloat(100*x, 'f', 2, 64) + " % of a core"
+		return fmt.Sprintf("%.2g %%", 100*x)
 	case unitPacket:
 		return strconv.FormatFloat(x, 'f', -1, 64)
 	case unitRatio:
@@ -250,6 +272,10 @@ func (c *Costs) remarks(b *strings.Builder, costs []Cost) {
 	}
 	for _, w := range c.Warnings {
 		fmt.Fprintf(b, "Warning: %s.\n", w)
+	}
+	if len(costs) > 0 {
+		fmt.Fprintf(b, "Medians of %d rounds, with the least and the most. :direct is the ratio to labs without a carrier.\n",
+			max(1, c.Rounds))
 	}
 	for _, m := range c.Missing {
 		what := m.Metric

@@ -170,7 +170,9 @@ func (a *server) change(_ context.Context, p changeParams) (host.RuleUpdate, err
 
 func (a *server) report(context.Context, none) (host.Report, error) { return a.kernel.Report(), nil }
 
-func (a *server) use(_ context.Context, p useParams) ([]host.ProgramUse, error) { return a.kernel.Use(p.Memory), nil }
+func (a *server) use(_ context.Context, p useParams) ([]host.ProgramUse, error) {
+	return a.kernel.Use(p.Memory), nil
+}
 
 func (a *server) killPrograms(context.Context, none) (none, error) {
 	a.kernelMu.Lock()
