@@ -17,9 +17,9 @@ import (
 // A Rekeyer is a step whose keys can be renewed while packets pass.
 type Rekeyer interface {
 	Step
-	// Rekey has the keys of packets renewed that the host shares with hosts of a higher number, and returns when new keys
-	// are in use. It is called on all hosts of a lab at the same time with stage 0, then with stage 1 and so on, as long
-	// as a host wants more: two ends that nobody coordinates can then renew keys step by step. It is a
+	// Rekey has the keys of packets renewed, and returns when new ones are in use. Of two hosts one begins: the step knows
+	// which. It is called on all hosts of a lab at the same time with stage 0, then with stage 1 and so on, as long as a
+	// host wants more: two ends that nobody coordinates can then renew keys step by step. It is a
 	// [linux.UnsupportedError] if nothing can have keys renewed, and an error if the keys are not new.
 	Rekey(ctx context.Context, k *Kernel, stage int) (more bool, err error)
 }

@@ -154,7 +154,7 @@ func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	for _, first := range []bool{true, false} {
 		for i := len(s.applied) - 1; i >= 0; i-- {
 			a := s.applied[i]
-			if _, is := a.Step.(FirstUndone); is != first {
+			if _, is := a.Step.(FirstUndone); is != first || a.withdrawn {
 				continue
 			}
 			if err := a.remove(ctx, k); err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -94,7 +95,7 @@ func (p BetweenPlan) Check() error {
 	}
 	for _, item := range p.Only {
 		if !slices.Contains(Items(), item) {
-			return fmt.Errorf("invalid value %q for --only (valid: %v)", item, Items())
+			return fmt.Errorf("invalid value %q for --only (valid: %s)", item, strings.Join(Items(), ", "))
 		}
 	}
 	return nil
