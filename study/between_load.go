@@ -31,7 +31,6 @@ const (
 
 // talk is a socket in a container of host 1, and one in a container of host 2 that sends everything back.
 type talk struct {
-	name       string
 	near, far  *net.UDPConn
 	to         netip.AddrPort
 	sequence   uint64
@@ -41,7 +40,7 @@ type talk struct {
 // talk opens the sockets.
 func (s *standing) talk() (*talk, error) {
 	ends := s.Site().Endpoints
-	t := &talk{name: s.Site().Lab.Top().Name}
+	t := &talk{}
 	var err error
 	if t.near, err = open(s.hosts[0], ends[0][0].Namespace, ends[0][0].Bind(family)); err != nil {
 		return nil, err

@@ -27,7 +27,13 @@ type Config struct {
 	Peers []Peer
 	// Encapsulated says that ESP is in UDP.
 	Encapsulated bool
+	// Epoch is how often keys were renewed (by the kernel): associations of different epochs stand beside each other. It
+	// wraps at [Epochs].
+	Epoch int
 }
+
+// Epochs is the number of different epochs.
+const Epochs = 128
 
 // A Peer is another host.
 type Peer struct {
