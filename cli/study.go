@@ -35,7 +35,8 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
   nettoll study between      what tunnels and encryptions cost besides packets`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency, between)", args[0])}
+				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency, between)",
+					args[0])}
 			}
 			return nil
 		},

@@ -116,6 +116,6 @@ func idleDoubt(list []idleUse) string {
 			named = append(named, fmt.Sprintf("%s on %s %.2g %%", u.name, u.host, 100*u.cores))
 		}
 	}
-	return fmt.Sprintf("without traffic, programs of this lab use %.2g %% of a core (%s), which cells of other labs lose, too; "+
-		"measure it in a run of its own, beside its baseline", 100*sum, strings.Join(named, ", "))
+	return fmt.Sprintf("without traffic, programs of this lab use %.2g %% of a core (%s), which cells of other labs lose "+
+		"too; measure it in a run of its own, beside its baseline", 100*sum, strings.Join(named, ", "))
 }

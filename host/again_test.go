@@ -117,7 +117,8 @@ func TestRekey(t *testing.T) {
 	if _, err := none.Rekey(t.Context(), k, 0); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without keys: %v", err)
 	}
-	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{a, keyed{mark: a, Stages: 2}, keyed{mark: a}}}); err != nil {
+	both := host.Plan{Steps: []host.Step{a, keyed{mark: a, Stages: 2}, keyed{mark: a}}}
+	if err := s.Apply(t.Context(), k, both); err != nil {
 		t.Fatal(err)
 	}
 	for stage, want := range []bool{true, false} {

@@ -420,8 +420,9 @@ func (b *between) use(ctx context.Context, s *standing, c carried, hosts int, no
 
 var errNoProgram = errors.New("no program carries its packets: what it holds and uses in the kernel is not known")
 
-// first takes the carrier away on all hosts and applies it again, as if the hosts had just started. It is verified at the
-// same time, as it is when a lab is built: that is when some ask once more for what a peer that was not ready refused.
+// first takes the carrier away on all hosts and applies it again, as if the hosts had just started. It is verified at
+// the same time, as it is when a lab is built: that is when some ask once more for what a peer that was not ready
+// refused.
 func (b *between) first(ctx context.Context, s *standing, t *talk, note func(string, float64)) error {
 	if err := s.withdraw(ctx); err != nil {
 		return err

@@ -266,8 +266,8 @@ func show(x float64, unit string) string {
 func (c *Costs) remarks(b *strings.Builder, costs []Cost) {
 	for _, r := range costs {
 		if r.Metric == metricIdleCPU && r.Median*float64(r.Hosts) > IdleLimit {
-			fmt.Fprintf(b, "Warning: with %d hosts the programs of %s use %.2g %% of a core without traffic; measure it in a run "+
-				"of its own.\n", r.Hosts, r.Carrier, 100*r.Median*float64(r.Hosts))
+			fmt.Fprintf(b, "Warning: with %d hosts the programs of %s use %.2g %% of a core without traffic; measure it in a "+
+				"run of its own.\n", r.Hosts, r.Carrier, 100*r.Median*float64(r.Hosts))
 		}
 	}
 	for _, w := range c.Warnings {

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// saysKeys is what the process says after each TLS handshake, the first one too (OpenVPN 2.6, src/openvpn/ssl_openssl.c,
-// print_details).
+// saysKeys is what the process says after each TLS handshake, the first one too (OpenVPN 2.6,
+// src/openvpn/ssl_openssl.c, print_details).
 const saysKeys = "Control Channel: TLS"
 
 // longestRekey is how long Rekey waits for a renewal at most, in seconds.

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// What the program says when it has new keys for the packets to it, and when it was told those of another host: src/net.c
-// (main_loop) and src/protocol_key.c.
+// What the program says when it has new keys for the packets to it, and when it was told those of another host:
+// src/net.c (main_loop) and src/protocol_key.c.
 const (
 	saysExpired = "Expiring symmetric keys"
 	saysKey     = "Got ANS_KEY from %s ("

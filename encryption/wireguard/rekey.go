@@ -18,8 +18,8 @@ const (
 	look = time.Millisecond
 )
 
-// Rekey has the process make a handshake with each peer of a lower number: where traffic comes from host 1, that has begun
-// the last one, and the library would begin no other for 5 s. The kernel's device cannot be asked.
+// Rekey has the process make a handshake with each peer of a lower number: where traffic comes from host 1, that has
+// begun the last one, and the library would begin no other for 5 s. The kernel's device cannot be asked.
 func (d Device) Rekey(ctx context.Context, k *host.Kernel, _ int) (more bool, err error) {
 	r := k.Running(name)
 	if r == nil {

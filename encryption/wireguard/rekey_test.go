@@ -8,11 +8,13 @@ import (
 	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/encryption/wireguard"
 	driver "github.com/nettoll/nettoll/internal/linux/wireguard"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
 // The embedded device makes a handshake when it is asked to, which the other end sees, too.
 func TestRekey(t *testing.T) {
+	testnet.NotInGuest(t, "the process does there what it does on the machine")
 	var last time.Time
 	encryptiontest.Rekey(t, wireguard.Encryption{}, map[string]string{"impl": "embedded"}, func(b *networktest.Bed) {
 		state, err := driver.Get(b.Hosts[0].Kernel.Running("wireguard").Control())

@@ -83,8 +83,8 @@ func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 	all := everything()[family]
 	s := netlink.XfrmState{
 		Src: src.AsSlice(), Dst: dst.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: netlink.XFRM_MODE_TUNNEL,
-		Spi: c.Epoch%Epochs<<24 | from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: ifid, ESN: true, ReplayWindow: window,
-		Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
+		Spi: c.Epoch%Epochs<<24 | from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: ifid, ESN: true,
+		ReplayWindow: window, Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
 	}
 	switch cipher, auth := key[:c.Cipher.key], key[c.Cipher.key:]; {
 	case c.Cipher.aead != "":
@@ -159,9 +159,9 @@ func AddKernel(name string, c Config) (index int, err error) {
 	return l.Index, nil
 }
 
-// RekeyKernel replaces associations by others, in the calling thread's network namespace. Both ends do stage 0, in which
-// they learn to decrypt with the new ones, before one of them does stage 1, in which they encrypt with them, and that
-// before stage 2, in which they forget the old ones. So no packet arrives that cannot be decrypted.
+// RekeyKernel replaces associations by others, in the calling thread's network namespace. Both ends do stage 0, in
+// which they learn to decrypt with the new ones, before one of them does stage 1, in which they encrypt with them, and
+// that before stage 2, in which they forget the old ones. So no packet arrives that cannot be decrypted.
 func RekeyKernel(old, now Config, stage int) error {
 	for i := range now.Peers {
 		for family := range inner {
