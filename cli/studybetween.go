@@ -50,7 +50,7 @@ CPU. A gap that is not longer than that says nothing about the carrier: run it o
 	cmd.Flags().IntSliceVar(&plan.Hosts, "hosts", plan.Hosts, "numbers of hosts; packets are sent with the first")
 	cmd.Flags().IntVar(&plan.Rounds, "rounds", plan.Rounds, "how often everything is measured")
 	cmd.Flags().DurationVar(&plan.Idle, "idle", plan.Idle, "how long no packet is sent before the first after that")
-	cmd.Flags().DurationVar(&plan.Load, "load", plan.Load, "how long packets are sent while keys are renewed")
+	cmd.Flags().DurationVar(&plan.Load, "load", plan.Load, "how long the time around new keys is, and that without")
 	cmd.Flags().DurationVar(&plan.Quiet, "quiet", plan.Quiet, "how long programs are watched without traffic")
 	cmd.Flags().IntVar(&plan.Renewals, "renewals", plan.Renewals, "how often keys are renewed under load")
 	cmd.Flags().StringSliceVar(&plan.Only, "only", nil, "measure only these: "+strings.Join(study.Items(), ", "))

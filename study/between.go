@@ -29,7 +29,7 @@ type BetweenPlan struct {
 	Rounds int
 	// Idle is how long no packet is sent before the first one after that.
 	Idle time.Duration
-	// Load is how long packets are sent while keys are renewed, and before.
+	// Load is the time around a renewal of keys that is looked at, and how long packets are sent without one.
 	Load time.Duration
 	// Quiet is how long the programs are watched while nothing happens.
 	Quiet time.Duration
@@ -471,7 +471,8 @@ func (b *between) idle(ctx context.Context, t *talk, note func(string, float64))
 	return nil
 }
 
-// rekey has keys renewed under load. The comparison is a load of the same length without that.
+// rekey has keys renewed under load, and looks at the time around that. The comparison is a load of the same length in
+// which nothing happens.
 func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, note func(string, float64)) error {
 	if !s.Site().Lab.Top().Protected {
 		b.costs.skip(c.name, metricRekeyGap, errors.New("it has no keys"))
@@ -493,8 +494,8 @@ func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, no
 		}
 	}
 	l := with.begin(time.Now())
-	took, err := b.renew(ctx, renewing)
-	seen := l.end()
+	renewed, err := b.renew(ctx, renewing)
+	all := l.end()
 	if errors.Is(err, errors.ErrUnsupported) {
 		b.costs.skip(c.name, metricRekeyGap, err)
 		return b.steady(ctx, t, b.plan.Load, note)
@@ -502,25 +503,32 @@ func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, no
 	if err != nil {
 		return err
 	}
-	note(metricRekeyGap, seen.gap().Seconds())
-	note(metricRekeyLost, float64(seen.lost()))
-	note(metricRekeyPause, seen.pause().Seconds())
-	return b.steady(ctx, t, took, note)
+	var gap, pause time.Duration
+	lost := 0
+	for _, at := range renewed {
+		seen := all.within(at.Add(-b.plan.Load/2), at.Add(b.plan.Load/2))
+		gap, pause, lost = max(gap, seen.gap()), max(pause, seen.pause()), lost+seen.lost()
+	}
+	note(metricRekeyGap, gap.Seconds())
+	note(metricRekeyLost, float64(lost))
+	note(metricRekeyPause, pause.Seconds())
+	return b.steady(ctx, t, b.plan.Load*time.Duration(b.plan.Renewals), note)
 }
 
-// renew has keys renewed, with time before, between and after, and says how long that took.
-func (b *between) renew(ctx context.Context, s *standing) (time.Duration, error) {
-	began, between := time.Now(), b.plan.Load/time.Duration(b.plan.Renewals+1)
-	err := wait(ctx, between)
+// renew has keys renewed, with time before, between and after, and says when they were new: some wait for seconds until
+// they may be renewed.
+func (b *between) renew(ctx context.Context, s *standing) (renewed []time.Time, err error) {
+	err = wait(ctx, b.plan.Load/2)
 	for range b.plan.Renewals {
 		if err == nil {
 			err = s.rekey(ctx)
+			renewed = append(renewed, time.Now())
 		}
 		if err == nil {
-			err = wait(ctx, between)
+			err = wait(ctx, b.plan.Load/2)
 		}
 	}
-	return time.Since(began), err
+	return renewed, err
 }
 
 // steady is a load for so long while nothing happens.

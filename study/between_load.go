@@ -262,6 +262,23 @@ type answers struct {
 	got  []reply // in the order in which they came
 }
 
+// within is what came of the packets that were sent between two times.
+func (a answers) within(from, to time.Time) answers {
+	var some answers
+	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
+	for _, t := range a.sent {
+		if in(t) {
+			some.sent = append(some.sent, t)
+		}
+	}
+	for _, r := range a.got {
+		if in(r.sent) {
+			some.got = append(some.got, r)
+		}
+	}
+	return some
+}
+
 // after returns when the first answer came to a packet that was sent after a time.
 func (a answers) after(t time.Time) (at time.Time, ok bool) {
 	for _, r := range a.got {

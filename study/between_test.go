@@ -64,6 +64,10 @@ func TestAnswers(t *testing.T) {
 	if got := measureMS(a.longest(a.sent[50])); got != 10.5 {
 		t.Errorf("after packet 50 the longest gap is %v ms, want 10.5", got)
 	}
+	if some := a.within(a.sent[50], a.sent[70]); len(some.sent) != 20 || some.lost() != 10 ||
+		measureMS(some.gap()) != 10.5 {
+		t.Errorf("from packet 50 to 70 %d were sent and %d lost, longest gap %v", len(some.sent), some.lost(), some.gap())
+	}
 	a.sent[20] = a.sent[20].Add(7 * time.Millisecond)
 	if got := measureMS(a.pause()); got != 8 {
 		t.Errorf("longest pause %v ms, want 8", got)

@@ -86,9 +86,9 @@ func TestInterrupted(t *testing.T) {
 // them, and another one restarts.
 func TestBetween(t *testing.T) {
 	out := run(t, "between", "--tunnel", "vxlan", "--encryption", "wireguard", "--hosts", "2", "--rounds", "1", "--idle",
-		"100ms", "--load", "300ms", "--quiet", "100ms", "--only", "setup,first,idle,rekey,use", "--format", "csv")
+		"100ms", "--load", "300ms", "--quiet", "100ms", "--only", "setup,idle,rekey,use", "--format", "csv")
 	for _, metric := range []string{
-		"setup_time,s", "carrier_time,s", "first_packet_time,s", "idle_first_latency,s", "idle_next_latency,s",
+		"setup_time,s", "carrier_time,s", "idle_first_latency,s", "idle_next_latency,s",
 		"idle_ratio,1", "load_gap,s", "load_lost,packet", "rekey_gap,s", "rekey_lost,packet", "memory,byte",
 		"cpu_programs_idle,cores",
 	} {
@@ -101,9 +101,13 @@ func TestBetween(t *testing.T) {
 			t.Errorf("vxlan has a figure of %s: %t", metric, plain)
 		}
 	}
-	if out := run(t, "between", "--tunnel", "vxlan", "--hosts", "2", "--rounds", "1", "--only", "restart"); !regexp.
-		MustCompile(`(?m)^restart_lost: .*\n.*\n +direct .*\n +vxlan +[1-9]`).MatchString(out) {
+	// without WireGuard: a handshake that is lost because the other end is not up yet costs it 5 s
+	out = run(t, "between", "--tunnel", "vxlan", "--hosts", "2", "--rounds", "1", "--only", "first,restart")
+	if !regexp.MustCompile(`(?m)^restart_lost: .*\n.*\n +direct .*\n +vxlan +[1-9]`).MatchString(out) {
 		t.Error("no packet is lost while host 2 has no tunnel")
+	}
+	if !regexp.MustCompile(`(?m)^first_packet_time: .*\n.*\n +direct .*\n +vxlan +[1-9]`).MatchString(out) {
+		t.Error("no first packet")
 	}
 }
 
