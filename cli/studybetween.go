@@ -79,7 +79,13 @@ CPU. A gap that is not longer than that says nothing about the carrier: run it o
 		if costs == nil || len(costs.Values) == 0 && err != nil {
 			return err
 		}
-		return errors.Join(err, printCosts(std.Out, costs, chosen))
+		if perr := printCosts(std.Out, costs, chosen); perr != nil {
+			return errors.Join(err, perr)
+		}
+		if cmd.Context().Err() != nil {
+			return status(exitInterrupted)
+		}
+		return err
 	}
 	return cmd
 }

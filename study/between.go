@@ -309,6 +309,7 @@ func (b *between) visit(ctx context.Context, round int, c carried) error {
 }
 
 func (b *between) lab(ctx context.Context, round int, c carried, hosts int, packets bool) error {
+	b.say("%s: building %d hosts", c.name, hosts)
 	s, took, err := b.build(ctx, c, hosts)
 	if err != nil {
 		return err
@@ -352,16 +353,19 @@ func (b *between) exchanges(ctx context.Context, s *standing, c carried, note fu
 		}
 	}
 	if b.plan.wants(ItemIdle) {
+		b.say("%s: no packet for %v", c.name, b.plan.Idle)
 		if err := b.idle(ctx, talk, note); err != nil {
 			return err
 		}
 	}
 	if b.plan.wants(ItemRekey) {
+		b.say("%s: a packet each %v, and new keys", c.name, pace)
 		if err := b.rekey(ctx, s, talk, c, note); err != nil {
 			return err
 		}
 	}
 	if b.plan.wants(ItemRestart) {
+		b.say("%s: host 2 restarts", c.name)
 		return b.restart(ctx, s, talk, note)
 	}
 	return nil

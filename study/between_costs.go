@@ -62,7 +62,7 @@ func BetweenMetrics() []BetweenMetric {
 		{metricGap, measure.UnitSecond, "longest time without an answer at 1 kHz, keys unchanged", true},
 		{metricLost, unitPacket, "packets lost meanwhile", false},
 		{metricPause, measure.UnitSecond, "longest time in which the study itself sent nothing: noise of the machine", false},
-		{metricRekeyGap, measure.UnitSecond, "longest time without an answer at 1 kHz around the renewal of keys, in as much time", false},
+		{metricRekeyGap, measure.UnitSecond, "longest time without an answer at 1 kHz around the renewal of keys", false},
 		{metricRekeyLost, unitPacket, "packets lost meanwhile", false},
 		{metricRekeyPause, measure.UnitSecond, "longest time in which the study itself sent nothing", false},
 		{metricBack, measure.UnitSecond, "longest time without an answer after host 2 restarts", false},
