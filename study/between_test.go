@@ -46,7 +46,9 @@ func TestAnswers(t *testing.T) {
 		{"the first are lost", came(100, lossy(0, 30)), 30.5, 30},
 		{"the last are lost", came(100, lossy(60, 100)), 39.5, 40},
 		{"all are lost", came(100, lossy(0, 100)), 99, 100},
-		{"held up, not lost", came(100, func(n int) float64 { return max(0.5, float64(50-n)*float64(min(1, n/10))) }), 40.5, 0},
+		{"held up, not lost", came(100, func(n int) float64 {
+			return max(0.5, float64(50-n)*float64(min(1, n/10)))
+		}), 40.5, 0},
 		{"nothing", answers{}, 0, 0},
 	} {
 		if got := tt.gap; measureMS(tt.answers.gap()) != got || tt.answers.lost() != tt.lost {

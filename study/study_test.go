@@ -96,7 +96,8 @@ func TestBetween(t *testing.T) {
 			MatchString(out) {
 			t.Errorf("no figure of %s", metric)
 		}
-		if plain := strings.Contains(out, "\nvxlan,2,"+metric); plain == slices.ContainsFunc([]string{"rekey", "memory", "cpu"},
+		programs := []string{"rekey", "memory", "cpu"}
+		if plain := strings.Contains(out, "\nvxlan,2,"+metric); plain == slices.ContainsFunc(programs,
 			func(s string) bool { return strings.HasPrefix(metric, s) }) {
 			t.Errorf("vxlan has a figure of %s: %t", metric, plain)
 		}
@@ -121,7 +122,8 @@ func TestBetweenInterrupted(t *testing.T) {
 		"study", "between", "--tunnel", "vxlan", "--hosts", "2", "--idle", "100ms", "--load", "100ms", "--only",
 		"setup,idle", "--rounds", "1000",
 	})
-	if code != 130 || !strings.Contains(out.String(), "setup_time: ") || !strings.Contains(out.String(), "of 1000 rounds were completed") {
+	if code != 130 || !strings.Contains(out.String(), "setup_time: ") ||
+		!strings.Contains(out.String(), "of 1000 rounds were completed") {
 		t.Errorf("exit status %d; it said\n%s\nand shows\n%s", code, progress.String(), out.String())
 	}
 }
