@@ -31,10 +31,12 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
   nettoll study twins        how often the interval of two equal stacks holds 1
   nettoll study effect       whether a planted delay is found, with its sign and size
   nettoll study compare      how often a comparison of two equal runs finds a difference
-  nettoll study efficiency   what each way to more precision in the same time is worth`,
+  nettoll study efficiency   what each way to more precision in the same time is worth
+  nettoll study between      what tunnels and encryptions cost besides packets`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency)", args[0])}
+				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency, between)",
+					args[0])}
 			}
 			return nil
 		},
@@ -111,7 +113,7 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	}
 	efficiency.Flags().IntVar(&rounds, "rounds", rounds, "how often each way is left out")
 	efficiency.Flags().DurationVar(&efficiencyTime, "time", efficiencyTime, "measuring time of each run, at most")
-	cmd.AddCommand(trial, twins, effect, compare, efficiency)
+	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std))
 	return cmd
 }
 

@@ -36,6 +36,7 @@ type lab struct {
 	ways       *proof.Ways   // nil if its network does not say which way packets take
 	keeps      bool          // the frames between its hosts, of proofs
 	capture    *host.Capture // those of the last proof
+	idle       []idleUse     // of its programs; nil: not measured, or it has none
 }
 
 // pairAddresses is where the two ends of a pair are.

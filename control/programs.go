@@ -13,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // logLimit is how long a host may take to give the logs of its programs.
@@ -33,6 +34,9 @@ func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 	record := measure.LabRecord{
 		Generation: l.generation.number, Lab: l.ID, Rebuilt: rebuilt,
 		Metrics: map[string]float64{"setup_time": l.took.Seconds()},
+	}
+	if l.idle != nil {
+		record.Metrics[workload.IdleCPU] = idleCores(l.idle)
 	}
 	reports := l.stands.Reports()
 	for i, t := range reports {

@@ -403,6 +403,9 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 			return err
 		}
 		s.records.fact("setup_time", time.Duration(clock.Now()-began).Seconds())
+		if err := s.idle(ctx, g); err != nil {
+			return err
+		}
 	}
 	s.recordReports(g)
 	if err := s.prove(ctx, g, beforeBlocks); err != nil {

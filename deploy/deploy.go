@@ -101,6 +101,19 @@ type Log struct {
 	Text          string
 }
 
+// A Used lab knows what the programs of its hosts use.
+type Used interface {
+	Lab
+	// Use returns what they have used so far, those of the underlay too.
+	Use(ctx context.Context) ([]Use, error)
+}
+
+// Use is what a program of a host has used so far.
+type Use struct {
+	Host string // its name
+	host.ProgramUse
+}
+
 // An Enterable lab has hosts that can be entered from this process.
 type Enterable interface {
 	Lab

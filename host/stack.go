@@ -23,6 +23,8 @@ type applied struct {
 	Kept   json.RawMessage // what it has kept, nil for nothing
 	Note   string          // its ID in the journal; "" where it ends with its namespaces
 	held   []io.Closer     // what this process has open for it
+
+	withdrawn bool // it is removed for now, see [Stack.Withdraw]
 }
 
 // A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps before all others and together:
@@ -152,7 +154,7 @@ func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	for _, first := range []bool{true, false} {
 		for i := len(s.applied) - 1; i >= 0; i-- {
 			a := s.applied[i]
-			if _, is := a.Step.(FirstUndone); is != first {
+			if _, is := a.Step.(FirstUndone); is != first || a.withdrawn {
 				continue
 			}
 			if err := a.remove(ctx, k); err != nil {

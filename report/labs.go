@@ -13,7 +13,7 @@ import (
 func (v *Reading) Labs(all bool) (Section, bool) {
 	more := map[string]bool{}
 	for _, f := range v.Analysis.Labs {
-		more[f.Lab] = more[f.Lab] || f.Metric != setupTime
+		more[f.Lab] = more[f.Lab] || f.Metric != setupTime && f.Metric != idleCPU
 	}
 	untold := func(f measure.LabFigure) bool { return !all && !more[f.Lab] }
 	figures := slices.DeleteFunc(slices.Clone(v.Analysis.Labs), untold)
@@ -104,6 +104,9 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 		text += " Memory is the kernel's own figure for sets (ipset), maps and programs (ebpf) and tables of ip_tables. " +
 			"Otherwise it is estimated from system-wide growth: unreliable on a busy machine and below 100 kB."
 	}
+	if some(idleCPU) {
+		text += " “programs idle” is the CPU time that programs of the hosts take before there is traffic."
+	}
 	if again {
 		text += " A lab in which a program died was rebuilt; the medians exclude the rebuilt labs."
 	}
@@ -150,4 +153,7 @@ func common(figures []measure.LabFigure, cells map[string]*measure.Cell) string 
 	return where
 }
 
-const setupTime = "setup_time"
+const (
+	setupTime = "setup_time"
+	idleCPU   = "cpu_programs_idle"
+)

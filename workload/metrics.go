@@ -113,6 +113,9 @@ func durations() []measure.Metric {
 	return list
 }
 
+// IdleCPU is the metric of what the programs of a lab use without traffic. Each lab that has programs has it once.
+const IdleCPU = "cpu_programs_idle"
+
 func cpu() []measure.Metric {
 	list := []measure.Metric{
 		{
@@ -180,6 +183,11 @@ func others() []measure.Metric {
 			Name: "setup_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Label: "set-up",
 			Order:   720,
 			Summary: "time to build a lab, or to establish all connections of a pair",
+		},
+		{
+			Name: IdleCPU, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU,
+			Label: "programs idle", Order: 725,
+			Summary: "cores that the programs of a lab's hosts keep busy after set-up, before there is traffic",
 		},
 		{
 			Name: "first_packet_latency", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,

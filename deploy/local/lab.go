@@ -37,7 +37,10 @@ type lab struct {
 	journal    *journal.Journal
 }
 
-var _ deploy.Enterable = (*lab)(nil)
+var (
+	_ deploy.Enterable = (*lab)(nil)
+	_ deploy.Used      = (*lab)(nil)
+)
 
 // Build starts the hosts of a lab, applies their plans, has them verified and measures what they have to tell.
 func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
@@ -258,6 +261,21 @@ func (l *lab) asked(ctx context.Context, h *Host) (host.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	return h.Report(ctx)
+}
+
+// Use asks the hosts that have programs.
+func (l *lab) Use(ctx context.Context) ([]deploy.Use, error) {
+	var all []deploy.Use
+	for _, h := range l.programmed() {
+		list, err := h.Use(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range list {
+			all = append(all, deploy.Use{Host: h.Name(), ProgramUse: u})
+		}
+	}
+	return all, nil
 }
 
 // Logs asks the hosts that have programs.

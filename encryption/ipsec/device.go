@@ -76,11 +76,13 @@ func (d Device) String() string {
 const (
 	shared = "ipsec ike of hosts %d and %d"
 	packet = "ipsec esp from host %d to host %d, piece %d"
+	// renewed is added to packet.
+	renewed = ", renewal %d"
 )
 
-// config is what the device is to be told.
-func (d Device) config(k *host.Kernel) (ipsec.Config, error) {
-	c := ipsec.Config{Host: d.Host, Encapsulated: d.UDP, Transport: d.Transport}
+// config is what the device is to be told after keys were renewed so often.
+func (d Device) config(k *host.Kernel, epoch int) (ipsec.Config, error) {
+	c := ipsec.Config{Host: d.Host, Encapsulated: d.UDP, Transport: d.Transport, Epoch: epoch}
 	var err error
 	if c.Cipher, err = ipsec.Find(d.Cipher); err != nil {
 		return c, err
@@ -106,6 +108,9 @@ func (d Device) config(k *host.Kernel) (ipsec.Config, error) {
 		}
 		direction := func(from, to int) (ipsec.Key, error) {
 			return derive(k, ipsec.Families*c.Cipher.KeyLength(), func(piece int) string {
+				if epoch > 0 {
+					return fmt.Sprintf(packet+renewed, from, to, piece, epoch)
+				}
 				return fmt.Sprintf(packet, from, to, piece)
 			})
 		}
@@ -153,11 +158,13 @@ type deviceWas struct {
 	Impl    string       `json:"impl"`
 	Index   int          `json:"index,omitempty"`
 	Process host.Process `json:"process,omitzero"`
+	// Epoch is how often the kernel's keys were renewed.
+	Epoch int `json:"epoch,omitempty"`
 }
 
 // Apply makes the device and tells it its peers.
 func (d Device) Apply(_ context.Context, k *host.Kernel) error {
-	config, err := d.config(k)
+	config, err := d.config(k, 0)
 	if err != nil {
 		return err
 	}
@@ -334,7 +341,11 @@ func (d Device) remove(k *host.Kernel, was deviceWas) error {
 // Verify asks what encrypts for its peers and associations, and whether it is what was asked for. While hosts are
 // agreeing on their first associations, it waits for them.
 func (d Device) Verify(k *host.Kernel) error {
-	config, err := d.config(k)
+	var was deviceWas
+	if _, err := k.Kept(&was); err != nil {
+		return err
+	}
+	config, err := d.config(k, was.Epoch)
 	if err != nil {
 		return err
 	}

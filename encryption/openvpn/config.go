@@ -104,6 +104,9 @@ func (t Tunnel) config(k *host.Kernel, management string) (string, error) {
 		fmt.Sprintf("tmp-dir %q", filepath.Dir(management)), // else it wants to write to TMPDIR, which may be another user's
 		"script-security 0", "verb 3", "mute 20",
 	}
+	if t.Every > 0 {
+		lines = append(lines, fmt.Sprintf("reneg-sec %d", t.Every))
+	}
 	if t.Host < t.Peer {
 		lines = append(lines, "tls-server", "dh none")
 	} else {

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -22,6 +23,13 @@ const (
 	outer = "outer"
 	ipv4  = "ipv4"
 	ipv6  = "ipv6"
+
+	rekey = "rekey"
+)
+
+// How often keys can be renewed. The default is that of OpenVPN.
+const (
+	leastRekey, usualRekey, mostRekey = time.Second, time.Hour, 24 * time.Hour
 )
 
 const (
@@ -46,6 +54,10 @@ func (Encryption) Describe() part.Description {
 			},
 			{
 				Name: outer, Default: ipv4, Values: []string{ipv4, ipv6}, Summary: "family of the encrypted packets",
+			},
+			{
+				Name: rekey, Default: usualRekey.String(), Quiet: true, Check: part.DurationBetween(leastRekey, mostRekey),
+				Summary: "how often keys are renewed, in whole seconds (reneg-sec), 1s to 24h",
 			},
 		},
 	}
@@ -114,6 +126,9 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 			t := Tunnel{
 				Link: r.Link, MTU: top.MTU, Host: h.Index, Peer: other.Index, Cipher: p[cipher],
 				Local: near.IPv4.String(), Remote: far.IPv4.String(), Port: Port(h.Index, other.Index, len(lab.Hosts)),
+			}
+			if every := p.Duration(rekey); every != usualRekey {
+				t.Every = int(every / time.Second)
 			}
 			if p[outer] == ipv6 {
 				t.Local, t.Remote = near.IPv6.String(), far.IPv6.String()

@@ -33,6 +33,8 @@ type Tunnel struct {
 	Port   uint16 `json:"port"`
 	// Cipher is the value of the parameter.
 	Cipher string `json:"cipher"`
+	// Every is after how many seconds keys are renewed; 0: after an hour, the default of OpenVPN.
+	Every int `json:"rekey,omitempty"`
 }
 
 // Kind returns "openvpn".
@@ -40,8 +42,12 @@ func (Tunnel) Kind() string { return name }
 
 // String says the step as a person would.
 func (t Tunnel) String() string {
-	return fmt.Sprintf("openvpn %s, mtu %d, to host%d, from %s to %s, port %d, %s", t.Link, t.MTU, t.Peer, t.Local,
+	text := fmt.Sprintf("openvpn %s, mtu %d, to host%d, from %s to %s, port %d, %s", t.Link, t.MTU, t.Peer, t.Local,
 		t.Remote, t.Port, t.Cipher)
+	if t.Every > 0 {
+		text += fmt.Sprintf(", new keys after %d s", t.Every)
+	}
+	return text
 }
 
 func unknown(of string) error {

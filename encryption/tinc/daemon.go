@@ -32,6 +32,8 @@ type Daemon struct {
 	Cipher string `json:"cipher"`
 	// Family is "ipv4" or "ipv6": that of the encrypted packets.
 	Family string `json:"family"`
+	// Every is after how many seconds keys of packets are renewed; 0: after an hour, the default of tinc.
+	Every int `json:"rekey,omitempty"`
 	// Nodes are all hosts, this one among them.
 	Nodes []Node `json:"nodes"`
 }
@@ -55,8 +57,12 @@ func (d Daemon) String() string {
 	for _, n := range d.Nodes {
 		nodes = append(nodes, fmt.Sprintf("%s at %s with %s", called(n.Host), n.Address, strings.Join(n.Subnets, ", ")))
 	}
-	return fmt.Sprintf("tinc device %s of %s, port %d, cipher %s, nodes %s", d.Name, called(d.Host), port, d.Cipher,
-		strings.Join(nodes, "; "))
+	every := ""
+	if d.Every > 0 {
+		every = fmt.Sprintf(", new keys after %d s", d.Every)
+	}
+	return fmt.Sprintf("tinc device %s of %s, port %d, cipher %s%s, nodes %s", d.Name, called(d.Host), port, d.Cipher,
+		every, strings.Join(nodes, "; "))
 }
 
 // called is the name of a node.
@@ -116,6 +122,9 @@ func (d Daemon) settings() []byte {
 		{"ReplayWindow", "1024"},
 		// It tries again to connect after 5 s, then 10 s and so on, but not after more than that, in seconds.
 		{"MaxTimeout", "1"},
+	}
+	if d.Every > 0 {
+		lines = append(lines, [2]string{"KeyExpire", fmt.Sprint(d.Every)})
 	}
 	for _, name := range to {
 		lines = append(lines, [2]string{"ConnectTo", name})

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
@@ -22,6 +23,13 @@ const (
 	outer = "outer"
 	ipv4  = "ipv4"
 	ipv6  = "ipv6"
+
+	rekey = "rekey"
+)
+
+// How often keys of packets can be renewed. The default is that of tinc.
+const (
+	leastRekey, usualRekey, mostRekey = time.Second, time.Hour, 24 * time.Hour
 )
 
 const (
@@ -48,6 +56,10 @@ func (Encryption) Describe() part.Description {
 			},
 			{
 				Name: outer, Default: ipv4, Values: []string{ipv4, ipv6}, Summary: "family of the encrypted packets",
+			},
+			{
+				Name: rekey, Default: usualRekey.String(), Quiet: true, Check: part.DurationBetween(leastRekey, mostRekey),
+				Summary: "how often keys of packets are renewed, in whole seconds (KeyExpire), 1s to 24h",
 			},
 		},
 	}
@@ -127,6 +139,9 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	for i, h := range lab.Hosts {
 		d := Daemon{Name: link, Host: h.Index, Cipher: p[cipher], Family: p[outer]}
+		if every := p.Duration(rekey); every != usualRekey {
+			d.Every = int(every / time.Second)
+		}
 		for j, other := range lab.Hosts {
 			at, own := below.Reach[i][j], top.Reach[i][j]
 			n := Node{Host: other.Index, Address: at.IPv4.String()}

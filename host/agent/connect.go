@@ -206,6 +206,33 @@ func (h *Host) Report(ctx context.Context) (report host.Report, err error) {
 	return report, err
 }
 
+// Use returns what the programs of the host have used so far, see [host.Kernel.Use].
+func (h *Host) Use(ctx context.Context, memory bool) (list []host.ProgramUse, err error) {
+	err = h.call(ctx, methodUse, useParams{memory}, &list)
+	return list, err
+}
+
+// Kill kills all programs of the host, as if they had crashed.
+func (h *Host) Kill(ctx context.Context) error { return h.call(ctx, methodKill, nil, nil) }
+
+// Withdraw removes the steps of a plan, see [host.Stack.Withdraw].
+func (h *Host) Withdraw(ctx context.Context, p host.Plan) error {
+	plan, err := json.Marshal(p)
+	if err != nil {
+		return h.wrap(err)
+	}
+	return h.call(ctx, methodWithdraw, applyParams{plan}, nil)
+}
+
+// Restore applies again what was withdrawn, see [host.Stack.Restore].
+func (h *Host) Restore(ctx context.Context) error { return h.call(ctx, methodRestore, nil, nil) }
+
+// Rekey has keys renewed, see [host.Rekeyer].
+func (h *Host) Rekey(ctx context.Context, stage int) (more bool, err error) {
+	err = h.call(ctx, methodRekey, rekeyParams{stage}, &more)
+	return more, err
+}
+
 // Trace asks where packets go on from namespaces of the host, and how many were counted, see [host.Trace].
 func (h *Host) Trace(ctx context.Context, q host.Question) (t host.Trace, err error) {
 	err = h.call(ctx, methodTrace, q, &t)

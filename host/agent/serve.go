@@ -69,6 +69,11 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodMeasure:     protocol.Method(a.measure),
 		methodChange:      protocol.Method(a.change),
 		methodReport:      protocol.Method(a.report),
+		methodUse:         protocol.Method(a.use),
+		methodKill:        protocol.Method(a.killPrograms),
+		methodWithdraw:    protocol.Method(a.withdraw),
+		methodRestore:     protocol.Method(a.restore),
+		methodRekey:       protocol.Method(a.rekey),
 		methodTrace:       protocol.Method(a.trace),
 		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
@@ -164,6 +169,38 @@ func (a *server) change(_ context.Context, p changeParams) (host.RuleUpdate, err
 }
 
 func (a *server) report(context.Context, none) (host.Report, error) { return a.kernel.Report(), nil }
+
+func (a *server) use(_ context.Context, p useParams) ([]host.ProgramUse, error) {
+	return a.kernel.Use(p.Memory), nil
+}
+
+func (a *server) killPrograms(context.Context, none) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.kernel.Kill()
+}
+
+func (a *server) withdraw(ctx context.Context, p applyParams) (none, error) {
+	plan, err := host.Decoder{Kinds: a.config.Steps}.Decode(p.Plan)
+	if err != nil {
+		return none{}, err
+	}
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Withdraw(ctx, a.kernel, plan)
+}
+
+func (a *server) restore(ctx context.Context, _ none) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return none{}, a.stack.Restore(ctx, a.kernel)
+}
+
+func (a *server) rekey(ctx context.Context, p rekeyParams) (more bool, err error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return a.stack.Rekey(ctx, a.kernel, p.Stage)
+}
 
 func (a *server) trace(ctx context.Context, q host.Question) (host.Trace, error) {
 	a.kernelMu.Lock()

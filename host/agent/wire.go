@@ -18,6 +18,11 @@ const (
 	methodMeasure     = "measure"
 	methodChange      = "change"
 	methodReport      = "report"
+	methodUse         = "use"
+	methodKill        = "kill"
+	methodWithdraw    = "withdraw"
+	methodRestore     = "restore"
+	methodRekey       = "rekey"
 	methodTrace       = "trace"
 	methodLogs        = "logs"
 	methodUndo        = "undo"
@@ -39,6 +44,14 @@ type entrustParams struct {
 
 type applyParams struct {
 	Plan json.RawMessage `json:"plan"`
+}
+
+type useParams struct {
+	Memory bool `json:"memory,omitempty"`
+}
+
+type rekeyParams struct {
+	Stage int `json:"stage"`
 }
 
 type changeParams struct {

@@ -356,6 +356,7 @@ type security struct {
 	Protocol   string   `vici:"protocol"`
 	Encap      string   `vici:"encap"`
 	Reqid      string   `vici:"reqid"`
+	Out        string   `vici:"spi-out"`
 	Encryption string   `vici:"encr-alg"`
 	Bits       string   `vici:"encr-keysize"`
 	Integrity  string   `vici:"integ-alg"`

@@ -30,7 +30,13 @@ type Config struct {
 	// Transport says that it is in transport mode: all that hosts send each other at these addresses is encrypted. There
 	// are no other addresses then, neither of the host nor of the others.
 	Transport bool
+	// Epoch is how often keys were renewed (by the kernel): associations of different epochs stand beside each other. It
+	// wraps at [Epochs].
+	Epoch int
 }
+
+// Epochs is the number of different epochs.
+const Epochs = 128
 
 // A Peer is another host.
 type Peer struct {

@@ -30,3 +30,6 @@ func RemoveKernel(Config) error { return InKernel(Cipher{}) }
 
 // CompareKernel is not supported here.
 func CompareKernel(string, Config) ([]linux.Difference, error) { return nil, InKernel(Cipher{}) }
+
+// RekeyKernel is not supported here.
+func RekeyKernel(Config, Config, int) error { return InKernel(Cipher{}) }

@@ -99,8 +99,8 @@ func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 	all := everything()[family]
 	s := netlink.XfrmState{
 		Src: src.AsSlice(), Dst: dst.AsSlice(), Proto: netlink.XFRM_PROTO_ESP, Mode: c.mode(),
-		Spi: from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: c.ifid(), ESN: true, ReplayWindow: window,
-		Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
+		Spi: c.Epoch%Epochs<<24 | from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: c.ifid(), ESN: true,
+		ReplayWindow: window, Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
 	}
 	if c.Transport { // which is for its own addresses by itself
 		s.Selector = nil
@@ -196,6 +196,28 @@ func AddKernel(name string, c Config) (index int, err error) {
 		}
 	}
 	return l.Index, nil
+}
+
+// RekeyKernel replaces associations by others, in the calling thread's network namespace. Both ends do stage 0, in
+// which they learn to decrypt with the new ones, before one of them does stage 1, in which they encrypt with them, and
+// that before stage 2, in which they forget the old ones. So no packet arrives that cannot be decrypted.
+func RekeyKernel(old, now Config, stage int) error {
+	for i := range now.Peers {
+		for family := range inner {
+			add, remove := now.state(now.Peers[i], family, stage == 0), old.state(old.Peers[i], family, stage == 2)
+			if stage < 2 {
+				if err := netlink.XfrmStateAdd(&add); err != nil {
+					return fmt.Errorf("add the security association with host %d: %w", now.Peers[i].Host, err)
+				}
+			}
+			if stage > 0 {
+				if err := netlink.XfrmStateDel(&remove); err != nil {
+					return fmt.Errorf("remove the security association with host %d: %w", now.Peers[i].Host, err)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // inNamespace returns the associations and policies of the link, or those of no link, in the calling thread's network

@@ -73,6 +73,32 @@ func Started(pid int) (uint64, error) {
 	return p.Started, nil
 }
 
+// Proportional returns the memory of a process in bytes, in which a page that n processes share counts as an nth of it
+// (PSS, proc_pid_smaps(5)).
+func Proportional(pid int) (int64, error) {
+	path := filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of process %d: %w", pid, err)
+	}
+	n, ok := parseProportional(string(text))
+	if !ok {
+		return 0, fmt.Errorf("read the memory of process %d: unexpected text %.60q in %s", pid, text, path)
+	}
+	return n, nil
+}
+
+// parseProportional reads the line "Pss: 12 kB".
+func parseProportional(text string) (int64, bool) {
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Pss:" && fields[2] == "kB" {
+			n, err := strconv.ParseInt(fields[1], 10, 64)
+			return n << 10, err == nil && n >= 0
+		}
+	}
+	return 0, false
+}
+
 // parseProgram reads PID (NAME) STATE PPID …, proc_pid_stat(5). The name may hold anything.
 func parseProgram(pid int, text []byte) (Program, bool) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')

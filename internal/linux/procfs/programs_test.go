@@ -20,6 +20,25 @@ func TestStopped(t *testing.T) {
 	}
 }
 
+func TestProportional(t *testing.T) {
+	const text = "55d0c8e00000-7ffd1a5fe000 ---p 00000000 00:00 0    [rollup]\nRss:     3120 kB\nPss:     812 kB\n" +
+		"Pss_Dirty:   600 kB\n"
+	if n, ok := parseProportional(text); !ok || n != 812<<10 {
+		t.Errorf("got %d, %t", n, ok)
+	}
+	for _, bad := range []string{"", "Pss: 12", "Pss: x kB", "Pss: -1 kB", "Pss_Dirty: 1 kB"} {
+		if n, ok := parseProportional(bad); ok {
+			t.Errorf("%q is read as %d", bad, n)
+		}
+	}
+	if n, err := Proportional(os.Getpid()); err != nil || n < 1<<20 || n > 1<<30 {
+		t.Errorf("this process has %d bytes, %v", n, err)
+	}
+	if _, err := Proportional(1 << 30); err == nil {
+		t.Error("a process that does not exist has memory")
+	}
+}
+
 func TestParseProgram(t *testing.T) {
 	const text = "12 (a) b (c) S 3 12 12 0 -1 4194304 100 7 0 0 250 50 20 30 20 0 1 0 4711 1000 10 18446744073709551615 0"
 	got, ok := parseProgram(12, []byte(text))

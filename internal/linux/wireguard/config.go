@@ -83,6 +83,17 @@ type PeerState struct {
 	Peer
 	Preshared bool          // there is a preshared key
 	Keepalive time.Duration // 0: off
+	Handshake time.Time     // when the last one was done
+}
+
+// Last returns when the last handshake with a peer was done, the zero time if there was none.
+func (s State) Last(with Public) time.Time {
+	for _, p := range s.Peers {
+		if p.Key == with {
+			return p.Handshake
+		}
+	}
+	return time.Time{}
 }
 
 // Compare lists in what a device differs from what it was told. It shows public keys alone.

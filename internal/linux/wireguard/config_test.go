@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -54,7 +55,8 @@ func TestGet(t *testing.T) {
 	peer := strings.Repeat("62", 32)
 	for _, answer := range []string{
 		"private_key=" + key + "\nlisten_port=5\npublic_key=" + peer + "\npreshared_key=" + strings.Repeat("0", 64) +
-			"\nprotocol_version=1\nendpoint=[fd00::2]:5\nallowed_ip=10.0.0.0/8\npersistent_keepalive_interval=0\nerrno=0\n\n",
+			"\nprotocol_version=1\nendpoint=[fd00::2]:5\nallowed_ip=10.0.0.0/8\nlast_handshake_time_sec=7\n" +
+			"last_handshake_time_nsec=5\npersistent_keepalive_interval=0\nerrno=0\n\n",
 		"errno=-22\n\n",
 		"private_key=12\nerrno=0\n\n",
 	} {
@@ -73,6 +75,12 @@ func TestGet(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+		if last := got.Last(Public([]byte(strings.Repeat("b", 32)))); !last.Equal(time.Unix(7, 5)) {
+			t.Errorf("last handshake at %v", last)
+		}
+		if last := got.Last(Public{}); !last.IsZero() {
+			t.Errorf("last handshake with nobody at %v", last)
 		}
 		own, err := NewPrivate([]byte(strings.Repeat("a", 32)))
 		if err != nil {

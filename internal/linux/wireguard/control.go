@@ -116,6 +116,10 @@ func parse(lines [][2]string) (State, error) {
 			var err error
 			p.Endpoint, err = netip.ParseAddrPort(value)
 			errs = append(errs, err)
+		case name == "last_handshake_time_sec":
+			p.Handshake = time.Unix(int64(number(value)), 0)
+		case name == "last_handshake_time_nsec":
+			p.Handshake = p.Handshake.Add(time.Duration(number(value)))
 		case name == "persistent_keepalive_interval":
 			p.Keepalive = time.Duration(number(value)) * time.Second
 		case name == "allowed_ip":

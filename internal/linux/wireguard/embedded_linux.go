@@ -7,7 +7,11 @@ import (
 	"io"
 	"log"
 	"net"
+	"os"
+	"os/signal"
 	"strconv"
+	"strings"
+	"syscall"
 
 	"golang.zx2c4.com/wireguard/conn"
 	"golang.zx2c4.com/wireguard/device"
@@ -54,14 +58,51 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 		d.IpcHandle(control)
 		close(ended)
 	}()
-	select {
-	case <-ended:
-		return nil
-	case <-d.Wait():
-		return errors.New("the link is gone")
-	case <-ctx.Done():
-		return ctx.Err()
+	renew := make(chan os.Signal, 1)
+	signal.Notify(renew, SignalRenew)
+	defer signal.Stop(renew)
+	for {
+		select {
+		case <-renew:
+			if err := handshake(d); err != nil {
+				logger.Print(err)
+			}
+		case <-ended:
+			return nil
+		case <-d.Wait():
+			return errors.New("the link is gone")
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
+}
+
+// SignalRenew has an embedded device begin a handshake with each peer, which gives both new keys. The library begins
+// none within RekeyTimeout, 5 s, of one that it has begun itself.
+const SignalRenew = syscall.SIGUSR1
+
+// handshake begins one with each peer.
+func handshake(d *device.Device) error {
+	state, err := d.IpcGet()
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(state) {
+		text, found := strings.CutPrefix(strings.TrimSpace(line), "public_key=")
+		if !found {
+			continue
+		}
+		var key device.NoisePublicKey
+		if err := key.FromHex(text); err != nil {
+			return err
+		}
+		if p := d.LookupPeer(key); p != nil {
+			if err := p.SendHandshakeInitiation(false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // up hides from the device that its link is set up and down: the device would learn of it later than the first packet.

@@ -58,7 +58,7 @@ func GetKernel(name string) (s State, err error) {
 		for _, p := range d.Peers {
 			one := PeerState{
 				Peer: Peer{Key: Public(p.PublicKey)}, Preshared: p.PresharedKey != wgtypes.Key{},
-				Keepalive: p.PersistentKeepaliveInterval,
+				Keepalive: p.PersistentKeepaliveInterval, Handshake: p.LastHandshakeTime,
 			}
 			if p.Endpoint != nil {
 				at := p.Endpoint.AddrPort()

@@ -6,11 +6,15 @@ import (
 	"context"
 	"io"
 	"net"
+	"syscall"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
 func unsupported(what string) error { return &linux.UnsupportedError{What: what, Missing: "Linux"} }
+
+// SignalRenew is as on Linux.
+const SignalRenew = syscall.SIGINT
 
 // MergedMost is as on Linux, so that plans are the same.
 const MergedMost = 128

@@ -1,0 +1,290 @@
+package study
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// The metrics, in base units.
+const (
+	metricSetup      = "setup_time"
+	metricCarrier    = "carrier_time"
+	metricFirst      = "first_packet_time"
+	metricIdleFirst  = "idle_first_latency"
+	metricIdleNext   = "idle_next_latency"
+	metricIdleRatio  = "idle_ratio"
+	metricGap        = "load_gap"
+	metricLost       = "load_lost"
+	metricPause      = "load_pause"
+	metricRekeyGap   = "rekey_gap"
+	metricRekeyLost  = "rekey_lost"
+	metricRekeyPause = "rekey_pause"
+	metricBack       = "restart_gap"
+	metricBackLost   = "restart_lost"
+	metricMemory     = "memory"
+	metricIdleCPU    = "cpu_programs_idle"
+)
+
+// Units of metrics that package measure has no unit for.
+const (
+	unitPacket = "packet"
+	unitRatio  = "1"
+)
+
+// A BetweenMetric says what a metric of the study is.
+type BetweenMetric struct {
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	// Summary is what it is, in a line.
+	Summary string `json:"summary"`
+	ratio   bool   // that to the baseline means something
+}
+
+// BetweenMetrics lists the metrics of the study, in order.
+func BetweenMetrics() []BetweenMetric {
+	return []BetweenMetric{
+		{metricSetup, measure.UnitSecond, "until a lab stands and is verified, its hosts included", true},
+		{metricCarrier, measure.UnitSecond, "of that the carrier: applied anew on all hosts, until it is verified", false},
+		{
+			metricFirst, measure.UnitSecond,
+			"from applying the carrier on both hosts to the first round trip, key exchange included", false,
+		},
+		{metricIdleFirst, measure.UnitSecond, "round trip of the first packet after idling", true},
+		{metricIdleNext, measure.UnitSecond, "round trip of the packets after it (median of 20)", true},
+		{metricIdleRatio, unitRatio, "the first one against the next", true},
+		{metricGap, measure.UnitSecond, "longest time without an answer at 1 kHz, keys unchanged", true},
+		{metricLost, unitPacket, "packets lost meanwhile", false},
+		{metricPause, measure.UnitSecond, "longest time in which the study itself sent nothing: noise of the machine", false},
+		{metricRekeyGap, measure.UnitSecond, "longest time without an answer at 1 kHz around the renewal of keys", false},
+		{metricRekeyLost, unitPacket, "packets lost meanwhile", false},
+		{metricRekeyPause, measure.UnitSecond, "longest time in which the study itself sent nothing", false},
+		{metricBack, measure.UnitSecond, "longest time without an answer after host 2 restarts", false},
+		{metricBackLost, unitPacket, "packets lost at 1 kHz by that", false},
+		{metricMemory, measure.UnitByte, "memory of the programs, per host (PSS)", false},
+		{metricIdleCPU, measure.UnitCores, "CPU of the programs without traffic, per host, of one core", false},
+	}
+}
+
+// Costs are what the study found.
+type Costs struct {
+	Plan     BetweenPlan
+	Carriers []string // those that were measured, the baseline first
+	Rounds   int      // that were completed
+	Values   []Value
+	Missing  []Missing
+	Warnings []string
+}
+
+// A Value is what one round found.
+type Value struct {
+	Round   int     `json:"round"` // from 1
+	Carrier string  `json:"carrier"`
+	Hosts   int     `json:"hosts"`
+	Metric  string  `json:"metric"`
+	Value   float64 `json:"value"` // in base units
+}
+
+// A Missing is what was not tried, and why.
+type Missing struct {
+	Carrier string `json:"carrier"`
+	Metric  string `json:"metric,omitempty"` // "": nothing was
+	Reason  string `json:"reason"`
+}
+
+func (c *Costs) note(round int, carrier string, hosts int, metric string, value float64) {
+	c.Values = append(c.Values, Value{Round: round + 1, Carrier: carrier, Hosts: hosts, Metric: metric, Value: value})
+}
+
+// skip notes once what is not tried.
+func (c *Costs) skip(carrier, metric string, reason error) {
+	m := Missing{Carrier: carrier, Metric: metric, Reason: reason.Error()}
+	if !slices.ContainsFunc(c.Missing, func(o Missing) bool { return o.Carrier == carrier && o.Metric == metric }) {
+		c.Missing = append(c.Missing, m)
+	}
+}
+
+func (c *Costs) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(c.Warnings, text) {
+		c.Warnings = append(c.Warnings, text)
+	}
+}
+
+// A Cost sums up the rounds of one carrier in one metric.
+type Cost struct {
+	Carrier string  `json:"carrier"`
+	Hosts   int     `json:"hosts"`
+	Metric  string  `json:"metric"`
+	Unit    string  `json:"unit"`
+	Median  float64 `json:"median"`
+	Least   float64 `json:"least"`
+	Most    float64 `json:"most"`
+	Rounds  int     `json:"rounds"`
+	// Ratio is the median of the ratios to the baseline in the same round, 0 if there is none.
+	Ratio float64 `json:"ratio,omitempty"`
+}
+
+// Costs sums up the rounds: a cost for each metric, number of hosts and carrier that has a value.
+func (c *Costs) Costs() []Cost {
+	var list []Cost
+	for _, m := range BetweenMetrics() {
+		for _, hosts := range c.Plan.Hosts {
+			for _, carrier := range c.Carriers {
+				var values, ratios []float64
+				for _, v := range c.of(carrier, hosts, m.Name) {
+					values = append(values, v.Value)
+					base := slices.IndexFunc(c.Values, func(o Value) bool {
+						return o.Carrier == Direct && o.Round == v.Round && o.Hosts == hosts && o.Metric == m.Name
+					})
+					if m.ratio && carrier != Direct && base >= 0 && c.Values[base].Value > 0 {
+						ratios = append(ratios, v.Value/c.Values[base].Value)
+					}
+				}
+				if len(values) == 0 {
+					continue
+				}
+				one := Cost{
+					Carrier: carrier, Hosts: hosts, Metric: m.Name, Unit: m.Unit, Median: measure.Median(values),
+					Least: slices.Min(values), Most: slices.Max(values), Rounds: len(values),
+				}
+				if len(ratios) > 0 {
+					one.Ratio = measure.Median(ratios)
+				}
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
+func (c *Costs) of(carrier string, hosts int, metric string) []Value {
+	var list []Value
+	for _, v := range c.Values {
+		if v.Carrier == carrier && v.Hosts == hosts && v.Metric == metric {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// IdleLimit is the share of a core that the programs of a lab may use without traffic before the reader must know: they
+// take that from what is measured beside them.
+const IdleLimit = 0.002
+
+// Text writes the costs as a table for each metric: a row for each carrier, and columns for each number of hosts.
+func (c *Costs) Text(w io.Writer) error {
+	var b strings.Builder
+	costs := c.Costs()
+	for _, m := range BetweenMetrics() {
+		rows := slices.DeleteFunc(slices.Clone(costs), func(o Cost) bool { return o.Metric != m.Name })
+		if len(rows) > 0 {
+			c.table(&b, m, rows)
+		}
+	}
+	c.remarks(&b, costs)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (c *Costs) table(b *strings.Builder, m BetweenMetric, rows []Cost) {
+	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Summary)
+	hosts := slices.DeleteFunc(slices.Clone(c.Plan.Hosts), func(n int) bool {
+		return !slices.ContainsFunc(rows, func(r Cost) bool { return r.Hosts == n })
+	})
+	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(t, left("", c.longest()))
+	for _, n := range hosts {
+		fmt.Fprintf(t, "\t%d hosts", n)
+		if m.ratio {
+			fmt.Fprint(t, "\t:direct")
+		}
+		fmt.Fprint(t, "\tleast\tmost")
+	}
+	fmt.Fprintln(t, "\t")
+	for _, carrier := range c.Carriers {
+		if !slices.ContainsFunc(rows, func(r Cost) bool { return r.Carrier == carrier }) {
+			continue
+		}
+		fmt.Fprint(t, left(carrier, c.longest()))
+		for _, n := range hosts {
+			i := slices.IndexFunc(rows, func(r Cost) bool { return r.Carrier == carrier && r.Hosts == n })
+			var cells [4]string
+			if i >= 0 {
+				r := rows[i]
+				cells = [4]string{show(r.Median, r.Unit), "", show(r.Least, r.Unit), show(r.Most, r.Unit)}
+				if r.Ratio > 0 {
+					cells[1] = fmt.Sprintf("×%.3g", r.Ratio)
+				}
+			}
+			for k, text := range cells {
+				if k != 1 || m.ratio {
+					fmt.Fprintf(t, "\t%s", text)
+				}
+			}
+		}
+		fmt.Fprintln(t, "\t")
+	}
+	_ = t.Flush() // to memory
+	b.WriteByte('\n')
+}
+
+// longest is the length of the longest name.
+func (c *Costs) longest() int {
+	n := 0
+	for _, name := range c.Carriers {
+		n = max(n, utf8.RuneCountInString(name))
+	}
+	return n
+}
+
+// left pads a text to that length: the columns of the table are aligned right.
+func left(s string, length int) string {
+	return "  " + s + strings.Repeat(" ", max(0, length-utf8.RuneCountInString(s)))
+}
+
+// show writes a value with its unit.
+func show(x float64, unit string) string {
+	switch unit {
+	case measure.UnitCores:
+		return fmt.Sprintf("%.2g %%", 100*x)
+	case unitPacket:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	case unitRatio:
+		return fmt.Sprintf("%.3g", x)
+	}
+	return measure.Format(x, unit)
+}
+
+// remarks says what was not tried, and what the reader should know.
+func (c *Costs) remarks(b *strings.Builder, costs []Cost) {
+	for _, r := range costs {
+		if r.Metric == metricIdleCPU && r.Median*float64(r.Hosts) > IdleLimit {
+			fmt.Fprintf(b, "Warning: with %d hosts the programs of %s use %.2g %% of a core without traffic; measure it in a "+
+				"run of its own.\n", r.Hosts, r.Carrier, 100*r.Median*float64(r.Hosts))
+		}
+	}
+	for _, w := range c.Warnings {
+		fmt.Fprintf(b, "Warning: %s.\n", w)
+	}
+	if len(costs) > 0 {
+		fmt.Fprintf(b, "Medians of %d rounds, with the least and the most. :direct is the ratio to labs without a carrier.\n",
+			max(1, c.Rounds))
+	}
+	for _, m := range c.Missing {
+		what := m.Metric
+		if what == "" {
+			what = "everything"
+		}
+		fmt.Fprintf(b, "Not tried: %s of %s: %s.\n", what, m.Carrier, m.Reason)
+	}
+	if c.Rounds < c.Plan.Rounds {
+		fmt.Fprintf(b, "Only %d of %d rounds were completed.\n", c.Rounds, c.Plan.Rounds)
+	}
+}

@@ -1,0 +1,337 @@
+package study
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+const (
+	// pace is between two packets of a load: 1 kHz.
+	pace = time.Millisecond
+	// payload is that of a packet, in bytes.
+	payload = 64
+	// port is where the containers' sockets are.
+	port = 20001
+	// late is how long an answer may take after the last packet of a load.
+	late = 200 * time.Millisecond
+	// answer is how long one may take to a single packet.
+	answer = 10 * time.Second
+)
+
+// talk is a socket in a container of host 1, and one in a container of host 2 that sends everything back.
+type talk struct {
+	near, far  *net.UDPConn
+	to         netip.AddrPort
+	sequence   uint64
+	background sync.WaitGroup
+}
+
+// talk opens the sockets.
+func (s *standing) talk() (*talk, error) {
+	ends := s.Site().Endpoints
+	t := &talk{}
+	var err error
+	if t.near, err = open(s.hosts[0], ends[0][0].Namespace, ends[0][0].Bind(family)); err != nil {
+		return nil, err
+	}
+	if t.far, err = open(s.hosts[1], ends[1][0].Namespace, ends[1][0].Bind(family)); err != nil {
+		_ = t.near.Close()
+		return nil, err
+	}
+	t.to = netip.AddrPortFrom(ends[1][0].Public(family), port)
+	t.background.Go(t.echo)
+	return t, nil
+}
+
+func open(h deploy.Place, namespace string, at netip.Addr) (c *net.UDPConn, err error) {
+	ns, err := h.Namespace(namespace)
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	err = netns.Do(int(ns.Fd()), func() (err error) {
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, port)))
+		return err
+	})
+	return c, err
+}
+
+// echo sends back what comes, until the socket is closed.
+func (t *talk) echo() {
+	b := make([]byte, payload)
+	for {
+		n, from, err := t.far.ReadFromUDPAddrPort(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err == nil {
+			_, _ = t.far.WriteToUDPAddrPort(b[:n], from) // one that cannot be sent is lost
+		}
+	}
+}
+
+func (t *talk) close() {
+	_ = t.near.Close()
+	_ = t.far.Close()
+	t.background.Wait()
+}
+
+// send sends a packet and returns its number. One that cannot be sent is lost.
+func (t *talk) send() uint64 {
+	t.sequence++
+	var b [payload]byte
+	binary.BigEndian.PutUint64(b[:], t.sequence)
+	_, _ = t.near.WriteToUDPAddrPort(b[:], t.to)
+	return t.sequence
+}
+
+// receive waits for an answer.
+func (t *talk) receive(until time.Time) (sequence uint64, at time.Time, err error) {
+	b := make([]byte, payload)
+	if err := t.near.SetReadDeadline(until); err != nil {
+		return 0, at, err
+	}
+	for {
+		n, _, err := t.near.ReadFromUDPAddrPort(b)
+		at := time.Now()
+		switch {
+		case err != nil:
+			return 0, at, err
+		case n == payload:
+			return binary.BigEndian.Uint64(b), at, nil
+		}
+	}
+}
+
+// once is the round trip of one packet.
+func (t *talk) once(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	sent := t.send()
+	for {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		got, at, err := t.receive(began.Add(answer))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return 0, fmt.Errorf("no answer within %v", answer)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if got == sent {
+			return at.Sub(began), nil
+		}
+	}
+}
+
+// answered sends packets until one is answered, so that everything knows its neighbours, and then lets what is under
+// way arrive.
+func (t *talk) answered(ctx context.Context) error {
+	began := time.Now()
+	l := t.begin(began)
+	err := l.until(ctx, began, patience)
+	l.end()
+	return err
+}
+
+// load sends a packet each [pace], and notes when its answer came.
+type load struct {
+	talk  *talk
+	first uint64
+	stop  chan struct{}
+	work  sync.WaitGroup
+
+	mu   sync.Mutex
+	sent []time.Time // by number less the first
+	got  []reply
+}
+
+// reply is an answer.
+type reply struct {
+	at, sent time.Time
+}
+
+// begin begins a load. Each packet is due at a time that does not depend on the others: one that is late is sent at
+// once.
+func (t *talk) begin(start time.Time) *load {
+	l := &load{talk: t, first: t.sequence + 1, stop: make(chan struct{})}
+	sent := make(chan struct{})
+	l.work.Go(func() {
+		defer close(sent)
+		for n := 0; ; n++ {
+			due := start.Add(time.Duration(n) * pace)
+			if d := time.Until(due); d > 0 {
+				select {
+				case <-l.stop:
+					return
+				case <-time.After(d):
+				}
+			} else {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+			}
+			l.mu.Lock()
+			l.sent = append(l.sent, time.Now())
+			l.mu.Unlock()
+			t.send()
+		}
+	})
+	l.work.Go(func() {
+		last := time.Time{}
+		for {
+			select {
+			case <-sent:
+				if last.IsZero() {
+					last = time.Now().Add(late)
+				}
+			default:
+			}
+			until := time.Now().Add(late / 4)
+			if !last.IsZero() && (time.Now().After(last) || l.complete()) {
+				return
+			}
+			n, at, err := t.receive(until)
+			if err != nil {
+				continue
+			}
+			l.mu.Lock()
+			if n >= l.first && n-l.first < uint64(len(l.sent)) {
+				l.got = append(l.got, reply{at: at, sent: l.sent[n-l.first]})
+			}
+			l.mu.Unlock()
+		}
+	})
+	return l
+}
+
+// complete says whether all packets were answered.
+func (l *load) complete() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.got) >= len(l.sent)
+}
+
+// silentError says that no packet passes.
+type silentError struct{ patience time.Duration }
+
+// Error says for how long.
+func (e *silentError) Error() string { return fmt.Sprintf("no packet passes within %v", e.patience) }
+
+// until waits for an answer to a packet that was sent after a time.
+func (l *load) until(ctx context.Context, after time.Time, most time.Duration) error {
+	for deadline := time.Now().Add(most); ; {
+		l.mu.Lock()
+		_, ok := answers{got: l.got}.after(after)
+		l.mu.Unlock()
+		if ok {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return &silentError{most}
+		}
+		if err := wait(ctx, pace); err != nil {
+			return err
+		}
+	}
+}
+
+// end ends the load and returns what came of it.
+func (l *load) end() answers {
+	close(l.stop)
+	l.work.Wait()
+	return answers{sent: l.sent, got: l.got}
+}
+
+// answers are what came of a load.
+type answers struct {
+	sent []time.Time
+	got  []reply // in the order in which they came
+}
+
+// within is what came of the packets that were sent between two times.
+func (a answers) within(from, to time.Time) answers {
+	var some answers
+	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
+	for _, t := range a.sent {
+		if in(t) {
+			some.sent = append(some.sent, t)
+		}
+	}
+	for _, r := range a.got {
+		if in(r.sent) {
+			some.got = append(some.got, r)
+		}
+	}
+	return some
+}
+
+// after returns when the first answer came to a packet that was sent after a time.
+func (a answers) after(t time.Time) (at time.Time, ok bool) {
+	for _, r := range a.got {
+		if r.sent.After(t) {
+			return r.at, true
+		}
+	}
+	return at, false
+}
+
+// lost is the number of packets that were not answered.
+func (a answers) lost() int { return max(0, len(a.sent)-len(a.got)) }
+
+// gap is the longest time between two answers, from the first packet to the last.
+func (a answers) gap() time.Duration {
+	if len(a.sent) == 0 {
+		return 0
+	}
+	return a.longest(a.sent[0])
+}
+
+// pause is the longest time between two packets that were sent: what the study itself was late by, as other work had
+// its CPU.
+func (a answers) pause() time.Duration {
+	longest := time.Duration(0)
+	for i := 1; i < len(a.sent); i++ {
+		longest = max(longest, a.sent[i].Sub(a.sent[i-1]))
+	}
+	return longest
+}
+
+// longest is the longest time without an answer after some time.
+func (a answers) longest(from time.Time) time.Duration {
+	longest := time.Duration(0)
+	times := a.times(from)
+	for i := 1; i < len(times); i++ {
+		longest = max(longest, times[i].Sub(times[i-1]))
+	}
+	return longest
+}
+
+// times are when answers came after a time, with that time before them, and the time of the last packet if no answer
+// came later.
+func (a answers) times(from time.Time) []time.Time {
+	times := []time.Time{from}
+	for _, r := range a.got {
+		if r.at.After(from) {
+			times = append(times, r.at)
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if n := len(a.sent); n > 0 && a.sent[n-1].After(times[len(times)-1]) {
+		times = append(times, a.sent[n-1])
+	}
+	return times
+}
