@@ -258,11 +258,11 @@ func TestFloodAndIdle(t *testing.T) {
 	before = times.Net(all)
 	packets, wall, _, _ := flood(t, 0, 200*time.Millisecond)
 	busy := float64(times.Net(all)-before) / float64(wall)
-	const least, idle = 0.05, 0.01
+	const least = 0.05
 	if busy < least || packets == 0 {
 		t.Errorf("a flood of %d packets kept softirqs of the network busy for %.4f cores", packets, busy)
 	}
-	quiet := busy
+	quiet, idle := busy, max(0.01, busy/10) // other tests send packets too, on all CPUs
 	for range 300 {
 		before, began := times.Net(all), time.Now()
 		time.Sleep(10 * time.Millisecond)
