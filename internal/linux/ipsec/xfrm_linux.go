@@ -203,7 +203,7 @@ func AddKernel(name string, c Config) (index int, err error) {
 // that before stage 2, in which they forget the old ones. So no packet arrives that cannot be decrypted.
 func RekeyKernel(old, now Config, stage int) error {
 	for i := range now.Peers {
-		for family := range inner {
+		for family := range now.families() {
 			add, remove := now.state(now.Peers[i], family, stage == 0), old.state(old.Peers[i], family, stage == 2)
 			if stage < 2 {
 				if err := netlink.XfrmStateAdd(&add); err != nil {

@@ -50,7 +50,7 @@ func (h *Handle) AddTunnel(t Tunnel) (int, error) {
 			return 0, fmt.Errorf("%s: %w", what, err)
 		}
 		err = h.h.LinkAdd(&netlink.Gretap{
-			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: tunnelTTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
+			LinkAttrs: attrs, Local: local, Remote: remote, Ttl: TTL, Tos: inheritTOS, PMtuDisc: findPathMTU,
 		})
 	default:
 		err = h.addGRE6(t, kind)
