@@ -186,6 +186,11 @@ func (r *running) start(flows []ovs.Flow) (err error) {
 			}
 		}
 	}
+	if r.was.Datapath == ovs.Kernel {
+		if err := ovs.AwaitCPUs(); err != nil {
+			return err
+		}
+	}
 	if r.daemon, err = r.program(ovs.Daemon, r.instance.DaemonArgs()); err != nil {
 		return err
 	}

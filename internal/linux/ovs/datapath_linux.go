@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
@@ -41,6 +42,21 @@ func KernelDatapath() error {
 // UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own
 // link, and asks for others, by /dev/net/tun.
 func UserspaceDatapath() error { return link.CheckTUN("forward by Open vSwitch in userspace") }
+
+// countsFrom is how long a machine has to run before the daemon counts its CPUs. It counts them anew after as long
+// (lib/ovs-thread.c, COUNT_CPU_UPDATE_TIME_MS), and takes the boot for when it did so last.
+const countsFrom = 10 * time.Second
+
+// AwaitCPUs waits until the daemon can count the CPUs, 10 s after the boot. One that has counted none gives the kernel
+// nobody to ask, and the datapath drops all packets that no flow of its own matches.
+func AwaitCPUs() error {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return fmt.Errorf("ask since when the machine runs: %w", err)
+	}
+	time.Sleep(countsFrom - time.Duration(now.Nano()))
+	return nil
+}
 
 // DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone
 // succeeds.

@@ -14,5 +14,8 @@ func UserspaceDatapath() error {
 	return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: "Linux"}
 }
 
+// AwaitCPUs does not wait.
+func AwaitCPUs() error { return nil }
+
 // DeleteKernelDatapath has nothing to remove.
 func DeleteKernelDatapath(string) error { return nil }
