@@ -121,6 +121,15 @@ func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran,
 		t.Fatal(err)
 	}
 	defer source.Close()
+	buf := make([]byte, 64)
+	// The neighbour is known before the flood: until then the kernel keeps packets rather than send them.
+	if _, err := source.Write(buf); err != nil {
+		t.Fatal(err)
+	}
+	_ = sink.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if _, err := sink.Read(buf); err != nil {
+		t.Fatal(err)
+	}
 	runtime.LockOSThread() // and never unlocked: the thread is pinned
 	if err := thread.Pin(cpu); err != nil {
 		t.Fatal(err)
@@ -129,7 +138,6 @@ func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran,
 	if err != nil {
 		t.Fatal(err)
 	}
-	buf := make([]byte, 64)
 	_ = raw.Control(func(fd uintptr) {
 		before, began, waiting := thread.RunTime(), time.Now(), delay(t)
 		for time.Since(began) < length {
