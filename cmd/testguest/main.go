@@ -102,6 +102,9 @@ func test(ctx context.Context, stdout io.Writer, say func(string), o options) (i
 		return 0, errors.Join(errors.New(r.interrupted()), err)
 	}
 	say(r.summary())
+	if len(r.failures) > 0 {
+		fmt.Fprintf(stdout, "guest: what failed, once more:\n  %s\n", strings.Join(r.failures, "\n  "))
+	}
 	if status == 0 && !r.passed(len(tests)) {
 		return 0, fmt.Errorf("the guest reports that all %d packages passed, but its output has %s", len(tests), r.summary())
 	}

@@ -30,7 +30,11 @@ type report struct {
 
 	packages, failed int
 	total            tally
+	failures         []string // lines about failed tests, once more
 }
+
+// most is how many lines about failed tests are repeated at the end: what reads a log's end shall find them there.
+const most = 40
 
 type tally struct{ passed, failed, skipped int }
 
@@ -133,6 +137,8 @@ func (r *report) endTest(how, test, took string) {
 		r.count.skipped++
 	default:
 		r.count.failed++
+		r.failures = append(append(r.failures, r.pkg+": "+test), said...)
+		r.failures = r.failures[:min(len(r.failures), most)]
 	}
 	r.print("%s: %s (%s)", how, test, took)
 	r.quote(said)

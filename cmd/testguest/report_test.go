@@ -91,6 +91,19 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// What failed is told once more, with what it said.
+func TestReportRepeats(t *testing.T) {
+	r := clocked(new(bytes.Buffer), false)
+	_, _ = r.Write([]byte(strings.ReplaceAll(good+bad, "^", "\x16")))
+	r.finish()
+	want := []string{
+		"network/bridge: TestA", "of A", "network/bridge: TestA/x", "    a_test.go:1: no",
+	}
+	if diff := cmp.Diff(want, r.failures); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestReportInterrupted(t *testing.T) {
 	for _, c := range []struct{ name, said, what, want string }{
 		{"at once", "", "the guest ended while no test ran", ""},
