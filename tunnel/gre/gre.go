@@ -65,11 +65,11 @@ func (Tunnel) Check(p part.Params) error {
 func fits(p part.Params) error {
 	switch {
 	case p[inner] == ethernet && p[impl] == ebpf:
-		return fmt.Errorf("%s=%s with %s=%s: eBPF programs carry IP packets (valid: auto, kernel, %s)", impl, ebpf, inner,
-			ethernet, ovs)
+		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s with %s=%s: eBPF programs carry IP packets (valid: auto, kernel, %s)",
+			impl, ebpf, inner, ethernet, ovs)}
 	case p[inner] != ethernet && p[impl] == ovs:
-		return fmt.Errorf("%s=%s with %s=%s: Open vSwitch carries Ethernet frames (valid: auto, kernel, %s; or %s=%s)", impl,
-			ovs, inner, ip, ebpf, inner, ethernet)
+		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s with %s=%s: Open vSwitch carries Ethernet frames (valid: auto, kernel, "+
+			"%s; or %s=%s)", impl, ovs, inner, ip, ebpf, inner, ethernet)}
 	}
 	return nil
 }
