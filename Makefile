@@ -103,10 +103,11 @@ race-short: ## run the tests of packages with many goroutines with the race dete
 
 .PHONY: race
 race: export CGO_ENABLED = 1
+race: export GORACE = atexit_sleep_ms=0 # tests wait for the end of processes
 race: ## run tests and a run of nearly all workloads with the race detector (minutes)
 	$(GO) test -race -p 2 -timeout 30m ./byhand ./control ./experiment ./host/... ./internal/... ./lab ./measure ./part ./report/... ./suite ./traffic/...
 	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) build -race -o "$$dir" ./cmd/nettoll; \
-	  GORACE="log_path=$$dir/race" "$$dir/nettoll" $(RACE_RUN) -o "$$dir/run"; ! cat "$$dir"/race.* 2>/dev/null
+	  GORACE="$$GORACE log_path=$$dir/race" "$$dir/nettoll" $(RACE_RUN) -o "$$dir/run"; ! cat "$$dir"/race.* 2>/dev/null
 
 # Studies of nettoll with nettoll, whose figures only many runs give.
 .PHONY: nightly

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -92,6 +93,7 @@ func TestOrder(t *testing.T) {
 
 // A fault in a session is named to its source and in one line to the user, and ends that session alone.
 func TestFaults(t *testing.T) {
+	testnet.NotInRace(t, "it takes more memory than the limit of a session")
 	t.Parallel()
 	sink, said, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = LeastMemory })
 	for at, want := range map[string]string{
@@ -127,6 +129,7 @@ func TestFaults(t *testing.T) {
 // What an opening takes is counted before it is given, whatever the workload, and given back with the end of the
 // session.
 func TestMemory(t *testing.T) {
+	testnet.NotInRace(t, "it takes more memory than the limit of a session")
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = 256 << 20 })
 	for _, o := range []*opening{
 		small("kv", map[string]string{"payload": "1MiB", "keys": "64"}), // which took 6 GB with 64 pairs

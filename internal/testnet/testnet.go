@@ -189,6 +189,14 @@ const guestEnv = "NETTOLL_GUEST"
 // Guest tells whether the tests run in a virtual machine of make test-guest.
 func Guest() bool { return os.Getenv(guestEnv) != "" }
 
+// NotInRace skips a test where the race detector is on: it takes memory, an address space and time of its own.
+func NotInRace(t testing.TB, why string) {
+	t.Helper()
+	if Race {
+		t.Skipf("not with the race detector: %s", why)
+	}
+}
+
 // NotInGuest skips a test in a guest. Why says what is so on the machine and not there: it would only show again,
 // slowly, what it has shown on the machine; it needs time to pass as on real processors; it needs the source of other
 // packages.

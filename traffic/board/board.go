@@ -484,6 +484,7 @@ func (b *Board) Leave(ticket uint32, s traffic.Seat) {
 	if b.meters.Probe != nil {
 		atomic.AddInt64(&t.probed, b.meters.Probe())
 	}
+	b.order.pass() // the next to use the meters comes after this
 	atomic.StoreInt64(&t.ended, clock.Now())
 	if next := ticket + 1; next < b.h.first+b.h.count && atomic.LoadUint32(&b.h.abort) == 0 {
 		b.call(next)

@@ -146,6 +146,9 @@ func TestWays(t *testing.T) {
 	} {
 		for _, farewell := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, farewell), func(t *testing.T) {
+				if tt.size >= 1<<18 {
+					testnet.NotInRace(t, "reading takes longer than a drain")
+				}
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()
 				at := netip.AddrPortFrom(loopback, workloadtest.FreePort())

@@ -49,7 +49,8 @@ func exhausted(err error) error {
 func Reached(crash string) string {
 	switch {
 	case strings.HasPrefix(crash, "runtime: failed to create new OS thread") &&
-		!strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))):
+		!strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))),
+		strings.HasPrefix(crash, "runtime/cgo: pthread_create failed"): // EAGAIN, whichever of both was lacking
 		return tasks()
 	case strings.HasPrefix(crash, "runtime: "), strings.Contains(crash, "out of memory"),
 		strings.Contains(crash, "cannot allocate memory"), strings.Contains(crash, "failed to reserve"):

@@ -23,13 +23,13 @@ type Tail struct {
 }
 
 // Crash returns the line of a text by which a Go program, or nettoll itself, says why it crashes; "" if there is none.
-// The texts are those of printpanics and fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go) and
-// mcache.refill and its like (runtime/malloc.go).
+// The texts are those of printpanics and fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go),
+// mcache.refill and its like (runtime/malloc.go), and _cgo_try_pthread_create (runtime/cgo/gcc_libinit.go).
 func Crash(text string) string {
 	for line := range strings.Lines(text) {
 		for _, start := range []string{
 			"panic: ", "fatal error: ", "runtime: failed to create new OS thread", "runtime: out of memory",
-			"runtime: cannot allocate memory", "nettoll: internal error: ",
+			"runtime: cannot allocate memory", "runtime/cgo: pthread_create failed", "nettoll: internal error: ",
 		} {
 			if strings.HasPrefix(line, start) {
 				return strings.TrimSuffix(line, "\n")
