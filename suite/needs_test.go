@@ -2,6 +2,7 @@ package suite
 
 import (
 	"errors"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -192,4 +193,22 @@ func (s *Suite) explained(missing []string) bool {
 		name, _, _ := strings.Cut(where, ",")
 		return s.stack(name).Missing == ""
 	})
+}
+
+// A ratio's digits end where they say nothing.
+func TestRatio(t *testing.T) {
+	for _, c := range []struct {
+		ratio, lo, hi   float64
+		point, interval string
+	}{
+		{1.2, 1.1, 1.3, "1.20", "1.10 to 1.30"},
+		{1.2, 1.195, 1.205, "1.200", "1.195 to 1.205"},
+		{0.68, 0.004, 801234, "0.68", "0.004 to >1000"},
+		{2000, 1e-9, math.Inf(1), ">1000", "<0.001 to >1000"},
+	} {
+		point, interval := ratio(&measure.Combined{Estimate: measure.Estimate{Ratio: c.ratio, Lo: c.lo, Hi: c.hi}})
+		if point != c.point || interval != c.interval {
+			t.Errorf("%v: %q and %q, want %q and %q", c.ratio, point, interval, c.point, c.interval)
+		}
+	}
 }

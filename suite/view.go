@@ -297,7 +297,21 @@ func ratio(c *measure.Combined) (point, interval string) {
 	if c.Hi-c.Lo < 0.02 {
 		n = 3
 	}
-	return fixed(c.Ratio, n), fixed(c.Lo, n) + " to " + fixed(c.Hi, n)
+	return bounded(c.Ratio, n), bounded(c.Lo, n) + " to " + bounded(c.Hi, n)
+}
+
+// bounded returns a ratio. Beyond a factor of 1000 its digits add nothing.
+func bounded(x float64, decimals int) string {
+	const most = 1000
+	switch {
+	case x > most:
+		return ">1000"
+	case x < 1.0/most:
+		return "<0.001"
+	case x < 0.1:
+		decimals = 3
+	}
+	return fixed(x, decimals)
 }
 
 func fixed(x float64, decimals int) string {
