@@ -65,13 +65,17 @@ func (Tunnel) Check(p part.Params) error {
 func fits(p part.Params) error {
 	switch {
 	case p[inner] == ethernet && p[impl] == ebpf:
-		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s with %s=%s: eBPF programs carry IP packets (valid: auto, kernel, %s)",
-			impl, ebpf, inner, ethernet, ovs)}
+		return unfit("eBPF programs carry IP packets (valid: auto, kernel, %s)", p, ovs)
 	case p[inner] != ethernet && p[impl] == ovs:
-		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s with %s=%s: Open vSwitch carries Ethernet frames (valid: auto, kernel, "+
-			"%s; or %s=%s)", impl, ovs, inner, ip, ebpf, inner, ethernet)}
+		return unfit("Open vSwitch carries Ethernet frames (valid: auto, kernel, %s; or %s=%s)", p, ebpf, inner, ethernet)
 	}
 	return nil
+}
+
+func unfit(why string, p part.Params, args ...any) error {
+	return &network.UnfitError{
+		Reason: fmt.Sprintf("%s=%s with %s=%s: ", impl, p[impl], inner, p[inner]) + fmt.Sprintf(why, args...),
+	}
 }
 
 // Carry puts a link for each other host on each host.
