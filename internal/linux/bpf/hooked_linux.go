@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 	ebpflink "github.com/cilium/ebpf/link"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
@@ -130,4 +131,74 @@ func Try(netkit bool, add func(name string) (io.Closer, error)) error {
 		return err
 	}
 	return ns.Close()
+}
+
+// A Place is a program at a hook of a link.
+type Place struct {
+	Link, Program string
+	Hook          Hook
+}
+
+// HoldAt hooks programs of a collection to links, as [Links.Hold] and [Hooked.Attach] do. Those at an ingress come
+// first and those at an egress last, so that filters on the same hook see packets as hosts see them: before they are
+// wrapped, after they were unwrapped. If it fails, the collection and the links are closed.
+func (l *Links) HoldAt(loaded *ebpf.Collection, places []Place) (*Hooked, error) {
+	hooked := l.Hold(loaded)
+	for _, p := range places {
+		if err := hooked.Attach(p.Program, p.Hook, p.Link, p.Hook == TCXIngress); err != nil {
+			return nil, errors.Join(err, hooked.Close())
+		}
+	}
+	return hooked, nil
+}
+
+// Missing lists those of some links that are not there.
+func (l *Links) Missing(names ...string) (list []linux.Difference) {
+	for _, name := range names {
+		if l.Index(name) == 0 {
+			list = append(list, linux.Difference{What: "link " + name, Want: linux.Present, Got: linux.Absent})
+		}
+	}
+	return list
+}
+
+// ComparePlaces returns in what the kernel differs: which of the programs are not at their places, and how the entries
+// of their maps differ from those wanted, which are given by the name of the map as bytes. A program has some of the
+// maps. The links must be there.
+func (l *Links) ComparePlaces(places []Place, want map[string]map[string]string) (list []linux.Difference, err error) {
+	for _, at := range places {
+		some, err := l.comparePlace(at, want)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
+}
+
+func (l *Links) comparePlace(at Place, want map[string]map[string]string) (list []linux.Difference, err error) {
+	ids, err := l.Attached(at.Hook, l.Index(at.Link))
+	if err != nil {
+		return nil, err
+	}
+	p, err := Find(ids, at.Program)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil {
+		what := fmt.Sprintf("program %s at %s of %s", at.Program, at.Hook, at.Link)
+		return []linux.Difference{{What: what, Want: linux.Present, Got: linux.Absent}}, nil
+	}
+	defer p.Close()
+	for name, entries := range want {
+		if p.Maps[name] == nil {
+			continue // another program's
+		}
+		some, err := CompareMap(p.Maps[name], name, entries)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, some...)
+	}
+	return list, nil
 }

@@ -2,7 +2,6 @@ package divert
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -16,13 +15,11 @@ import (
 )
 
 // A hooking is a link and what is to be hooked to its ingress.
-type hooking struct{ link, program string }
-
-// hookings are one for the gate, then one for each link below.
-func (t Tunnel) hookings() []hooking {
-	list := []hooking{{t.Gate, objectProgNettollOut}}
+// places are one for the gate, then one for each link below.
+func (t Tunnel) places() []bpf.Place {
+	list := []bpf.Place{{Link: t.Gate, Program: objectProgNettollOut, Hook: bpf.TCXIngress}}
 	for _, p := range t.Peers {
-		if h := (hooking{p.Below, objectProgNettollIn}); !slices.Contains(list, h) {
+		if h := (bpf.Place{Link: p.Below, Program: objectProgNettollIn, Hook: bpf.TCXIngress}); !slices.Contains(list, h) {
 			list = append(list, h)
 		}
 	}
@@ -42,11 +39,9 @@ func Add(t Tunnel) (attached []bpf.Attachment, held io.Closer, err error) {
 		links.Close()
 		return nil, nil, err
 	}
-	hooked := links.Hold(loaded)
-	for _, h := range t.hookings() {
-		if err := hooked.Attach(h.program, bpf.TCXIngress, h.link, true); err != nil {
-			return nil, nil, errors.Join(err, hooked.Close())
-		}
+	hooked, err := links.HoldAt(loaded, t.places())
+	if err != nil {
+		return nil, nil, err
 	}
 	return hooked.Attached(), hooked, nil
 }
@@ -147,54 +142,23 @@ func address(a netip.Addr) string {
 // Compare returns in what the kernel differs from the tunnel: what is hooked to the links of the namespace of the
 // calling thread, and the entries of its maps.
 func Compare(t Tunnel) ([]linux.Difference, error) {
-	var differences []linux.Difference
-	differ := func(what, want, got string) {
-		differences = append(differences, linux.Difference{What: what, Want: want, Got: got})
-	}
 	links, err := bpf.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer links.Close()
-	for _, h := range t.hookings() {
-		if links.Index(h.link) == 0 {
-			differ("link "+h.link, linux.Present, linux.Absent)
-		}
+	var names []string
+	for _, at := range t.places() {
+		names = append(names, at.Link)
 	}
-	if len(differences) > 0 {
-		return differences, nil
+	if missing := links.Missing(names...); missing != nil {
+		return missing, nil
 	}
 	want, err := t.entries(links)
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range t.hookings() {
-		ids, err := links.Attached(bpf.TCXIngress, links.Index(h.link))
-		if err != nil {
-			return nil, err
-		}
-		p, err := bpf.Find(ids, h.program)
-		if err != nil {
-			return nil, err
-		}
-		if p == nil {
-			differ(fmt.Sprintf("program %s at %s of %s", h.program, bpf.TCXIngress, h.link), linux.Present, linux.Absent)
-			continue
-		}
-		for m, list := range want {
-			if p.Maps[m] == nil {
-				continue // the other program's
-			}
-			found, err := bpf.CompareMap(p.Maps[m], m, list)
-			if err != nil {
-				p.Close()
-				return nil, err
-			}
-			differences = append(differences, found...)
-		}
-		p.Close()
-	}
-	return differences, nil
+	return links.ComparePlaces(t.places(), want)
 }
 
 // Check tries the programs on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a

@@ -2,7 +2,6 @@ package encap
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -16,18 +15,14 @@ import (
 )
 
 // A hooking is a link and what is to be hooked to it.
-type hooking struct {
-	link, program string
-	hook          bpf.Hook
-}
-
-// hookings are one for the link of each peer, then one for each link below.
-func (t Tunnel) hookings() []hooking {
-	var list, below []hooking
+// places are one for the link of each peer, then one for each link below.
+func (t Tunnel) places() []bpf.Place {
+	var list, below []bpf.Place
 	for _, p := range t.Peers {
-		list = append(list, hooking{p.Link, objectProgNettollEncap, bpf.TCXEgress})
-		if h := (hooking{p.Below, objectProgNettollDecap, bpf.TCXIngress}); !slices.Contains(below, h) {
-			below = append(below, h)
+		list = append(list, bpf.Place{Link: p.Link, Program: objectProgNettollEncap, Hook: bpf.TCXEgress})
+		at := bpf.Place{Link: p.Below, Program: objectProgNettollDecap, Hook: bpf.TCXIngress}
+		if !slices.Contains(below, at) {
+			below = append(below, at)
 		}
 	}
 	return append(list, below...)
@@ -46,12 +41,9 @@ func Add(t Tunnel) (attached []bpf.Attachment, held io.Closer, err error) {
 		links.Close()
 		return nil, nil, err
 	}
-	hooked := links.Hold(loaded)
-	for _, h := range t.hookings() {
-		// Filters on the same hook see packets as hosts see them: before they are wrapped, after they were unwrapped.
-		if err := hooked.Attach(h.program, h.hook, h.link, h.hook == bpf.TCXIngress); err != nil {
-			return nil, nil, errors.Join(err, hooked.Close())
-		}
+	hooked, err := links.HoldAt(loaded, t.places())
+	if err != nil {
+		return nil, nil, err
 	}
 	return hooked.Attached(), hooked, nil
 }
@@ -170,56 +162,23 @@ func address(a netip.Addr) string {
 // Compare returns in what the kernel differs from the tunnel: what is hooked to the links of the namespace of the
 // calling thread, and the entries of its maps.
 func Compare(t Tunnel) ([]linux.Difference, error) {
-	var differences []linux.Difference
-	differ := func(what, want, got string) {
-		differences = append(differences, linux.Difference{What: what, Want: want, Got: got})
-	}
 	links, err := bpf.Open()
 	if err != nil {
 		return nil, err
 	}
 	defer links.Close()
+	var names []string
 	for _, p := range t.Peers {
-		for _, name := range []string{p.Link, p.Far, p.Below} {
-			if links.Index(name) == 0 {
-				differ("link "+name, linux.Present, linux.Absent)
-			}
-		}
+		names = append(names, p.Link, p.Far, p.Below)
 	}
-	if len(differences) > 0 {
-		return differences, nil
+	if missing := links.Missing(names...); missing != nil {
+		return missing, nil
 	}
 	want, err := t.entries(links)
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range t.hookings() {
-		ids, err := links.Attached(h.hook, links.Index(h.link))
-		if err != nil {
-			return nil, err
-		}
-		p, err := bpf.Find(ids, h.program)
-		if err != nil {
-			return nil, err
-		}
-		if p == nil {
-			differ(fmt.Sprintf("program %s at %s of %s", h.program, h.hook, h.link), linux.Present, linux.Absent)
-			continue
-		}
-		for m, list := range want {
-			if p.Maps[m] == nil {
-				continue // the other program's
-			}
-			found, err := bpf.CompareMap(p.Maps[m], m, list)
-			if err != nil {
-				p.Close()
-				return nil, err
-			}
-			differences = append(differences, found...)
-		}
-		p.Close()
-	}
-	return differences, nil
+	return links.ComparePlaces(t.places(), want)
 }
 
 // Count returns what the programs of a tunnel in the namespace of the calling thread have counted, by the names of the
