@@ -127,6 +127,7 @@ func Analyze(run Run, log *Log) Analysis {
 	a.beside()
 	a.limits()
 	a.probes()
+	a.memories = sync.OnceValue(a.estimateMemories)
 	out := a.out
 	out.from = a
 	return out
@@ -167,6 +168,8 @@ type analyzer struct {
 
 	unproven map[labIn]bool  // of whose claims one did not hold
 	leaks    map[string]bool // labs, by their ids
+
+	memories func() []Memory // estimated once, when the first view asks
 }
 
 type cellData struct {

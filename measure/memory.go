@@ -23,6 +23,7 @@ const (
 	nextTrials  = 12  // of a trial: it is a pair with each of them
 	spacing     = 1.5 // of those behind these: so the pairs are a few dozen for each trial, however many trials there are
 	anywhere    = 16  // pairs of any distance for each trial
+	ofDistance  = 512 // pairs of one distance in a generation, about: more make the report slower and no figure better
 	shortest    = 1e-3
 	perOctave   = 3 // lags are sorted as finely
 	leastLags   = 2 // so many of these make a bin
@@ -178,12 +179,13 @@ func (s *lagSum) add(o lagSum) {
 }
 
 // newVariogram takes so many pairs for each trial at most, whatever their number: those with the next ones, with some
-// of those behind them, and with others all over the generation.
+// of those behind them, and with others all over the generation. Of many trials it takes every second, every third and
+// so on.
 func newVariogram(g []Moment) variogram {
 	var v variogram
 	root := func(i, j int) float64 { return math.Sqrt(math.Abs(g[i].Log - g[j].Log)) }
 	for away := 1; away < len(g); away = grown(away) {
-		for i := range len(g) - away {
+		for i := 0; i < len(g)-away; i += 1 + (len(g)-away)/ofDistance {
 			j := i + away
 			lag := g[j].Start - g[i].Start
 			if g[i].Cell == g[j].Cell || !(lag > 0) {
@@ -201,7 +203,7 @@ func newVariogram(g []Moment) variogram {
 	strides := min(anywhere, len(g)-1)
 	for s := range strides {
 		away := 1 + (2*s+1)*(len(g)-1)/(2*strides)
-		for i := range g {
+		for i := 0; i < len(g); i += 1 + len(g)/ofDistance {
 			if j := (i + away) % len(g); g[i].Cell != g[j].Cell {
 				sum, n = sum+root(i, j), n+1
 			}
@@ -350,10 +352,15 @@ func (a Analysis) Memories() []Memory {
 	if a.from == nil {
 		return nil
 	}
+	return slices.Clone(a.from.memories())
+}
+
+// estimateMemories is what [Analysis.Memories] returns.
+func (a *analyzer) estimateMemories() []Memory {
 	var groups []string
 	cells := map[string][]int{}
-	for i, c := range a.from.run.Cells {
-		if m, _ := a.from.known.Lookup(c.Primary); c.Probe != "" || c.Alone != "" || m.Differs() {
+	for i, c := range a.run.Cells {
+		if m, _ := a.known.Lookup(c.Primary); c.Probe != "" || c.Alone != "" || m.Differs() {
 			continue
 		}
 		if cells[c.Group] == nil {
@@ -362,7 +369,7 @@ func (a Analysis) Memories() []Memory {
 		cells[c.Group] = append(cells[c.Group], i)
 	}
 	list := make([]Memory, len(groups))
-	each(len(groups), func(i int) { list[i] = a.from.memory(groups[i], cells[groups[i]]) })
+	each(len(groups), func(i int) { list[i] = a.memory(groups[i], cells[groups[i]]) })
 	return list
 }
 
