@@ -122,8 +122,8 @@ type Site struct {
 	Bridge string
 	// Host counts from 1; Hosts is how many there are.
 	Host, Hosts int
-	// Uplink is the name of the host's link to the underlay, "" in a lab of one host.
-	Uplink string
+	// Inlets are the links by which packets of other hosts arrive, that to the underlay first; none in a lab of one host.
+	Inlets []network.Inlet
 	// Underlay are the host's addresses there, none in a lab of one host.
 	Underlay []netip.Addr
 	// Containers are those of the host.

@@ -18,9 +18,8 @@ import (
 // pass.
 type HookSite struct {
 	Point network.Point `json:"point"`
-	// Uplink is the name of the host's link to other hosts, whose packets for the host are none of containers; "" where
-	// there is none.
-	Uplink string `json:"uplink,omitempty"`
+	// Uplinks are the links by which packets for the host itself arrive that are none of containers, see [Site.Uplinks].
+	Uplinks []string `json:"uplinks,omitempty"`
 	// Inside are the containers in which they stand, where they do.
 	Inside []Inside `json:"inside,omitempty"`
 	// List is what may pass.
@@ -50,7 +49,7 @@ func (p Place) Guards(hook string) bool { return !p.Own.IsValid() && hook == "IN
 
 // HookSite returns the hooks of a site and its list.
 func (s Site) HookSite() HookSite {
-	h := HookSite{Point: s.Point, Uplink: s.Uplink, List: s.List}
+	h := HookSite{Point: s.Point, Uplinks: s.Uplinks(), List: s.List}
 	if s.Point == network.InContainer {
 		for _, c := range s.Containers {
 			h.Inside = append(h.Inside, Inside{NS: c.Namespace, IPv4: c.IPv4, IPv6: c.IPv6})

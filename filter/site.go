@@ -14,7 +14,7 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 	lab, ends := site.Lab, site.Endpoints
 	sites := make([]Site, len(lab.Hosts))
 	for h, of := range lab.Hosts {
-		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Uplink: of.Uplink, Params: p}
+		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Inlets: lab.Inlets(of), Params: p}
 		if s.Hosts > 1 {
 			v4, v6 := lab.Underlaid(of)
 			s.Underlay = []netip.Addr{v4.Addr(), v6.Addr()}
@@ -69,6 +69,17 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 		sites[h] = s
 	}
 	return sites
+}
+
+// Uplinks returns the links by which packets for the host itself arrive that are none of containers: that to the
+// underlay, and that of an encryption on which a tunnel stands.
+func (s Site) Uplinks() (list []string) {
+	for _, in := range s.Inlets {
+		if in.Host {
+			list = append(list, in.Link)
+		}
+	}
+	return list
 }
 
 // seen is the address of a container as its own host, or another, sees it.

@@ -1,6 +1,17 @@
 // Package ebpf is the filter "ebpf": an eBPF program on tcx, at the ingress of the host's end of each container's link,
-// and of the host's uplink for what comes from other hosts. It comes before a program that forwards on the same hook
+// and of every link by which packets of other hosts arrive. It comes before a program that forwards on the same hook
 // (network ebpf), and before the host's stack or bridge.
+//
+// What is inside a packet of a tunnel or an encryption arrives once more, by the link of that, and is decided there:
+//
+//	container ── vsnk0   decided: what the container sends
+//	             vxlan0  decided: what is inside packets of the tunnel
+//	             wg0     passes: packets of the tunnel, for the host itself
+//	underlay ─── up0     passes: packets of the encryption, for the host itself
+//
+// Without either, up0 is where packets of containers arrive, and they are decided there. The list is asked on each of
+// these links, so that nothing else passes beside a tunnel either. Links without Ethernet frames, as of ipip or
+// WireGuard, have a second program with the same maps.
 //
 // The list is looked into in one of three ways:
 //
@@ -20,9 +31,9 @@
 //
 // A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to
 // a container is decided nowhere: no filter refuses it, and bpf_redirect_peer passes the egress of the container's
-// link. For what comes from another host that would be too late or no place at all, so it is decided at the uplink,
-// again: the list of both hosts has its pair. What is for the host itself passes at the uplink only, from other hosts,
-// as these let nothing pass that their containers send there.
+// link. For what comes from another host that would be too late or no place at all, so it is decided where it arrives,
+// again: the list of both hosts has its pair. What is for the host itself passes only by the uplink and by links on
+// which a tunnel stands, from other hosts, as these let nothing pass that their containers send there.
 //
 // A program comes to a link and goes from it in a grace period of RCU, some 8 ms at HZ=250 (see internal/linux/bpf), in
 // which nobody else configures a network: a filter of a thousand containers takes 8 s to come, and as long to go. Its

@@ -23,7 +23,7 @@ func (Filter) Describe() filter.Description {
 	return filter.Description{
 		Description: part.Description{
 			Name:           "ebpf",
-			Summary:        "an eBPF program on tcx, at the host's end of each container's link",
+			Summary:        "an eBPF program on tcx, at the host's end of each container's link and at its links to other hosts",
 			Implementation: "ebpf",
 			Near:           near,
 			Params: append(filter.Params(), part.Param{
@@ -87,8 +87,14 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 		}
 		step.Links = append(step.Links, c.Link)
 	}
-	if s.Uplink != "" {
-		step.Links, step.Uplink = append(step.Links, s.Uplink), s.Uplink
+	for i, in := range s.Inlets {
+		step.Links = append(step.Links, in.Link)
+		switch {
+		case i == 0:
+			step.Uplink, step.EtherType = in.Link, in.Type
+		case in.Host:
+			step.Layers = append(step.Layers, in.Link)
+		}
 	}
 	return []host.Step{step}, nil
 }

@@ -19,8 +19,12 @@ type Listing struct {
 	// Match is one of [allow.Ways].
 	Match string   `json:"match"`
 	Links []string `json:"links"`
-	// Uplink is that of them to other hosts.
-	Uplink string `json:"uplink,omitempty"`
+	// Uplink is that of them to the underlay. Frames of the EtherType pass there undecided, if it is not 0: what is inside
+	// arrives by another link.
+	Uplink    string `json:"uplink,omitempty"`
+	EtherType uint16 `json:"ether_type,omitempty"`
+	// Layers are those of them by which packets arrive that others are inside of, besides the uplink.
+	Layers []string `json:"layers,omitempty"`
 	// Bridged says that they are ports of a bridge.
 	Bridged bool        `json:"bridged,omitempty"`
 	List    filter.List `json:"list"`
@@ -69,6 +73,7 @@ func (l Listing) list() allow.List {
 	return allow.List{
 		Bound: bound,
 		Way:   l.Match, Stateful: l.List.Stateful, OneLink: l.Bridged, Links: l.Links, Uplink: l.Uplink,
+		EtherType: l.EtherType, Layers: l.Layers,
 		Rules: func(v6 bool) iter.Seq[allow.Rule] {
 			return func(yield func(allow.Rule) bool) {
 				for r := range l.List.Rules(v6) {

@@ -120,7 +120,7 @@ func (s Sets) table(p filter.Place) iptables.Table {
 	}
 	for _, hook := range p.Hooks {
 		if p.Guards(hook) {
-			a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Host: true, Uplink: s.Uplink})
+			a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Host: true, Uplinks: s.Uplinks})
 			continue
 		}
 		a.Hooks = append(a.Hooks, iptables.Hook{Name: hook, Rules: rules})

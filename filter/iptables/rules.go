@@ -24,7 +24,7 @@ func (r Rules) table(p filter.Place) iptables.Table {
 	for _, hook := range p.Hooks {
 		h := iptables.Hook{Name: hook}
 		if p.Guards(hook) {
-			h.Host, h.Uplink = true, r.Uplink
+			h.Host, h.Uplinks = true, r.Uplinks
 			a.Hooks = append(a.Hooks, h)
 			continue
 		}

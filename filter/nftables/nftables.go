@@ -121,7 +121,7 @@ func (f Filter) Build(s filter.Site) ([]host.Step, error) {
 		return nil, err
 	}
 	step := Tables{Match: s.Params[match], List: s.List}
-	forward := Place{Family: inet, Hooks: []string{hookForward}, Host: true, Uplink: s.Uplink}
+	forward := Place{Family: inet, Hooks: []string{hookForward}, Host: true, Uplinks: s.Uplinks()}
 	switch f := family(s.Point, s.Params); {
 	case s.Point == network.InContainer:
 		for _, c := range s.Containers {

@@ -36,10 +36,10 @@ type Place struct {
 	Routed bool `json:"routed,omitempty"`
 	// Bridged says that bridged packets come by br_netfilter.
 	Bridged bool `json:"bridged,omitempty"`
-	// Host says that packets for the host itself are decided there, too. None of them is on the list. Uplink is the name
-	// of its link to other hosts: packets from there do not come from containers.
-	Host   bool   `json:"host,omitempty"`
-	Uplink string `json:"uplink,omitempty"`
+	// Host says that packets for the host itself are decided there, too. None of them is on the list. Uplinks are links
+	// by which those arrive that do not come from containers, see [filter.Site.Uplinks].
+	Host    bool     `json:"host,omitempty"`
+	Uplinks []string `json:"uplinks,omitempty"`
 	// Of are the addresses whose pairs it knows, those of a container. Nil means all.
 	Of []netip.Addr `json:"of,omitempty"`
 }

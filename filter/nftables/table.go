@@ -102,9 +102,9 @@ func known() ruleset.Rule {
 func (t Tables) host(p Place) ruleset.Chain {
 	w := ruleset.Word(0)
 	var rules []ruleset.Rule
-	if p.Uplink != "" {
+	for _, link := range p.Uplinks {
 		name := make([]byte, ruleset.LinkName)
-		copy(name, p.Uplink)
+		copy(name, link)
 		rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InName).Equal(w, name...).Accept())
 	}
 	rules = append(rules, ruleset.Rule(nil).LoadMeta(w, ruleset.InLink).Equal(w,

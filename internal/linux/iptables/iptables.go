@@ -132,10 +132,10 @@ type Hook struct {
 	// Name is "FORWARD", "INPUT" or "OUTPUT".
 	Name  string
 	Rules []string
-	// Host says that its packets are for the host itself. Those from its loopback link and from Uplink ("" if it has none)
-	// pass before all rules.
-	Host   bool
-	Uplink string
+	// Host says that its packets are for the host itself. Those from its loopback link and from Uplinks pass before all
+	// rules.
+	Host    bool
+	Uplinks []string
 }
 
 // A Pair is two addresses, as rules have them: "10.1.1.0/32".
@@ -158,8 +158,8 @@ func (a Allowlist) Table() Table {
 	var t Table
 	for _, h := range a.Hooks {
 		c := Chain{Name: h.Name, Policy: "DROP"}
-		if h.Uplink != "" {
-			c.Rules = append(c.Rules, "-i "+h.Uplink+" -j ACCEPT")
+		for _, link := range h.Uplinks {
+			c.Rules = append(c.Rules, "-i "+link+" -j ACCEPT")
 		}
 		if a.Stateful {
 			c.Rules = append(c.Rules, known)

@@ -29,8 +29,12 @@ volatile const __u8 stateful = 0;
 volatile const __u8 one_link = 0;
 // Whether addresses are bound to links.
 volatile const __u8 antispoof = 0;
-// The link to other hosts, 0 if there is none: packets for the host itself pass there and nowhere else.
+// The link to other hosts, 0 if there is none: packets for the host itself pass there, and by the links of layers.
 volatile const __u32 uplink = 0;
+// The EtherType of frames that pass there besides, as what they hold arrives by another link. 0: there are none.
+volatile const __u16 frames = 0;
+// Whether there are layers.
+volatile const __u8 layered = 0;
 // What the compiled rules are, for who compares. Nobody reads it here.
 volatile const __u8 digest[16] = {};
 
@@ -157,6 +161,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct binding);
 } bindings SEC(".maps");
+
+// By the index of the link: those by which packets arrive that others are in, besides the uplink.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u8);
+} layers SEC(".maps");
 
 enum { ALLOWED, REFUSED, COUNTERS };
 
@@ -354,34 +366,56 @@ static __always_inline int allowed(int v6, const struct packet *p)
 	return p->reply ? found != NONE : found == PORT;
 }
 
-// taken says whether the host takes a frame as its own.
-static __always_inline int taken(struct __sk_buff *skb)
+// What a packet is read from: a frame of Ethernet, or a packet of IP on a link that has no frames.
+enum { FRAME, BARE };
+
+// LINEAR is how much of a packet in pieces is put together to be read, in bytes.
+#define LINEAR 256
+
+// load reads bytes of a packet, from where its frame begins or, on a link without frames, its header of IP. What such
+// links hand on may have the header of another packet before that, so it is found by the kernel's own note of where it
+// is, which helps with the first piece of a packet only.
+static __always_inline long load(struct __sk_buff *skb, const int from, __u32 at, void *to, const __u32 length)
+{
+	if (from == FRAME)
+		return bpf_skb_load_bytes(skb, at, to, length);
+	if (!bpf_skb_load_bytes_relative(skb, at, to, length, BPF_HDR_START_NET))
+		return 0;
+	if (bpf_skb_pull_data(skb, skb->len < LINEAR ? skb->len : LINEAR))
+		return -1;
+	return bpf_skb_load_bytes_relative(skb, at, to, length, BPF_HDR_START_NET);
+}
+
+// taken says whether the host takes a packet as its own.
+static __always_inline int taken(struct __sk_buff *skb, const int from)
 {
 	struct mac m = {};
 
+	if (from == BARE)
+		return 1;
 	return !bpf_skb_load_bytes(skb, 0, &m, ETH_ALEN) && bpf_map_lookup_elem(&own_links, &m);
 }
 
 // itself says whether a packet is for the host.
-static __always_inline int itself(struct __sk_buff *skb, int v6, const struct packet *p)
+static __always_inline int itself(struct __sk_buff *skb, const int from, int v6, const struct packet *p)
 {
 	struct own_key k = {.address = p->sink, .v6 = v6};
 
-	return taken(skb) && bpf_map_lookup_elem(&own, &k);
+	return taken(skb, from) && bpf_map_lookup_elem(&own, &k);
 }
 
 // near says whether a packet of IPv6 stays on its link. The host forwards none to a group or to an address of a link
 // (RFC 4291, sections 2.7 and 2.5.6), and at a bridge none but those that it takes: those would be one hop nearer to a
 // container that they are not for.
-static __always_inline int near(struct __sk_buff *skb, const struct packet *p)
+static __always_inline int near(struct __sk_buff *skb, const int from, const struct packet *p)
 {
 	__u8 first = p->sink.s6_addr[0];
 
-	return first == 0xff || (first == 0xfe && (p->sink.s6_addr[1] & 0xc0) == 0x80) || (one_link && !taken(skb));
+	return first == 0xff || (first == 0xfe && (p->sink.s6_addr[1] & 0xc0) == 0x80) || (one_link && !taken(skb, from));
 }
 
 // transport reads what is behind the addresses. It returns whether the packet is one that may be on a list.
-static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct packet *p)
+static __always_inline int transport(struct __sk_buff *skb, const int from, __u32 at, struct packet *p)
 {
 	switch (p->protocol) {
 	case IPPROTO_TCP: {
@@ -391,7 +425,7 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 			__u8 offset, flags;
 		} tcp;
 
-		if (bpf_skb_load_bytes(skb, at, &tcp, 14))
+		if (load(skb, from, at, &tcp, 14))
 			return 0;
 		p->from = bpf_ntohs(tcp.source);
 		p->to = bpf_ntohs(tcp.dest);
@@ -402,7 +436,7 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 	case IPPROTO_UDP: {
 		struct udphdr udp;
 
-		if (bpf_skb_load_bytes(skb, at, &udp, sizeof(udp)))
+		if (load(skb, from, at, &udp, sizeof(udp)))
 			return 0;
 		p->from = bpf_ntohs(udp.source);
 		p->to = bpf_ntohs(udp.dest);
@@ -416,7 +450,7 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 		} icmp;
 		int six = p->protocol == IPPROTO_ICMPV6;
 
-		if (bpf_skb_load_bytes(skb, at, &icmp, sizeof(icmp)))
+		if (load(skb, from, at, &icmp, sizeof(icmp)))
 			return 0;
 		// RFC 4443, section 4; RFC 792.
 		p->request = icmp.type == (six ? 128 : 8);
@@ -434,7 +468,7 @@ static __always_inline int transport(struct __sk_buff *skb, __u32 at, struct pac
 // HEADERS is how many extension headers of IPv6 are looked through.
 #define HEADERS 6
 
-static __always_inline int extended(struct __sk_buff *skb, __u32 at, struct packet *p)
+static __always_inline int extended(struct __sk_buff *skb, const int from, __u32 at, struct packet *p)
 {
 	for (int i = 0; i < HEADERS; i++) {
 		struct {
@@ -447,15 +481,15 @@ static __always_inline int extended(struct __sk_buff *skb, __u32 at, struct pack
 		case IPPROTO_TCP:
 		case IPPROTO_UDP:
 		case IPPROTO_ICMPV6:
-			return transport(skb, at, p);
+			return transport(skb, from, at, p);
 		case IPPROTO_HOPOPTS:
 		case IPPROTO_DSTOPTS:
-			if (bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+			if (load(skb, from, at, &h, sizeof(h)))
 				return 0;
 			at += (h.length + 1) * 8;
 			break;
 		case IPPROTO_FRAGMENT:
-			if (bpf_skb_load_bytes(skb, at, &h, sizeof(h)))
+			if (load(skb, from, at, &h, sizeof(h)))
 				return 0;
 			if (h.offset & bpf_htons(0xfff8)) { // RFC 8200, section 4.5
 				p->fragment = 1;
@@ -605,35 +639,50 @@ static __always_inline int bound(struct __sk_buff *skb, int v6, const struct pac
 	return v6 ? bound6(skb, b, p) : bound4(b, p);
 }
 
-static __always_inline int judge(struct __sk_buff *skb, int v6, int listed, const struct packet *p)
+// outer says whether packets arrive by a link that others are in.
+static __always_inline int outer(struct __sk_buff *skb)
 {
-	if (antispoof && !bound(skb, v6, p))
+	__u32 link = skb->ifindex;
+
+	return (uplink && link == uplink) || (layered && bpf_map_lookup_elem(&layers, &link));
+}
+
+static __always_inline int judge(struct __sk_buff *skb, const int from, int v6, int listed, const struct packet *p)
+{
+	// No container has a link without frames.
+	if (antispoof && from == FRAME && !bound(skb, v6, p))
 		return count(REFUSED, DROP);
 	if (listed && p->neighbour) {
-		if (near(skb, p) || itself(skb, v6, p))
+		if (near(skb, from, p) || itself(skb, from, v6, p))
 			return NEXT;
 	} else if (listed && allowed(v6, p)) {
 		return count(ALLOWED, NEXT);
 	}
-	if (uplink && skb->ifindex == uplink && itself(skb, v6, p))
+	if (outer(skb) && itself(skb, from, v6, p))
 		return NEXT;
 	return count(REFUSED, DROP);
 }
 
-// On the ingress of the host's links to containers, and of its uplink.
-SEC("tcx/ingress")
-int nettoll_filter(struct __sk_buff *skb)
+// decide decides a packet of IP that begins there.
+static __always_inline int decide(struct __sk_buff *skb, const int from, int v6, const __u32 at)
 {
 	struct packet p = {};
-	__be16 kind;
 
-	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &kind, sizeof(kind)))
-		return count(REFUSED, DROP);
-	if (kind == bpf_htons(ETH_P_IP)) {
+	if (v6) {
+		struct ipv6hdr ip;
+
+		if (load(skb, from, at, &ip, sizeof(ip)))
+			return count(REFUSED, DROP);
+		p.source = ip.saddr;
+		p.sink = ip.daddr;
+		p.hops = ip.hop_limit;
+		p.protocol = ip.nexthdr;
+		return judge(skb, from, 1, extended(skb, from, at + sizeof(ip), &p), &p);
+	} else {
 		struct iphdr ip;
 		int listed = 1;
 
-		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		if (load(skb, from, at, &ip, sizeof(ip)))
 			return count(REFUSED, DROP);
 		p.source.s6_addr32[0] = ip.saddr;
 		p.sink.s6_addr32[0] = ip.daddr;
@@ -643,21 +692,37 @@ int nettoll_filter(struct __sk_buff *skb)
 		else if (ip.frag_off & bpf_htons(0x1fff)) // RFC 791, section 3.1
 			p.fragment = 1;
 		else
-			listed = transport(skb, ETH_HLEN + ip.ihl * 4, &p);
-		return judge(skb, 0, listed, &p);
+			listed = transport(skb, from, at + ip.ihl * 4, &p);
+		return judge(skb, from, 0, listed, &p);
 	}
-	if (kind == bpf_htons(ETH_P_IPV6)) {
-		struct ipv6hdr ip;
+}
 
-		if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
-			return count(REFUSED, DROP);
-		p.source = ip.saddr;
-		p.sink = ip.daddr;
-		p.hops = ip.hop_limit;
-		p.protocol = ip.nexthdr;
-		return judge(skb, 1, extended(skb, ETH_HLEN + sizeof(ip), &p), &p);
-	}
+// On the ingress of the host's links to containers, and of those to other hosts that have frames.
+SEC("tcx/ingress")
+int nettoll_filter(struct __sk_buff *skb)
+{
+	__be16 kind;
+
+	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &kind, sizeof(kind)))
+		return count(REFUSED, DROP);
+	if (kind == bpf_htons(ETH_P_IP))
+		return decide(skb, FRAME, 0, ETH_HLEN);
+	if (kind == bpf_htons(ETH_P_IPV6))
+		return decide(skb, FRAME, 1, ETH_HLEN);
 	if (kind == bpf_htons(ETH_P_ARP) && (!antispoof || bound(skb, 0, 0)))
 		return NEXT;
+	if (frames && uplink && skb->ifindex == uplink && kind == bpf_htons(frames))
+		return NEXT;
+	return count(REFUSED, DROP);
+}
+
+// On the ingress of links to other hosts that have no frames, such as those of tunnels of layer 3.
+SEC("tcx/ingress")
+int nettoll_filter3(struct __sk_buff *skb)
+{
+	if (skb->protocol == bpf_htons(ETH_P_IP))
+		return decide(skb, BARE, 0, 0);
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return decide(skb, BARE, 1, 0);
 	return count(REFUSED, DROP);
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 
@@ -42,7 +43,7 @@ func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 		links.Close()
 		return nil, nil, err
 	}
-	loaded, err := load(l, bound)
+	loaded, err := load(l, bound, links)
 	if err != nil {
 		links.Close()
 		return nil, nil, err
@@ -52,11 +53,19 @@ func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 		if err := vacant(links, name); err != nil {
 			return nil, nil, errors.Join(err, hooked.Close())
 		}
-		if err := hooked.Attach(objectProgNettollFilter, bpf.TCXIngress, name, true); err != nil {
+		if err := hooked.Attach(program(links, name), bpf.TCXIngress, name, true); err != nil {
 			return nil, nil, errors.Join(err, hooked.Close())
 		}
 	}
 	return hooked.Attached(), hooked, nil
+}
+
+// program returns the name of that for a link.
+func program(links *bpf.Links, link string) string {
+	if links.Bare(link) {
+		return objectProgNettollFilter3
+	}
+	return objectProgNettollFilter
 }
 
 // vacant wants no filter at a link.
@@ -69,7 +78,7 @@ func vacant(links *bpf.Links, name string) error {
 	if err != nil {
 		return fmt.Errorf("link %q: %w", name, err)
 	}
-	p, err := bpf.Find(ids, objectProgNettollFilter)
+	p, err := bpf.Find(ids, program(links, name))
 	if err != nil {
 		return fmt.Errorf("link %q: %w", name, err)
 	}
@@ -80,8 +89,8 @@ func vacant(links *bpf.Links, name string) error {
 	return nil
 }
 
-// load loads the program with maps that hold the list.
-func load(l List, bound bindings) (*ebpf.Collection, error) {
+// load loads the programs with maps that hold the list.
+func load(l List, bound bindings, links *bpf.Links) (*ebpf.Collection, error) {
 	v4, v6, err := l.entries()
 	if err != nil {
 		return nil, err
@@ -90,7 +99,11 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := specify(l, nil)
+	layers, err := l.layers(links)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := specify(l, links, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +111,7 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 		objectMapRules4: len(v4.pairs) + spare, objectMapRules6: len(v6.pairs) + spare,
 		objectMapSources4: len(v4.sources) + spare, objectMapSources6: len(v6.sources) + spare,
 		objectMapOwn: len(addresses) + spare, objectMapOwnLinks: len(macs) + spare,
-		objectMapBindings: max(1, len(bound.links)),
+		objectMapBindings: max(1, len(bound.links)), objectMapLayers: max(1, len(layers)),
 	} {
 		spec.Maps[name].MaxEntries = uint32(n)
 	}
@@ -116,6 +129,7 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 		fill(m[objectMapOwn], addresses, make([]byte, len(addresses))),
 		fill(m[objectMapOwnLinks], macs, make([]byte, len(macs))),
 		fill(m[objectMapBindings], bound.links, bound.values),
+		fill(m[objectMapLayers], layers, make([]byte, len(layers))),
 	); err != nil {
 		loaded.Close()
 		return nil, fmt.Errorf("fill the list: %w", err)
@@ -123,8 +137,9 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// specify returns the program for a way to look into a list, with its rules and more where they are compiled.
-func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
+// specify returns the programs for a way to look into a list, with its rules and more where they are compiled. That for
+// links without frames is left out where there are none.
+func specify(l List, links *bpf.Links, more []Rule) (*ebpf.CollectionSpec, error) {
 	spec, err := loadObject()
 	if err != nil {
 		return nil, fmt.Errorf("read the program: %w", err)
@@ -140,17 +155,33 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 		uplink = uint32(found.Index)
 	}
 	if err := errors.Join(
-		spec.Variables[objectVarUplink].Set(uplink),
+		spec.Variables[objectVarUplink].Set(uplink), spec.Variables[objectVarFrames].Set(l.EtherType),
+		spec.Variables[objectVarLayered].Set(on[len(l.Layers) > 0]),
 		spec.Variables[objectVarWay].Set(ways[l.Way]), spec.Variables[objectVarStateful].Set(on[l.Stateful]),
 		spec.Variables[objectVarOneLink].Set(on[l.OneLink]),
 		spec.Variables[objectVarAntispoof].Set(on[l.Bound != nil]),
 	); err != nil {
 		return nil, err
 	}
+	if !slices.ContainsFunc(l.Links, links.Bare) {
+		delete(spec.Programs, objectProgNettollFilter3)
+	}
 	if l.Way == Program {
 		err = l.compile(spec, more)
 	}
 	return spec, err
+}
+
+// layers returns the indexes of the links of that name.
+func (l List) layers(links *bpf.Links) (list []uint32, err error) {
+	for _, name := range l.Layers {
+		index := links.Index(name)
+		if index == 0 {
+			return nil, fmt.Errorf("packets of other hosts by link %q: %w", name, link.ErrNotFound)
+		}
+		list = append(list, uint32(index))
+	}
+	return list, nil
 }
 
 // bindings are what the map of that name holds.
@@ -239,59 +270,90 @@ func ownKey(a netip.Addr) (k ownAddress) {
 	return k
 }
 
-// find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is
-// nowhere. The caller closes it.
-func find(l List) (found *bpf.Program, missing []linux.Difference, err error) {
+// programs are those at the links of a list, by their names.
+type programs map[string]*bpf.Program
+
+// frames is the one for links that carry Ethernet frames, which all containers have; nil if it is at none of them.
+func (p programs) frames() *bpf.Program { return p[objectProgNettollFilter] }
+
+func (p programs) close() {
+	for _, one := range p {
+		one.Close()
+	}
+}
+
+// find finds the programs at the links of a list, and what of them is not where it should be. The caller closes them.
+func find(l List, links *bpf.Links) (found programs, missing []linux.Difference, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
 	}
-	links, err := bpf.Open()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer links.Close()
+	found = programs{}
 	for _, name := range l.Links {
-		index := links.Index(name)
+		index, program := links.Index(name), program(links, name)
 		if index == 0 {
 			missing = append(missing, linux.Difference{What: "link " + name, Want: linux.Present, Got: linux.Absent})
 			continue
 		}
 		ids, err := links.Attached(bpf.TCXIngress, index)
-		if err == nil && found == nil {
-			found, err = bpf.Find(ids, objectProgNettollFilter)
+		if err == nil && found[program] == nil {
+			var p *bpf.Program
+			if p, err = bpf.Find(ids, program); p != nil {
+				found[program] = p
+			}
 		}
 		if err != nil {
-			if found != nil {
-				found.Close()
-			}
+			found.close()
 			return nil, nil, err
 		}
-		if what := fmt.Sprintf("program %s, the first at %s of %s", objectProgNettollFilter, bpf.TCXIngress,
-			name); found == nil || !found.Has(ids) {
+		if what := fmt.Sprintf("program %s, the first at %s of %s", program, bpf.TCXIngress,
+			name); found[program] == nil || !found[program].Has(ids) {
 			missing = append(missing, linux.Difference{What: what, Want: linux.Present, Got: linux.Absent})
-		} else if ids[0] != found.ID {
+		} else if id := found[program].ID; ids[0] != id {
 			missing = append(missing, linux.Difference{
-				What: what, Want: fmt.Sprintf("number %d", found.ID), Got: fmt.Sprintf("number %d", ids[0]),
+				What: what, Want: fmt.Sprintf("number %d", id), Got: fmt.Sprintf("number %d", ids[0]),
 			})
 		}
 	}
 	return found, missing, nil
 }
 
-// errNone says that the program is not there.
-func errNone(what string) error {
-	return fmt.Errorf("%s: no program %s at any link", what, objectProgNettollFilter)
+// with calls f with the programs that find finds and the links of the namespace of the calling thread, if there is one
+// for links with frames: otherwise it is an error about what is done.
+func with(l List, what string, f func(p programs, links *bpf.Links) error) error {
+	links, err := bpf.Open()
+	if err != nil {
+		return err
+	}
+	defer links.Close()
+	p, _, err := find(l, links)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if p.frames() == nil {
+		return fmt.Errorf("%s: no program %s at any link", what, objectProgNettollFilter)
+	}
+	return f(p, links)
 }
 
-// Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling
-// thread, and the entries of its maps.
+// Compare returns in what the kernel differs from the list: where the programs are in the namespace of the calling
+// thread, and the entries of their maps.
 func Compare(l List) ([]linux.Difference, error) {
-	p, list, err := find(l)
-	if err != nil || p == nil {
-		return list, err
+	links, err := bpf.Open()
+	if err != nil {
+		return nil, err
 	}
-	defer p.Close()
-	spec, err := specify(l, nil)
+	defer links.Close()
+	all, list, err := find(l, links)
+	if err != nil {
+		return nil, err
+	}
+	defer all.close()
+	p := all.frames()
+	if p == nil {
+		return list, nil
+	}
+	spec, err := specify(l, links, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -306,10 +368,11 @@ func Compare(l List) ([]linux.Difference, error) {
 		return list, nil
 	}
 	for _, compare := range []func() ([]linux.Difference, error){
+		func() ([]linux.Difference, error) { return compareShared(all) },
 		func() ([]linux.Difference, error) { return compareConstants(p, spec) },
 		func() ([]linux.Difference, error) { return compareOwn(p) },
 		func() ([]linux.Difference, error) { return compareLists(p, l) },
-		func() ([]linux.Difference, error) { return compareBound(p, l) },
+		func() ([]linux.Difference, error) { return compareLinks(p, l, links) },
 	} {
 		differences, err := compare()
 		if err != nil {
@@ -364,18 +427,52 @@ func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]linux.Diff
 	return append(list, more...), err
 }
 
-// compareBound compares what is bound to links.
-func compareBound(p *bpf.Program, l List) ([]linux.Difference, error) {
-	links, err := bpf.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer links.Close()
+// compareLinks compares what is bound to links, and which are layers.
+func compareLinks(p *bpf.Program, l List, links *bpf.Links) ([]linux.Difference, error) {
 	b, err := l.bindings(links)
 	if err != nil {
 		return nil, err
 	}
-	return differ(objectMapBindings, p.Maps[objectMapBindings], b.links, b.values)
+	layers, err := l.layers(links)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := differ(objectMapBindings, p.Maps[objectMapBindings], b.links, b.values)
+	if err != nil {
+		return nil, err
+	}
+	others, err := differ(objectMapLayers, p.Maps[objectMapLayers], layers, make([]byte, len(layers)))
+	return append(bound, others...), err
+}
+
+// compareShared wants the maps of the program for links without frames to be those of the other one.
+func compareShared(p programs) (list []linux.Difference, err error) {
+	bare := p[objectProgNettollFilter3]
+	if bare == nil {
+		return nil, nil
+	}
+	for name, m := range bare.Maps {
+		got, err := m.Info()
+		if err != nil {
+			return nil, fmt.Errorf("read map %q: %w", name, err)
+		}
+		number, _ := got.ID()
+		want := "none"
+		if other := p.frames().Maps[name]; other != nil {
+			info, err := other.Info()
+			if err != nil {
+				return nil, fmt.Errorf("read map %q: %w", name, err)
+			}
+			id, _ := info.ID()
+			want = fmt.Sprintf("number %d", id)
+		}
+		if got := fmt.Sprintf("number %d", number); got != want {
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("map %s of program %s", name, objectProgNettollFilter3), Want: want, Got: got,
+			})
+		}
+	}
+	return list, nil
 }
 
 // compareOwn names addresses that pass as the host's and are not.
@@ -414,23 +511,17 @@ func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 // UpdateRule adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by
 // the other.
 func UpdateRule(l List, r Rule, allow bool) error {
-	p, _, err := find(l)
-	if err != nil {
-		return err
-	}
-	if p == nil {
-		return errNone("change a rule")
-	}
-	defer p.Close()
-	if r.Sink.Is6() {
-		err = change[[16]byte](p, l, r, allow, objectMapRules6, objectMapSources6)
-	} else {
-		err = change[[4]byte](p, l, r, allow, objectMapRules4, objectMapSources4)
-	}
-	if err != nil || l.Way != Program {
-		return err
-	}
-	return replace(p, l)
+	return with(l, "change a rule", func(p programs, links *bpf.Links) (err error) {
+		if r.Sink.Is6() {
+			err = change[[16]byte](p.frames(), l, r, allow, objectMapRules6, objectMapSources6)
+		} else {
+			err = change[[4]byte](p.frames(), l, r, allow, objectMapRules4, objectMapSources4)
+		}
+		if err != nil || l.Way != Program {
+			return err
+		}
+		return replace(p, l, links)
+	})
 }
 
 func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, sources string) error {
@@ -479,39 +570,37 @@ func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err e
 	return number, m.Put(whole(source), number)
 }
 
-// Memory returns what the program and its maps take, in bytes.
-func Memory(l List) (int64, error) {
-	p, _, err := find(l)
-	if err != nil {
-		return 0, err
-	}
-	if p == nil {
-		return 0, errNone("read the memory")
-	}
-	defer p.Close()
-	return p.Memory()
+// Memory returns what the programs and their maps take, in bytes.
+func Memory(l List) (sum int64, err error) {
+	err = with(l, "read the memory", func(p programs, _ *bpf.Links) (err error) {
+		if sum, err = p.frames().Memory(); err != nil || p[objectProgNettollFilter3] == nil {
+			return err
+		}
+		bare := *p[objectProgNettollFilter3]
+		bare.Maps = nil // they are those of the other
+		more, err := bare.Memory()
+		sum += more
+		return err
+	})
+	return sum, err
 }
 
-// Read returns what was counted since the program was loaded.
+// Read returns what was counted since the programs were loaded.
 func Read(l List) (c Counters, err error) {
-	p, _, err := find(l)
-	if err != nil {
-		return c, err
-	}
-	if p == nil {
-		return c, errNone("read counters")
-	}
-	defer p.Close()
-	for i, n := range []*uint64{&c.Allowed, &c.Refused} {
-		var each []uint64
-		if err := p.Maps[objectMapCounters].Lookup(binary.NativeEndian.AppendUint32(nil, uint32(i)), &each); err != nil {
-			return c, fmt.Errorf("read counters: %w", err)
+	err = with(l, "read counters", func(p programs, _ *bpf.Links) error {
+		for i, n := range []*uint64{&c.Allowed, &c.Refused} {
+			var each []uint64
+			key := binary.NativeEndian.AppendUint32(nil, uint32(i))
+			if err := p.frames().Maps[objectMapCounters].Lookup(key, &each); err != nil {
+				return fmt.Errorf("read counters: %w", err)
+			}
+			for _, v := range each {
+				*n += v
+			}
 		}
-		for _, v := range each {
-			*n += v
-		}
-	}
-	return c, nil
+		return nil
+	})
+	return c, err
 }
 
 // Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a

@@ -33,10 +33,15 @@ type List struct {
 	Stateful bool
 	// OneLink says that the links are ports of a bridge, whose containers look for each other (RFC 4861).
 	OneLink bool
-	// Links are the names of those at whose ingress the program is.
+	// Links are the names of those at whose ingress the programs are: one on links that carry Ethernet frames, another on
+	// those that do not.
 	Links []string
-	// Uplink is that of the Links, if any, at which packets for the host itself pass: they are none of containers.
-	Uplink string
+	// Uplink is that of the Links, if any, at which packets for the host itself pass: they are none of containers. Frames
+	// of the EtherType pass there besides, if it is not 0.
+	Uplink    string
+	EtherType uint16
+	// Layers are further Links at which packets for the host itself pass.
+	Layers []string
 	// Rules yields those of a family.
 	Rules func(v6 bool) iter.Seq[Rule]
 	// Bound are the addresses that are bound to links. nil: none are; otherwise links that are not among them are free.

@@ -16,22 +16,26 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	objectMapBindings       = "bindings"
-	objectMapCounters       = "counters"
-	objectMapFlows          = "flows"
-	objectMapOwn            = "own"
-	objectMapOwnLinks       = "own_links"
-	objectMapRules4         = "rules4"
-	objectMapRules6         = "rules6"
-	objectMapSources4       = "sources4"
-	objectMapSources6       = "sources6"
-	objectProgNettollFilter = "nettoll_filter"
-	objectVarAntispoof      = "antispoof"
-	objectVarDigest         = "digest"
-	objectVarOneLink        = "one_link"
-	objectVarStateful       = "stateful"
-	objectVarUplink         = "uplink"
-	objectVarWay            = "way"
+	objectMapBindings        = "bindings"
+	objectMapCounters        = "counters"
+	objectMapFlows           = "flows"
+	objectMapLayers          = "layers"
+	objectMapOwn             = "own"
+	objectMapOwnLinks        = "own_links"
+	objectMapRules4          = "rules4"
+	objectMapRules6          = "rules6"
+	objectMapSources4        = "sources4"
+	objectMapSources6        = "sources6"
+	objectProgNettollFilter  = "nettoll_filter"
+	objectProgNettollFilter3 = "nettoll_filter3"
+	objectVarAntispoof       = "antispoof"
+	objectVarDigest          = "digest"
+	objectVarFrames          = "frames"
+	objectVarLayered         = "layered"
+	objectVarOneLink         = "one_link"
+	objectVarStateful        = "stateful"
+	objectVarUplink          = "uplink"
+	objectVarWay             = "way"
 )
 
 // loadObject returns the embedded CollectionSpec for object.
@@ -76,7 +80,8 @@ type objectSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type objectProgramSpecs struct {
-	NettollFilter *ebpf.ProgramSpec `ebpf:"nettoll_filter"`
+	NettollFilter  *ebpf.ProgramSpec `ebpf:"nettoll_filter"`
+	NettollFilter3 *ebpf.ProgramSpec `ebpf:"nettoll_filter3"`
 }
 
 // objectMapSpecs contains maps before they are loaded into the kernel.
@@ -86,6 +91,7 @@ type objectMapSpecs struct {
 	Bindings *ebpf.MapSpec `ebpf:"bindings"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Flows    *ebpf.MapSpec `ebpf:"flows"`
+	Layers   *ebpf.MapSpec `ebpf:"layers"`
 	Own      *ebpf.MapSpec `ebpf:"own"`
 	OwnLinks *ebpf.MapSpec `ebpf:"own_links"`
 	Rules4   *ebpf.MapSpec `ebpf:"rules4"`
@@ -100,6 +106,8 @@ type objectMapSpecs struct {
 type objectVariableSpecs struct {
 	Antispoof *ebpf.VariableSpec `ebpf:"antispoof"`
 	Digest    *ebpf.VariableSpec `ebpf:"digest"`
+	Frames    *ebpf.VariableSpec `ebpf:"frames"`
+	Layered   *ebpf.VariableSpec `ebpf:"layered"`
 	OneLink   *ebpf.VariableSpec `ebpf:"one_link"`
 	Stateful  *ebpf.VariableSpec `ebpf:"stateful"`
 	Uplink    *ebpf.VariableSpec `ebpf:"uplink"`
@@ -129,6 +137,7 @@ type objectMaps struct {
 	Bindings *ebpf.Map `ebpf:"bindings"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Flows    *ebpf.Map `ebpf:"flows"`
+	Layers   *ebpf.Map `ebpf:"layers"`
 	Own      *ebpf.Map `ebpf:"own"`
 	OwnLinks *ebpf.Map `ebpf:"own_links"`
 	Rules4   *ebpf.Map `ebpf:"rules4"`
@@ -142,6 +151,7 @@ func (m *objectMaps) Close() error {
 		m.Bindings,
 		m.Counters,
 		m.Flows,
+		m.Layers,
 		m.Own,
 		m.OwnLinks,
 		m.Rules4,
@@ -157,6 +167,8 @@ func (m *objectMaps) Close() error {
 type objectVariables struct {
 	Antispoof *ebpf.Variable `ebpf:"antispoof"`
 	Digest    *ebpf.Variable `ebpf:"digest"`
+	Frames    *ebpf.Variable `ebpf:"frames"`
+	Layered   *ebpf.Variable `ebpf:"layered"`
 	OneLink   *ebpf.Variable `ebpf:"one_link"`
 	Stateful  *ebpf.Variable `ebpf:"stateful"`
 	Uplink    *ebpf.Variable `ebpf:"uplink"`
@@ -167,12 +179,14 @@ type objectVariables struct {
 //
 // It can be passed to loadObjectObjects or ebpf.CollectionSpec.LoadAndAssign.
 type objectPrograms struct {
-	NettollFilter *ebpf.Program `ebpf:"nettoll_filter"`
+	NettollFilter  *ebpf.Program `ebpf:"nettoll_filter"`
+	NettollFilter3 *ebpf.Program `ebpf:"nettoll_filter3"`
 }
 
 func (p *objectPrograms) Close() error {
 	return _ObjectClose(
 		p.NettollFilter,
+		p.NettollFilter3,
 	)
 }
 

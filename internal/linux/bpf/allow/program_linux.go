@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -199,11 +200,12 @@ func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 		}
 		functions[i] = append(prologue, tree...)
 	}
-	p := spec.Programs[objectProgNettollFilter]
-	for i, name := range []string{function4, function6} {
-		var err error
-		if p.Instructions, err = substitute(p.Instructions, name, functions[i]); err != nil {
-			return fmt.Errorf("compile the list: %w", err)
+	for _, p := range spec.Programs {
+		for i, name := range []string{function4, function6} {
+			var err error
+			if p.Instructions, err = substitute(p.Instructions, name, slices.Clone(functions[i])); err != nil {
+				return fmt.Errorf("compile the list: %w", err)
+			}
 		}
 	}
 	digest := sha256.Sum256(text)
@@ -232,23 +234,24 @@ func substitute(list asm.Instructions, name string, instead asm.Instructions) (a
 	return append(append(append(all, list[:first]...), instead...), list[behind:]...), nil
 }
 
-// replace compiles a list with what was added to it, and puts it in the place of the program at all links. Its flows
+// replace compiles a list with what was added to it, and puts it in the place of the programs at all links. Their flows
 // and counters go on.
-func replace(p *bpf.Program, l List) error {
-	more4, err := added[[4]byte](p.Maps[objectMapRules4])
+func replace(p programs, l List, links *bpf.Links) error {
+	maps := p.frames().Maps
+	more4, err := added[[4]byte](maps[objectMapRules4])
 	if err != nil {
 		return err
 	}
-	more6, err := added[[16]byte](p.Maps[objectMapRules6])
+	more6, err := added[[16]byte](maps[objectMapRules6])
 	if err != nil {
 		return err
 	}
-	spec, err := specify(l, append(more4, more6...))
+	spec, err := specify(l, links, append(more4, more6...))
 	if err != nil {
 		return err
 	}
 	same := map[string]*ebpf.Map{}
-	for name, m := range p.Maps {
+	for name, m := range maps {
 		if name != constants && spec.Maps[name] != nil {
 			same[name] = m
 			spec.Maps[name].MaxEntries = m.MaxEntries()
@@ -264,11 +267,13 @@ func replace(p *bpf.Program, l List) error {
 		if err != nil {
 			return fmt.Errorf("read links of programs: %w", err)
 		}
-		if info.Program != p.ID {
-			return nil
-		}
-		if err := hooked.Update(loaded.Programs[objectProgNettollFilter]); err != nil {
-			return fmt.Errorf("put a changed program in the place of program %d: %w", p.ID, err)
+		for name, one := range p {
+			if info.Program != one.ID {
+				continue
+			}
+			if err := hooked.Update(loaded.Programs[name]); err != nil {
+				return fmt.Errorf("put a changed program in the place of program %d: %w", one.ID, err)
+			}
 		}
 		return nil
 	})
