@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-guest-between fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -153,6 +153,10 @@ test-between: ## try every tunnel on every encryption, under three networks and 
 	@mkdir -p $(DIST)
 	@status=0; $(GO) test -count=1 -v -parallel 6 -timeout 1h -run '^TestBetween$$' ./catalogue -args -only '$(ONLY)' -table $(abspath $(DIST))/between.txt \
 	  >$(DIST)/between-here.txt || status=$$?; grep -E -- '--- FAIL|between\.go:' $(DIST)/between-here.txt || true; cat $(DIST)/between.txt; exit $$status
+
+.PHONY: test-filtered
+test-filtered: ## try every filter with every tunnel and every encryption between hosts, or ONLY='ebpf/.*vxlan' (minutes)
+	$(GO) test -count=1 -parallel 6 -timeout 3h -run '^TestFiltered$$' ./catalogue -args -only '$(ONLY)'
 
 .PHONY: test-guest-between
 test-guest-between: ## try those that need a kernel with modules, in a virtual machine (hours)

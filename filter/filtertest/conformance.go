@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // A Subject is a filter and what the suite must know of it.
@@ -39,6 +40,8 @@ type On struct {
 	// Floods says that a switch hands ARP and neighbour discovery on to all of its ports, as a bridge of the kernel does
 	// anyway.
 	Floods bool
+	// Between is the tunnel and the encryption between the hosts, if any.
+	Between stack.Stack
 }
 
 // Conformance runs the suite on a filter on each of the networks, once with each of the parameters given. A network on
@@ -240,9 +243,19 @@ func Lab(hosts, pairs int) network.Lab {
 	return lab
 }
 
+// roomy is the MTU of the underlay in bytes, if something stands on it.
+const roomy = 1500
+
 // lab returns a lab, and which containers of it are pairs.
-func (c *trial) lab() (network.Lab, []network.Pair) {
+func (c *trial) lab() (network.Lab, []network.Pair, error) {
 	lab := Lab(c.on.Hosts, c.pairs)
+	if len(c.on.Between) > 0 {
+		lab.MTU = roomy
+		var err error
+		if lab, err = network.Compose(lab, c.on.Between); err != nil {
+			return lab, nil, err
+		}
+	}
 	lab.Params = maps.Clone(c.network)
 	list := make([]network.Pair, c.pairs)
 	for h, of := range lab.Hosts {
@@ -256,7 +269,7 @@ func (c *trial) lab() (network.Lab, []network.Pair) {
 			}
 		}
 	}
-	return lab, list
+	return lab, list, nil
 }
 
 // stand is a lab with the filter, as far as it was applied.
@@ -271,7 +284,10 @@ type stand struct {
 
 // build makes the namespaces and plans; nothing is applied.
 func (c *trial) build(t testing.TB, families []string) (*stand, error) {
-	lab, pairs := c.lab()
+	lab, pairs, err := c.lab()
+	if err != nil {
+		return nil, err
+	}
 	bed, err := networktest.MakeBed(t, c.on.Network, lab)
 	if err != nil {
 		return nil, err
@@ -363,7 +379,10 @@ func (s *stand) namespaces(h int) []string {
 
 // plan wants the same plan twice, one that is written and read again as the same, with sentences.
 func (c *trial) plan(t testing.TB) error {
-	lab, pairs := c.lab()
+	lab, pairs, err := c.lab()
+	if err != nil {
+		return err
+	}
 	_, ends, err := c.on.Network.Build(lab)
 	if err != nil {
 		return err

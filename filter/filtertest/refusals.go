@@ -21,6 +21,8 @@ type attempt struct {
 	want bool
 	try  func() error // sends it
 	key  string       // what arrives says this
+	// maybe says that it need not arrive where nothing refuses it.
+	maybe bool
 }
 
 // refusals sends what is not allowed from every container to every other, all at once, and some that is: over UDP, TCP,
