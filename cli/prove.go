@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // proving implements `prove`: it attacks labs without measuring them.
@@ -117,7 +117,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("lab", labs(p).names)
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
-	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(attack.All())))
+	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(control.KnownAttacks())))
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
 	return cmd
@@ -126,11 +126,11 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 // chosenAttacks returns the attacks with these names, all if there are none.
 func chosenAttacks(names []string) ([]attack.Attack, error) {
 	if len(names) == 0 {
-		return attack.All(), nil
+		return control.KnownAttacks(), nil
 	}
 	var list []attack.Attack
 	var known []string
-	for _, a := range attack.All() {
+	for _, a := range control.KnownAttacks() {
 		known = append(known, string(a))
 	}
 	for _, name := range names {
@@ -140,7 +140,7 @@ func chosenAttacks(names []string) ([]attack.Attack, error) {
 		}
 		list = append(list, attack.Attack(name))
 	}
-	return slices.DeleteFunc(attack.All(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
+	return slices.DeleteFunc(control.KnownAttacks(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
 }
 
 // labs returns an experiment for each lab that is attacked.
@@ -265,37 +265,62 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	say("being built")
 	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
 	one.Proofs = provedClaims(got.Proofs)
-	if errors.Is(err, attack.ErrShared) {
-		one.NotTried = attack.ErrShared.Error()
-		return one, nil
-	}
 	if err != nil {
 		return one, err
 	}
-	if got.Outcomes == nil {
+	if len(got.Proofs) == 0 || !one.holds() {
 		one.NotTried = "its proofs fail"
 		return one, nil
 	}
-	bare, err := control.Unfiltered(r, t.parts, t.cpus)
-	if err != nil {
-		one.NoControl = err.Error()
+	if got.Shared != nil && len(got.OnWire.List) == 0 {
+		one.NotTried = got.Shared.Error()
+		return one, nil
+	}
+	only := func(list []attack.Attack) []attack.Attack {
+		return slices.DeleteFunc(slices.Clone(t.attacks), func(a attack.Attack) bool { return !slices.Contains(list, a) })
 	}
 	var without []attack.Outcome
-	if bare != nil {
-		one.Control = bare.Labs[0].ID
-		known, ok := t.controls[one.Control]
-		if !ok {
-			known, err = control.Attack(ctx, bare, here(os.Geteuid()), t.attacks, false, observe(" without the filter"))
-			if err != nil {
-				one.NoControl = err.Error()
-			} else {
-				t.controls[one.Control] = known
-			}
+	if inside := only(attack.All()); got.Shared == nil && len(inside) > 0 {
+		var known control.Attacked
+		if one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter")); err != nil {
+			one.NoControl = err.Error()
 		}
 		without = known.Outcomes
 	}
-	one.Attacks = got.Target.Judge(t.attacks, got.Outcomes, without)
+	var open *wire.Outcomes
+	if outside := only(wire.All()); len(got.OnWire.List) > 0 {
+		var known control.Attacked
+		one.WireControl, known, err = t.control(ctx, r, control.Unprotected, outside, observe(" without the encryption"))
+		if err != nil {
+			one.NoWireControl = err.Error()
+		} else if one.WireControl != "" {
+			open = &known.OnWire
+		}
+	}
+	one.Attacks = got.Judge(t.attacks, without, open)
 	return one, nil
+}
+
+// control attacks the control of a lab, unless that was attacked before. It returns the control's name, "" if there is
+// none.
+func (t attacker) control(ctx context.Context, r *experiment.Resolved,
+	of func(*experiment.Resolved, experiment.Parts, int) (*experiment.Resolved, error), attacks []attack.Attack,
+	observe func(attack.Attack, string),
+) (id string, known control.Attacked, err error) {
+	bare, err := of(r, t.parts, t.cpus)
+	if bare == nil {
+		return "", known, err
+	}
+	id = bare.Labs[0].ID
+	key := fmt.Sprint(id, attacks)
+	known, ok := t.controls[key]
+	if ok {
+		return id, known, nil
+	}
+	if known, err = control.Attack(ctx, bare, here(os.Geteuid()), attacks, false, observe); err == nil {
+		t.controls[key] = known
+	}
+	return id, known, err
 }
 
 // proving shows which lab is attacked, and with what.
