@@ -43,13 +43,16 @@ func (p proving) command() *cobra.Command {
 	var exhaustive bool
 	cmd := &cobra.Command{
 		Use:   "prove [EXPERIMENT.yaml | suite:NAME] [--stack NAME]...",
-		Short: "Attack stacks from inside their containers, without measuring",
+		Short: "Attack stacks from inside their containers and from the wire, without measuring",
 		Long: `Builds a lab of each stack, has its kernel verify it, makes the proofs of a run, and then attacks it as root in
-its containers would: with packets that no honest socket sends, which are counted where they arrive. nettoll list attack
-explains the attacks. Nothing is measured, and nothing leaves the lab.
+its containers would: with packets that no honest socket sends, which are counted where they arrive. Across hosts it
+attacks from the wire, too: a program takes the place of the underlay's bridge, and reads, changes, repeats, drops and
+makes up frames (attacks wire-...). nettoll list attack explains the attacks. Nothing is measured, and nothing leaves
+the lab.
 
 Each attack on a stack with a filter is also made on the same stack without it, the control: if something arrives there,
-the attack works, and it is the filter that stops it. Of each attack the table says how many packets arrived of those
+the attack works, and it is the filter that stops it. For attacks from the wire, the control is the same stack without
+its encryption. Of each attack the table says how many packets arrived of those
 that must not, and one of these verdicts:
 
   withstood        the stack claims that nothing arrives, and nothing does
@@ -69,6 +72,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 		Example: `  nettoll prove --stack bridge+nftables
   nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
   nettoll prove --stack macvlan+nftables --attack guise,takeover
+  nettoll prove --stack bridge+vxlan+wireguard --attack wire-flip,wire-plain
   nettoll prove --lab bridge                    a lab of nettoll lab up, with what you have changed in it
   nettoll prove my.yaml --exhaustive            every port of every allowed pair
   nettoll prove my.yaml --format json | jq '.[].attacks[] | select(.verdict == "broken")'`,

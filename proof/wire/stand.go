@@ -126,7 +126,7 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 		o := attack.Outcome{Attack: a, Family: name}
 		if learned != nil {
 			o.Missing = []string{learned.Error()}
-		} else if err := s.attack(ctx, a, &o); err != nil {
+		} else if err := s.tried(ctx, a, &o); err != nil {
 			return fmt.Errorf("attack %q, %s: %w", a, name, err)
 		}
 		if s.left != "" {
@@ -135,6 +135,17 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 		out.List = append(out.List, o)
 	}
 	return nil
+}
+
+// tried makes an attack, and once more if it shows nothing: keys may have been renewed meanwhile, or a busy machine has
+// lost a packet.
+func (s *stand) tried(ctx context.Context, a attack.Attack, o *attack.Outcome) error {
+	first := *o
+	if err := s.attack(ctx, a, o); err != nil || o.Arrived > 0 || len(o.Missing) == 0 || !s.passes(recovery) {
+		return err
+	}
+	*o = first
+	return s.attack(ctx, a, o)
 }
 
 // missing says why an attack cannot be made.
