@@ -286,7 +286,8 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	var without []attack.Outcome
 	if inside := only(attack.All()); got.Shared == nil && len(inside) > 0 {
 		var known control.Attacked
-		if one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter")); err != nil {
+		one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter"))
+		if err != nil {
 			one.NoControl = err.Error()
 		}
 		without = known.Outcomes

@@ -66,7 +66,7 @@ func (s *LiveLab) Attack(ctx context.Context, attacks []attack.Attack, exhaustiv
 		out.Target, err = s.Target()
 		switch {
 		case errors.Is(err, attack.ErrShared):
-			out.Shared = err
+			out.Shared, err = err, nil
 		case err != nil:
 			return out, err
 		default:

@@ -176,8 +176,8 @@ func overhead(c ipsec.Cipher, p part.Params) network.Overhead {
 
 func programmed(p part.Params) bool { return Encryption{}.Programmed(p) }
 
-// hello is IKE_SA_INIT (RFC 7296, sections 1.2 and 3) to the port of NAT traversal (RFC 3948, section 2.2), which offers
-// nothing but 3DES with MD5 and a group of 1024 bits.
+// hello is IKE_SA_INIT (RFC 7296, sections 1.2 and 3) to the port of NAT traversal (RFC 3948, section 2.2), which
+// offers nothing but 3DES with MD5 and a group of 1024 bits.
 func hello() network.Hello {
 	offer := []byte{
 		34, 0, 0, 44, // payload SA, the next is KE

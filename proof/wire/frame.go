@@ -47,16 +47,17 @@ func headers(f []byte) outer {
 }
 
 // repair writes the lengths and checksums of the outermost headers of a frame, of which it is not asked whether they
-// were right. A checksum of UDP over IPv4 is left out (RFC 768).
+// were right.
 func repair(f []byte) []byte {
 	if o := headers(f); o.l4 != 0 {
-		mend(f[ethernet:], o.l4-ethernet, o.protocol, true)
+		mend(f[ethernet:], o.l4-ethernet, o.protocol)
 	}
 	return f
 }
 
-// mend writes the lengths and checksums of a packet of IP, and of the datagram of UDP in it.
-func mend(p []byte, l4 int, protocol byte, without bool) {
+// mend writes the lengths and checksums of a packet of IP, and of the datagram of UDP in it, which has none over IPv4
+// (RFC 768).
+func mend(p []byte, l4 int, protocol byte) {
 	v6 := p[0]>>4 == 6
 	if v6 {
 		binary.BigEndian.PutUint16(p[4:], uint16(len(p)-header6))
@@ -73,14 +74,10 @@ func mend(p []byte, l4 int, protocol byte, without bool) {
 	d := p[l4:]
 	binary.BigEndian.PutUint16(d[4:], uint16(len(d)))
 	binary.BigEndian.PutUint16(d[6:], 0)
-	if without && !v6 {
+	if !v6 {
 		return
 	}
-	addresses := p[12:20]
-	if v6 {
-		addresses = p[8:40]
-	}
-	pseudo := binary.BigEndian.AppendUint32(bytes.Clone(addresses), uint32(len(d)))
+	pseudo := binary.BigEndian.AppendUint32(bytes.Clone(p[8:header6]), uint32(len(d))) // RFC 8200, section 8.1
 	sum := ^packet.Sum(append(pseudo, 0, 0, 0, packet.UDP), d)
 	if sum == 0 {
 		sum = 0xffff // RFC 768
@@ -107,7 +104,7 @@ func remade(f []byte, at int, payload []byte, v6 bool) []byte {
 	f = bytes.Clone(f)
 	copy(f[at:], payload)
 	begin := inner(at, v6)
-	mend(f[begin:at+len(payload)], at-udp-begin, packet.UDP, true)
+	mend(f[begin:at+len(payload)], at-udp-begin, packet.UDP)
 	return repair(f)
 }
 
@@ -116,7 +113,7 @@ func shortened(f []byte, size, at int, v6 bool) []byte {
 	f = bytes.Clone(f[:size])
 	if at > 0 && at <= size {
 		begin := inner(at, v6)
-		mend(f[begin:], at-udp-begin, packet.UDP, true)
+		mend(f[begin:], at-udp-begin, packet.UDP)
 	}
 	return repair(f)
 }
@@ -182,7 +179,7 @@ func fragments(like []byte, mtu int) (list [][]byte) {
 	total := most - (o.l4 - ethernet)
 	whole := append(bytes.Clone(like[ethernet:o.l4]), make([]byte, total)...)
 	copy(whole[o.l4-ethernet:], like[o.l4:min(len(like), o.l4+64)])
-	mend(whole, o.l4-ethernet, o.protocol, true)
+	mend(whole, o.l4-ethernet, o.protocol)
 	whole = whole[o.l4-ethernet:]
 	for at := 0; at < total; at += size {
 		part, more := whole[at:min(total, at+size)], at+size < total

@@ -13,12 +13,12 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/ethtool"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
 )
@@ -51,6 +51,7 @@ type stand struct {
 	out   *net.UDPConn
 	to    netip.AddrPort
 	shape shape
+	dead  bool   // since an attack before, no packet of the pair passes
 	left  string // what of the attack that is made is not tried, and why
 }
 
@@ -140,8 +141,12 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 // tried makes an attack, and once more if it shows nothing: keys may have been renewed meanwhile, or a busy machine has
 // lost a packet.
 func (s *stand) tried(ctx context.Context, a attack.Attack, o *attack.Outcome) error {
+	if s.dead = s.dead || !s.passes(); s.dead {
+		missed(o, "an honest packet of the pair, before the attack")
+		return nil
+	}
 	first := *o
-	if err := s.attack(ctx, a, o); err != nil || o.Arrived > 0 || len(o.Missing) == 0 || !s.passes(recovery) {
+	if err := s.attack(ctx, a, o); err != nil || o.Arrived > 0 || len(o.Missing) == 0 || !s.passes() {
 		return err
 	}
 	*o = first
@@ -328,21 +333,9 @@ func (s *stand) talk(v6 bool) error {
 	}
 	s.to = netip.AddrPortFrom(s.sink.Public(v6), s.sink.First)
 	if !v6 {
-		return errors.Join(unsummed(s.out), unsummed(in))
+		return errors.Join(sock.Unsummed(s.out), sock.Unsummed(in))
 	}
 	return nil
-}
-
-// unsummed has a socket send datagrams without checksums (SO_NO_CHECK, include/uapi/asm-generic/socket.h).
-func unsummed(c *net.UDPConn) error {
-	const noCheck = 11
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = raw.Control(func(fd uintptr) { failed = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, noCheck, 1) })
-	return errors.Join(err, failed)
 }
 
 // filler is what payloads are filled with: each two words are each other's complement, so that the same bit of both can
@@ -366,7 +359,9 @@ func (s *stand) payload(length int) (number uint32, p []byte) {
 
 // seen says whether a frame holds something of a payload that can be read.
 func (s *stand) seen(frame []byte) bool {
-	return bytes.Contains(frame, s.magic[:]) || bytes.Contains(frame, bytes.Repeat(binary.BigEndian.AppendUint32(nil, filler), 6))
+	const enough = 6 // words: by chance, nothing encrypted has as many
+	words := bytes.Repeat(binary.BigEndian.AppendUint32(nil, filler), enough)
+	return bytes.Contains(frame, s.magic[:]) || bytes.Contains(frame, words)
 }
 
 // send sends payloads from source to sink.
@@ -383,9 +378,9 @@ func (s *stand) send(payloads ...[]byte) {
 	}
 }
 
-// passes sends payloads until one arrives as it was sent, for so long.
-func (s *stand) passes(within time.Duration) bool {
-	for end := time.Now().Add(within); ; {
+// passes sends payloads until one arrives as it was sent, as long as it may take to recover.
+func (s *stand) passes() bool {
+	for end := time.Now().Add(recovery); ; {
 		number, p := s.payload(size)
 		s.send(p)
 		if s.in.arrives(number, settle) {
@@ -432,8 +427,8 @@ var errNotCaught = errors.New("a packet of the pair was not seen on the underlay
 
 // learn finds out what a packet of [size] looks like.
 func (s *stand) learn() error {
-	s.shape = shape{}
-	if !s.passes(recovery) {
+	s.shape, s.dead = shape{}, false
+	if !s.passes() {
 		return errors.New("an honest packet of the pair")
 	}
 	var got record
@@ -472,7 +467,8 @@ func (s *stand) learn() error {
 	return nil
 }
 
-// below sends some packets, and returns one as each link of the receiving host gets it: decrypted, and without a tunnel.
+// below sends some packets, and returns one as each link of the receiving host gets it: decrypted, and without a
+// tunnel.
 func (s *stand) below() (forms [][]byte, err error) {
 	t, err := s.tap()
 	if err != nil {

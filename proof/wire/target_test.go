@@ -46,17 +46,23 @@ func TestJudge(t *testing.T) {
 		{"not claimed, and open", wire.Guards{Hidden: true, Once: true, Alone: true}, outcome(1), nil, attack.Open, ""},
 		{"not claimed, and closed", wire.Guards{}, outcome(0), nil, attack.Closed, ""},
 		{
-			"the control refuses it too", wire.Guards{Authentic: true}, outcome(0), &never, attack.Untold,
+			"the control refuses it too",
+			wire.Guards{Authentic: true},
+			outcome(0), &never, attack.Untold,
 			"it does not succeed on the control either",
 		},
 		{
-			"what must arrive does not", wire.Guards{Authentic: true}, outcome(0, "a packet"), &works, attack.Untold,
+			"what must arrive does not",
+			wire.Guards{Authentic: true},
+			outcome(0, "a packet"), &works, attack.Untold,
 			"allowed, and does not arrive either: a packet",
 		},
 		{"a part was not tried", wire.Guards{Authentic: true}, left, &works, attack.Withstood, "half of it"},
 		{
-			"nothing was tried", wire.Guards{Authentic: true},
-			wire.Outcomes{NotTried: map[attack.Attack]string{wire.Flip: "no right"}}, &works, attack.NotTried, "no right",
+			"nothing was tried",
+			wire.Guards{Authentic: true},
+			wire.Outcomes{NotTried: map[attack.Attack]string{wire.Flip: "no right"}},
+			&works, attack.NotTried, "no right",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -218,7 +218,7 @@ func (s *stand) cut(o *attack.Outcome) error {
 	if err != nil {
 		return err
 	}
-	if !s.passes(recovery) {
+	if !s.passes() {
 		hole(o, "after frames of all lengths, no packet of the pair passes")
 	}
 	return nil
@@ -275,7 +275,7 @@ func (s *stand) replay(ctx context.Context, o *attack.Outcome) error {
 		s.left = "not tried after new keys: " + err.Error()
 		return nil
 	}
-	if !s.passes(recovery) {
+	if !s.passes() {
 		missed(o, "a packet of the pair with new keys")
 	}
 	return s.again(o, number, frame, "after keys were renewed")
@@ -496,7 +496,7 @@ func (s *stand) hello(o *attack.Outcome) error {
 			return err
 		}
 	}
-	if !s.passes(recovery) {
+	if !s.passes() {
 		hole(o, "after key exchanges by a stranger, no packet of the pair passes")
 	}
 	return nil
@@ -524,10 +524,11 @@ func (s *stand) silence(ctx context.Context, o *attack.Outcome) error {
 		got.keep(frame)
 		return true
 	})
-	if err := <-renewed; errors.Is(err, errors.ErrUnsupported) && s.Guards != (Guards{}) { // otherwise it cannot succeed: nothing passes
+	// Otherwise it cannot succeed, as nothing passes.
+	if err := <-renewed; errors.Is(err, errors.ErrUnsupported) && s.Guards != (Guards{}) {
 		s.left = "not tried while keys are renewed: " + err.Error()
 	}
-	back := s.passes(recovery)
+	back := s.passes()
 	s.relay.intercept(nil)
 	s.read(o, got.all())
 	if !back {
