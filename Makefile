@@ -190,6 +190,12 @@ attack: ## attack every stack of networks and filters, with 2 and 3 pairs, and p
 	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/attack -args -all -labs 8 -table $(abspath $(DIST))/attack.txt >$(DIST)/attack.log || status=$$?; \
 	  cat $(DIST)/attack.txt; exit $$status
 
+.PHONY: attack-wire
+attack-wire: ## attack every tunnel and encryption on every network from the underlay and print the verdicts, dist/attack-wire.txt (about an hour)
+	@mkdir -p $(DIST)
+	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/wire -args -all -table $(abspath $(DIST))/attack-wire.txt >$(DIST)/attack-wire.log || status=$$?; \
+	  cat $(DIST)/attack-wire.txt; exit $$status
+
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux
 	$(golangci-lint) run

@@ -31,6 +31,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"lab/graph.go ipset":                     "a program",
 		"lab/svg.go bridge":                      "a type of link",
 		"proof/attack/tries.go bridge":           "a type of link",
+		"proof/wire/relay.go bridge":             "a type of link",
 		"traffic/dialogue/client.go connections": "a counter",
 		"measure/old.go host":                    "reads records of old versions; frozen",
 		"measure/old.go netns":                   "reads records of old versions; frozen",

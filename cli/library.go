@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/suite"
 )
 
@@ -38,8 +38,8 @@ func (l library) entries() []entry {
 		d := r.Describe()
 		all = append(all, newEntry("driver", d.Name, d.Summary, "", nil))
 	}
-	for _, a := range attack.All() {
-		d := attack.Describe(a)
+	for _, a := range control.KnownAttacks() {
+		d := control.DescribeAttack(a)
 		all = append(all, newEntry("attack", string(a), d.Summary+" ("+d.Source+")", "", nil))
 	}
 	for _, name := range suite.Names() {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // proving implements `prove`: it attacks labs without measuring them.
@@ -43,13 +43,16 @@ func (p proving) command() *cobra.Command {
 	var exhaustive bool
 	cmd := &cobra.Command{
 		Use:   "prove [EXPERIMENT.yaml | suite:NAME] [--stack NAME]...",
-		Short: "Attack stacks from inside their containers, without measuring",
+		Short: "Attack stacks from inside their containers and from the wire, without measuring",
 		Long: `Builds a lab of each stack, has its kernel verify it, makes the proofs of a run, and then attacks it as root in
-its containers would: with packets that no honest socket sends, which are counted where they arrive. nettoll list attack
-explains the attacks. Nothing is measured, and nothing leaves the lab.
+its containers would: with packets that no honest socket sends, which are counted where they arrive. Across hosts it
+attacks from the wire, too: a program takes the place of the underlay's bridge, and reads, changes, repeats, drops and
+makes up frames (attacks wire-...). nettoll list attack explains the attacks. Nothing is measured, and nothing leaves
+the lab.
 
 Each attack on a stack with a filter is also made on the same stack without it, the control: if something arrives there,
-the attack works, and it is the filter that stops it. Of each attack the table says how many packets arrived of those
+the attack works, and it is the filter that stops it. For attacks from the wire, the control is the same stack without
+its encryption. Of each attack the table says how many packets arrived of those
 that must not, and one of these verdicts:
 
   withstood        the stack claims that nothing arrives, and nothing does
@@ -69,6 +72,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 		Example: `  nettoll prove --stack bridge+nftables
   nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
   nettoll prove --stack macvlan+nftables --attack guise,takeover
+  nettoll prove --stack bridge+vxlan+wireguard --attack wire-flip,wire-plain
   nettoll prove --lab bridge                    a lab of nettoll lab up, with what you have changed in it
   nettoll prove my.yaml --exhaustive            every port of every allowed pair
   nettoll prove my.yaml --format json | jq '.[].attacks[] | select(.verdict == "broken")'`,
@@ -117,7 +121,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("lab", labs(p).names)
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
-	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(attack.All())))
+	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(control.KnownAttacks())))
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
 	return cmd
@@ -126,11 +130,11 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 // chosenAttacks returns the attacks with these names, all if there are none.
 func chosenAttacks(names []string) ([]attack.Attack, error) {
 	if len(names) == 0 {
-		return attack.All(), nil
+		return control.KnownAttacks(), nil
 	}
 	var list []attack.Attack
 	var known []string
-	for _, a := range attack.All() {
+	for _, a := range control.KnownAttacks() {
 		known = append(known, string(a))
 	}
 	for _, name := range names {
@@ -140,7 +144,7 @@ func chosenAttacks(names []string) ([]attack.Attack, error) {
 		}
 		list = append(list, attack.Attack(name))
 	}
-	return slices.DeleteFunc(attack.All(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
+	return slices.DeleteFunc(control.KnownAttacks(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
 }
 
 // labs returns an experiment for each lab that is attacked.
@@ -265,37 +269,63 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	say("being built")
 	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
 	one.Proofs = provedClaims(got.Proofs)
-	if errors.Is(err, attack.ErrShared) {
-		one.NotTried = attack.ErrShared.Error()
-		return one, nil
-	}
 	if err != nil {
 		return one, err
 	}
-	if got.Outcomes == nil {
+	if len(got.Proofs) == 0 || !one.holds() {
 		one.NotTried = "its proofs fail"
 		return one, nil
 	}
-	bare, err := control.Unfiltered(r, t.parts, t.cpus)
-	if err != nil {
-		one.NoControl = err.Error()
+	if got.Shared != nil && len(got.OnWire.List) == 0 {
+		one.NotTried = got.Shared.Error()
+		return one, nil
+	}
+	only := func(list []attack.Attack) []attack.Attack {
+		return slices.DeleteFunc(slices.Clone(t.attacks), func(a attack.Attack) bool { return !slices.Contains(list, a) })
 	}
 	var without []attack.Outcome
-	if bare != nil {
-		one.Control = bare.Labs[0].ID
-		known, ok := t.controls[one.Control]
-		if !ok {
-			known, err = control.Attack(ctx, bare, here(os.Geteuid()), t.attacks, false, observe(" without the filter"))
-			if err != nil {
-				one.NoControl = err.Error()
-			} else {
-				t.controls[one.Control] = known
-			}
+	if inside := only(attack.All()); got.Shared == nil && len(inside) > 0 {
+		var known control.Attacked
+		one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter"))
+		if err != nil {
+			one.NoControl = err.Error()
 		}
 		without = known.Outcomes
 	}
-	one.Attacks = got.Target.Judge(t.attacks, got.Outcomes, without)
+	var open *wire.Outcomes
+	if outside := only(wire.All()); len(got.OnWire.List) > 0 {
+		var known control.Attacked
+		one.WireControl, known, err = t.control(ctx, r, control.Unprotected, outside, observe(" without the encryption"))
+		if err != nil {
+			one.NoWireControl = err.Error()
+		} else if one.WireControl != "" {
+			open = &known.OnWire
+		}
+	}
+	one.Attacks = got.Judge(t.attacks, without, open)
 	return one, nil
+}
+
+// control attacks the control of a lab, unless that was attacked before. It returns the control's name, "" if there is
+// none.
+func (t attacker) control(ctx context.Context, r *experiment.Resolved,
+	of func(*experiment.Resolved, experiment.Parts, int) (*experiment.Resolved, error), attacks []attack.Attack,
+	observe func(attack.Attack, string),
+) (id string, known control.Attacked, err error) {
+	bare, err := of(r, t.parts, t.cpus)
+	if bare == nil {
+		return "", known, err
+	}
+	id = bare.Labs[0].ID
+	key := fmt.Sprint(id, attacks)
+	known, ok := t.controls[key]
+	if ok {
+		return id, known, nil
+	}
+	if known, err = control.Attack(ctx, bare, here(os.Geteuid()), attacks, false, observe); err == nil {
+		t.controls[key] = known
+	}
+	return id, known, err
 }
 
 // proving shows which lab is attacked, and with what.

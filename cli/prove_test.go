@@ -43,7 +43,6 @@ func TestWriteProved(t *testing.T) {
 			"a+b/same-host/2\n  ✓ every pair passes packets\n",
 			"  ports   0 of 10        0 of 12  22 of 22            withstood\n",
 			"  types   1 of 10        0 of 10  20 of 20            broken\n",
-			"  bypass  –              –        –                   not tried\n",
 			"  ✗ types, ipv4: a redirect, from src0, arrives at snk1\n",
 			"  bypass: not tried: the lab has nowhere to send it\n",
 			"  1 of 3 attacks withstood that it claims to withstand, 1 broken; 1 not tried\n",

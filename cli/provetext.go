@@ -26,6 +26,9 @@ type provedLab struct {
 	// Control names the lab without the filter, and NoControl says why it was not attacked.
 	Control   string `json:"control,omitempty"`
 	NoControl string `json:"no_control,omitempty"`
+	// WireControl names the lab without the encryption, and NoWireControl says why it was not attacked.
+	WireControl   string `json:"wire_control,omitempty"`
+	NoWireControl string `json:"no_wire_control,omitempty"`
 
 	failed bool // it could not be built
 }
@@ -82,7 +85,11 @@ type provedRow struct {
 func provedRows(list []provedLab) (rows []provedRow) {
 	for _, l := range list {
 		for _, r := range l.Attacks {
-			for _, o := range r.Lab {
+			outcomes := r.Lab
+			if len(outcomes) == 0 {
+				outcomes = []attack.Outcome{{}}
+			}
+			for _, o := range outcomes {
 				row := provedRow{
 					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
 					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
@@ -159,23 +166,24 @@ func (l provedLab) text(w io.Writer) {
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "  attack\tarrived, ipv4\tipv6\t")
-	filtered := l.Control != "" && l.NoControl == ""
-	if filtered {
-		fmt.Fprint(t, "without the filter\t")
+	compared := l.compared()
+	if compared != "" {
+		fmt.Fprintf(t, "%s\t", compared)
 	}
 	fmt.Fprintln(t, "verdict")
 	for _, r := range l.Attacks {
+		if len(r.Lab) == 0 && r.Verdict == attack.NotTried {
+			continue
+		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, "ipv4"), share(r.Lab, "ipv6"))
-		if filtered {
+		if compared != "" {
 			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
 		}
 		fmt.Fprintln(t, r.Verdict)
 	}
 	_ = t.Flush()
+	l.whys(w)
 	for _, r := range l.Attacks {
-		if r.Why != "" {
-			fmt.Fprintf(w, "  %s: %s: %s\n", r.Attack, r.Verdict, r.Why)
-		}
 		if r.Verdict != attack.Broken {
 			continue
 		}
@@ -185,10 +193,45 @@ func (l provedLab) text(w io.Writer) {
 			}
 		}
 	}
-	if l.NoControl != "" {
-		fmt.Fprintf(w, "  the control was not attacked: %s\n", l.NoControl)
+	for _, why := range []string{l.NoControl, l.NoWireControl} {
+		if why != "" {
+			fmt.Fprintf(w, "  the control was not attacked: %s\n", why)
+		}
 	}
 	fmt.Fprintf(w, "\n  %s\n", l.sum())
+}
+
+// compared is the heading of what came of attacks on controls, "" if there is none.
+func (l provedLab) compared() string {
+	filtered, protected := l.Control != "" && l.NoControl == "", l.WireControl != "" && l.NoWireControl == ""
+	switch {
+	case filtered && protected:
+		return "without the filter or encryption"
+	case filtered:
+		return "without the filter"
+	case protected:
+		return "without the encryption"
+	}
+	return ""
+}
+
+// whys writes why something cannot be told, or was not tried, once for all attacks of which it is so.
+func (l provedLab) whys(w io.Writer) {
+	var said []string
+	for _, r := range l.Attacks {
+		why := fmt.Sprintf("%s: %s", r.Verdict, r.Why)
+		if r.Why == "" || slices.Contains(said, why) {
+			continue
+		}
+		said = append(said, why)
+		var names []string
+		for _, o := range l.Attacks {
+			if o.Verdict == r.Verdict && o.Why == r.Why {
+				names = append(names, string(o.Attack))
+			}
+		}
+		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names, ", "), why)
+	}
 }
 
 // share is "3 of 120", of a family or of all.

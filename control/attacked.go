@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -30,11 +30,16 @@ type Attacked struct {
 	Proofs   []measure.Proof // of its claims, as a run makes them
 	Target   attack.Target
 	Outcomes []attack.Outcome
+	// Shared is why nobody in it can be attacked from inside: [attack.ErrShared]; nil if that is not so.
+	Shared error
+	// Wire is the lab as its underlay sees it, and OnWire what came of attacks from there.
+	Wire   wire.Target
+	OnWire wire.Outcomes
 }
 
 // Attack builds the only lab of an experiment as a run does, proves its claims, makes attacks on it, and removes it. If
-// a claim does not hold the lab is not attacked. The error is [attack.ErrShared] if there is nobody to attack.
-// Exhaustive and observe are those of [attack.Target]. The deployment is closed.
+// a claim does not hold the lab is not attacked. Exhaustive and observe are those of [attack.Target]. The deployment is
+// closed.
 func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, attacks []attack.Attack, exhaustive bool,
 	observe func(a attack.Attack, family string),
 ) (out Attacked, err error) {
@@ -47,12 +52,35 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	out, err = s.Attack(ctx, attacks, exhaustive, observe)
 	out.Proofs = s.Proofs
-	if out.Target, err = s.Target(); err != nil {
-		return out, err
+	return out, err
+}
+
+// Attack makes attacks on the lab as it stands.
+func (s *LiveLab) Attack(ctx context.Context, attacks []attack.Attack, exhaustive bool,
+	observe func(a attack.Attack, family string),
+) (out Attacked, err error) {
+	inside, outside := sides(attacks)
+	if len(inside) > 0 {
+		out.Target, err = s.Target()
+		switch {
+		case errors.Is(err, attack.ErrShared):
+			out.Shared, err = err, nil
+		case err != nil:
+			return out, err
+		default:
+			out.Target.Exhaustive, out.Target.Observe = exhaustive, observe
+			if out.Outcomes, err = attack.Run(ctx, out.Target, inside); err != nil {
+				return out, err
+			}
+		}
 	}
-	out.Target.Exhaustive, out.Target.Observe = exhaustive, observe
-	out.Outcomes, err = attack.Run(ctx, out.Target, attacks)
+	out.Wire = s.Wire()
+	if len(outside) > 0 {
+		out.Wire.Observe = observe
+		out.OnWire, err = wire.Run(ctx, out.Wire, outside)
+	}
 	return out, err
 }
 
@@ -60,8 +88,29 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 // what arrives there shows that an attack works. It is nil if the lab has no filter. CPUs are those of
 // [experiment.Resolve].
 func Unfiltered(r *experiment.Resolved, parts experiment.Parts, cpus int) (*experiment.Resolved, error) {
+	return without(r, parts, cpus, func(c stack.Choice) bool {
+		_, ok := c.Part.Value.(filter.Filter)
+		return ok
+	}, "its filter")
+}
+
+// without returns the experiment whose only lab is the same as that of another experiment, but without some parts. It
+// is nil if the lab has none of them.
+func without(r *experiment.Resolved, parts experiment.Parts, cpus int, drop func(stack.Choice) bool, what string,
+) (*experiment.Resolved, error) {
 	l := r.Labs[0]
-	if f, _ := filter.Of(l.Stack); f == nil {
+	want := l.Stack
+	for _, c := range l.Stack {
+		if !drop(c) {
+			continue
+		}
+		none, err := parts.Kinds.Choose(c.Kind.Describe().Name, stack.None, nil)
+		if err != nil {
+			return nil, err
+		}
+		want = want.With(none)
+	}
+	if want.Equal(l.Stack) {
 		return nil, nil
 	}
 	e := r.Experiment
@@ -73,15 +122,6 @@ func Unfiltered(r *experiment.Resolved, parts experiment.Parts, cpus int) (*expe
 	if l.Hosts > 1 {
 		e.Factors.Hosts = []int{l.Hosts}
 	}
-	i := slices.IndexFunc(l.Stack, func(c stack.Choice) bool {
-		_, ok := c.Part.Value.(filter.Filter)
-		return ok
-	})
-	none, err := parts.Kinds.Choose(l.Stack[i].Kind.Describe().Name, stack.None, nil)
-	if err != nil {
-		return nil, err
-	}
-	want := l.Stack.With(none)
 	e.Stacks = []experiment.Stack{{Parts: want, Placements: []experiment.Placement{l.Placement}, Settings: l.Settings}}
 	all, err := experiment.Resolve(e, parts, cpus)
 	if err != nil {
@@ -92,5 +132,5 @@ func Unfiltered(r *experiment.Resolved, parts experiment.Parts, cpus int) (*expe
 			return all.Only(i), nil
 		}
 	}
-	return nil, fmt.Errorf("lab %s: it cannot be built without its filter", l.ID)
+	return nil, fmt.Errorf("lab %s: it cannot be built without %s", l.ID, what)
 }

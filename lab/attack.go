@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/nettoll/nettoll/experiment"
@@ -35,20 +34,11 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	out := &Attacked{
 		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs, Unchanged: proof.Unchanged(o.lab.Verify(ctx)),
 	}
-	target, err := o.lab.Target()
-	if errors.Is(err, attack.ErrShared) {
-		out.NotTried = err.Error()
-		return out, nil
-	}
+	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)
 	if err != nil {
 		return nil, err
 	}
-	target.Exhaustive = a.Exhaustive
-	outcomes, err := attack.Run(ctx, target, a.Attacks)
-	if err != nil {
-		return nil, err
-	}
-	out.Results = target.Judge(a.Attacks, outcomes, nil)
+	out.Results = got.Judge(a.Attacks, nil, nil)
 	return out, nil
 }
 

@@ -30,6 +30,8 @@ type Span struct {
 	// Protected says that nobody can read on the span below what it carries, and Cipher by what: "ChaCha20-Poly1305".
 	Protected bool
 	Cipher    string
+	// Guards are what else it protects from somebody on the span below.
+	Guards Guards
 	// Reach[i][j] says how host i+1 reaches host j+1. Reach[i][i] is host i+1 itself.
 	Reach [][]Reach
 	// Addressed says that the span has no link of its own: it protects what hosts send each other from the addresses and

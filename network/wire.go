@@ -31,9 +31,7 @@ func (e *Evidence) Tap(mark []byte, keep bool) *host.Tap {
 }
 
 // protected says whether a span hides what containers send.
-func (e *Evidence) protected() bool {
-	return slices.ContainsFunc(e.lab.spans(), func(s Span) bool { return s.Protected })
-}
+func (e *Evidence) protected() bool { return e.lab.Hidden() }
 
 // wire are the protocols that may carry packets of containers on the underlay; nil: they pass it as they are.
 func (e *Evidence) wire() []Protocol {

@@ -31,9 +31,13 @@
 // # What it protects
 //
 // Whoever sees or changes packets on the underlay can neither read what containers send to other hosts nor pretend to
-// be a host: packets that were changed, repeated or sent by others are dropped. With cipher=null they can be read, but
-// still not changed. Packets that no security association encrypts are dropped, also before the hosts have agreed on
-// one, and after it is gone: the only routes to containers of other hosts lead to ipsec0.
+// be a host to ipsec0: packets of ESP that were changed, repeated or sent by others are dropped. With cipher=null they
+// can be read, but still not changed. Packets that no security association encrypts are never sent, also before the
+// hosts have agreed on one, and after it is gone: the only routes to containers of other hosts lead to ipsec0. A plain
+// packet for a container that comes from the underlay is forwarded, as by every encryption: that is for a filter.
+//
+// charon of strongSwan 5.9.8 ends when it receives a packet of ESP that ends behind its ICV, with nothing encrypted, if
+// the cipher is aes-256-cbc or null. With an AEAD it drops the packet.
 //
 // It does not hide who talks to whom as far as hosts go, nor how long packets are and when they are sent. Packets
 // between containers of one host are not encrypted. Root on a host can read the keys. A host forwards whatever another

@@ -6,10 +6,13 @@ import (
 
 	"github.com/vishvananda/netlink"
 
+	"github.com/nettoll/nettoll/encryption/encryptiontest"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // A null cipher that somebody puts in the place of the one that was asked for leaks, and is named as that: by what
@@ -42,6 +45,14 @@ func TestNullPlanted(t *testing.T) {
 			drifted(t, b, want)
 			if _, leak := heard(t, b); leak == nil || !strings.Contains(leak.Error(), "it leaks: what a container sent can be read") {
 				t.Errorf("with a null cipher the wire shows %v", leak)
+			}
+			target := encryptiontest.Target(b)
+			out, err := wire.Run(t.Context(), target, []attack.Attack{wire.Sniff})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := target.Guards.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]; r.Verdict != attack.Broken {
+				t.Errorf("with a null cipher the attack %s is %+v, want broken", wire.Sniff, r)
 			}
 		})
 	}

@@ -100,6 +100,14 @@ func overhead(of, family string) network.Overhead {
 // and three or more hosts use as many ports as there are hosts, without a gap.
 func Port(one, other, hosts int) uint16 { return uint16(firstPort + (one+other-3)%hosts) }
 
+// hello is P_CONTROL_HARD_RESET_CLIENT_V2 (OpenVPN 2.6, src/openvpn/ssl_pkt.h) of a session of somebody unknown: opcode
+// 7, a session id, no acknowledgement, and packet id 0.
+func hello(port int) network.Hello {
+	return network.Hello{
+		Name: "a hard reset", Port: port, Data: []byte{7 << 3, 's', 't', 'r', 'a', 'n', 'g', 'e', 'r', 0, 0, 0, 0, 0},
+	}
+}
+
 // Carry puts a link to each other host on each host.
 func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	if !slices.Contains(ciphers(), p[cipher]) {
@@ -109,6 +117,11 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	top.Protected, top.Cipher = true, strings.ToUpper(p[cipher])
 	if p[cipher] == cbc {
 		top.Cipher += " with HMAC-SHA1"
+		top.Guards.Ignored = []int{1, 2, 3} // the peer id, see doc.go
+	}
+	top.Guards.Authentic, top.Guards.Once = true, true
+	for i := range max(len(lab.Hosts)-1, 1) {
+		top.Guards.Hellos = append(top.Guards.Hellos, hello(firstPort+i))
 	}
 	top.Wire = []network.Protocol{{Name: "OpenVPN", Number: network.UDP, Port: firstPort}}
 	if len(lab.Hosts) > 2 {

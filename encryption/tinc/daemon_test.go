@@ -21,6 +21,8 @@ import (
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // compose returns a lab with as many pairs as hosts.
@@ -248,17 +250,22 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// The reasons hold: by AES-GCM no second packet leaves, and by AES-OFB all packets have the same key stream.
+// The reasons hold: by AES-GCM no second packet leaves, and by AES-OFB all packets have the same key stream. Attacks
+// from the wire tell: a null cipher is read, and equal packets look alike by AES-OFB.
 func TestRefused(t *testing.T) {
 	const size = 64
+	const withstood, broken = attack.Withstood, attack.Broken
 	for _, tt := range []struct {
 		cipher string
 		passes bool
 		length int // of a frame
+		read   attack.Verdict
+		alike  attack.Verdict
 	}{
-		{"aes-256-gcm", false, 14 + 20 + 8 + 4 + 14 + 20 + 8 + size + 16},
-		{"aes-256-ofb", true, 14 + 20 + 8 + 4 + 14 + 20 + 8 + size + 16},
-		{"aes-256-cbc", true, 14 + 20 + 8 + 112 + 16},
+		{"aes-256-gcm", false, 14 + 20 + 8 + 4 + 14 + 20 + 8 + size + 16, "", ""},
+		{"aes-256-ofb", true, 14 + 20 + 8 + 4 + 14 + 20 + 8 + size + 16, withstood, broken},
+		{"aes-256-cbc", true, 14 + 20 + 8 + 112 + 16, withstood, withstood},
+		{"none", true, 14 + 20 + 8 + 4 + 14 + 20 + 8 + size + 16, broken, broken},
 	} {
 		t.Run(tt.cipher, func(t *testing.T) {
 			lab := compose(t, 2)
@@ -301,8 +308,17 @@ func TestRefused(t *testing.T) {
 				at := 14 + 20 + 8 + 4 + 14 + 20 + 8 + i
 				same = same && sent[0][at]^sent[1][at] == byte(i)^byte(i+1)
 			}
-			if want := tt.cipher == "aes-256-ofb"; same != want {
+			if want := tt.cipher != "aes-256-cbc"; same != want {
 				t.Errorf("two packets have the same key stream: %t, want %t", same, want)
+			}
+			target := encryptiontest.Target(b)
+			out, err := wire.Run(t.Context(), target, []attack.Attack{wire.Sniff, wire.Patterns})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := target.Guards.Judge([]attack.Attack{wire.Sniff, wire.Patterns}, out, nil)
+			if got[0].Verdict != tt.read || got[1].Verdict != tt.alike {
+				t.Errorf("%+v, want %s and %s", got, tt.read, tt.alike)
 			}
 		})
 	}

@@ -97,11 +97,24 @@ func overhead(of string) network.Overhead {
 	return o
 }
 
+// hello is a handshake initiation (WireGuard paper, section 5.4.2) of somebody who does not know the public key of the
+// receiver, and so cannot make its first MAC.
+func hello() network.Hello {
+	const length, initiation = 148, 1
+	h := network.Hello{Name: "a handshake initiation", Port: port, Data: make([]byte, length)}
+	for i := range h.Data {
+		h.Data[i] = byte(i * 7)
+	}
+	copy(h.Data, []byte{initiation, 0, 0, 0})
+	return h
+}
+
 // Carry puts a device on each host, and tells it where the others are and which addresses they have.
 func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], link, overhead(p[outer]))
 	top.Wire, top.Protected = []network.Protocol{{Name: "WireGuard", Number: network.UDP, Port: port}}, true
 	top.Cipher = "ChaCha20-Poly1305" // WireGuard paper, section 5.4.6
+	top.Guards = network.Guards{Authentic: true, Once: true, Hellos: []network.Hello{hello()}}
 	if p[impl] != kernel {
 		top.Merged = wireguard.MergedMost
 	}

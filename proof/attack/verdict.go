@@ -160,3 +160,6 @@ func (t Target) judge(r Result) (Verdict, string) {
 	}
 	return Withstood, ""
 }
+
+// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it.
+func Judge(r Result) (Verdict, string) { return Target{}.judge(r) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -66,6 +67,17 @@ func Unmarked(f *os.File, mark uint32) error {
 		failed = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
 			&unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]})
 	})
+	return errors.Join(err, failed)
+}
+
+// Unsummed has a datagram socket send without checksums over IPv4 (SO_NO_CHECK, socket(7)).
+func Unsummed(c syscall.Conn) error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_NO_CHECK, 1) })
 	return errors.Join(err, failed)
 }
 

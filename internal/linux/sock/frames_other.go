@@ -4,6 +4,7 @@ package sock
 
 import (
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -12,6 +13,9 @@ func Frames(int) (*os.File, error) { return nil, unsupported("open a packet sock
 
 // Unmarked is not supported here.
 func Unmarked(*os.File, uint32) error { return unsupported("filter frames") }
+
+// Unsummed is not supported here.
+func Unsummed(syscall.Conn) error { return unsupported("send without checksums") }
 
 // Missed is not supported here.
 func Missed(*os.File) (int, error) { return 0, unsupported("read a packet socket") }

@@ -1,0 +1,47 @@
+package network
+
+import "slices"
+
+// Guards are what a span protects from somebody on the span below. The zero value is nothing.
+type Guards struct {
+	// Authentic says that it drops what was changed or made up.
+	Authentic bool
+	// Once says that it takes no packet a second time.
+	Once bool
+	// Alone says that a host takes what the span carries from the span alone, and drops it if it comes without.
+	Alone bool
+	// Ignored are the places, counted from behind its outer headers, of bytes of a packet that are neither secret nor
+	// authentic, because the receiver does not look at them.
+	Ignored []int
+	// Hellos are first messages of its key exchange that a stranger can send; nil: it has none, or none is known.
+	Hellos []Hello
+}
+
+// A Hello is the first message of a key exchange, as somebody would send it whom nobody knows.
+type Hello struct {
+	Name string // as its protocol has it: "an IKE_SA_INIT"
+	Port int    // of UDP
+	Data []byte
+}
+
+// Protects says whether the span protects anything from somebody on the span below.
+func (s Span) Protects() bool {
+	return s.Protected || s.Guards.Authentic || s.Guards.Once || s.Guards.Alone
+}
+
+// Hidden says whether a span hides what containers send.
+func (l Lab) Hidden() bool {
+	return slices.ContainsFunc(l.spans(), func(s Span) bool { return s.Protected })
+}
+
+// Guards are what all spans of the lab protect together.
+func (l Lab) Guards() (g Guards) {
+	for _, s := range l.spans() {
+		g.Authentic = g.Authentic || s.Guards.Authentic
+		g.Once = g.Once || s.Guards.Once
+		g.Alone = g.Alone || s.Guards.Alone
+		g.Ignored = append(g.Ignored, s.Guards.Ignored...)
+		g.Hellos = append(g.Hellos, s.Guards.Hellos...)
+	}
+	return g
+}

@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/proof/attack"
+)
+
+// ErrNoWire says that nothing of a lab passes an underlay.
+var ErrNoWire = errors.New("the two ends of each pair are on one host, so nothing passes the underlay")
+
+// Guards are what a lab claims of packets between its hosts.
+type Guards struct {
+	// Hidden: nobody reads what containers send.
+	Hidden bool
+	// Authentic: what was changed or made up is not delivered.
+	Authentic bool
+	// Once: no packet is delivered twice.
+	Once bool
+	// Alone: hosts take no packet for containers that comes in another way.
+	Alone bool
+}
+
+// A Hello is the first message of a key exchange with somebody unknown.
+type Hello struct {
+	Name string // "IKE_SA_INIT"
+	Port uint16 // of UDP
+	Data []byte
+}
+
+// A Target is a lab that is attacked from its underlay.
+type Target struct {
+	proof.Lab
+	Guards Guards
+	// Open opens a network namespace of a host, counted from 0, by its name; "" is the host's own. The host behind the
+	// last one is the underlay. The file is the caller's to close.
+	Open func(host int, namespace string) (*os.File, error)
+	// Ignored are the places, counted from behind the outer headers of a frame, of bytes that are neither secret nor
+	// authentic: a frame with others there may be delivered, as it was.
+	Ignored []int
+	// Hellos are those that its encryption knows.
+	Hellos []Hello
+	// Rekey has all hosts renew their keys; nil if they cannot. The error is a [linux.UnsupportedError] if nothing has
+	// any.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	Rekey func(ctx context.Context) error
+	// Observe, if it is not nil, is told what begins.
+	Observe func(a attack.Attack, family string)
+}
+
+// The attacks, in the order in which they are made.
+const (
+	// Sniff: what containers send is looked for in every frame, in both directions.
+	Sniff attack.Attack = "wire-sniff"
+	// Patterns: two equal packets look alike on the wire.
+	Patterns attack.Attack = "wire-patterns"
+	// Flip: frames with other bits, so that checksums of what is inside stay right.
+	Flip attack.Attack = "wire-flip"
+	// Cut: frames of every length, and the largest packet there is.
+	Cut attack.Attack = "wire-cut"
+	// Replay: a frame once more: at once, later, and after new keys.
+	Replay attack.Attack = "wire-replay"
+	// Reorder: frames in the reverse order, each twice.
+	Reorder attack.Attack = "wire-reorder"
+	// Stranger: packets made up from an address that no host has.
+	Stranger attack.Attack = "wire-stranger"
+	// Peer: packets made up from the address of the other host.
+	Peer attack.Attack = "wire-peer"
+	// Plain: packets without what should carry or protect them.
+	Plain attack.Attack = "wire-plain"
+	// Hellos: a key exchange by a stranger, who then sends packets.
+	Hellos attack.Attack = "wire-hello"
+	// Silence: no frame passes for a while, in which keys are to be renewed.
+	Silence attack.Attack = "wire-silence"
+	// Weaker: an offer of a weaker cipher.
+	Weaker attack.Attack = "wire-weaker"
+)
+
+// All lists the attacks.
+func All() []attack.Attack {
+	return []attack.Attack{
+		Sniff, Patterns, Flip, Cut, Replay, Reorder, Stranger, Peer, Plain, Hellos, Silence, Weaker,
+	}
+}
+
+// Describe explains an attack. An attack that there is none of has no description.
+func Describe(a attack.Attack) attack.Description {
+	return map[attack.Attack]attack.Description{
+		Sniff: {
+			Summary: "on the wire: what containers send is looked for in every frame between hosts, in both directions",
+			Source:  "RFC 3552, section 3.2.1",
+		},
+		Patterns: {
+			Summary: "on the wire: two equal packets, made of equal blocks, are compared block by block",
+			Source:  "NIST SP 800-38A, appendix C: what an IV is for",
+		},
+		Flip: {
+			Summary: "on the wire: each bit position of a frame flipped, alone and in pairs that leave Internet checksums right",
+			Source:  "N. Borisov, I. Goldberg, D. Wagner, Intercepting Mobile Communications, 2001",
+		},
+		Cut: {
+			Summary: "on the wire: frames cut at every length and made longer, and a packet of 65,535 bytes in fragments",
+			Source:  "RFC 791, section 3.1; CVE-1999-0128",
+		},
+		Replay: {
+			Summary: "on the wire: a frame once more: at once, after others, after new keys",
+			Source:  "RFC 3552, section 3.3.1",
+		},
+		Reorder: {
+			Summary: "on the wire: frames in the reverse order, each twice",
+			Source:  "RFC 4303, section 3.4.3",
+		},
+		Stranger: {
+			Summary: "on the wire: packets made up from an address that no host has",
+			Source:  "RFC 7348, section 7; CVE-2020-10136",
+		},
+		Peer: {
+			Summary: "on the wire: packets made up from the address of the other host",
+			Source:  "RFC 7348, section 7; RFC 6169",
+		},
+		Plain: {
+			Summary: "on the wire: packets for a container, and those of the tunnel, without what carries or protects them",
+			Source:  "RFC 4301, section 5.2: what should have been protected and was not is dropped",
+		},
+		Hellos: {
+			Summary: "on the wire: a key exchange by a stranger, who then sends packets",
+			Source:  "RFC 7296, section 2.6; CVE-2020-15078",
+		},
+		Silence: {
+			Summary: "on the wire: no frame passes while keys are to be renewed: does a host fall back to plain packets?",
+			Source:  "RFC 3552, section 3.3.3",
+		},
+		Weaker: {
+			Summary: "on the wire: an offer of a weaker cipher or version",
+			Source:  "RFC 7296, section 2.7",
+		},
+	}[a]
+}
+
+// Claims says whether a lab with these guards claims that nothing of an attack arrives.
+func (g Guards) Claims(a attack.Attack) bool {
+	switch a {
+	case Sniff, Patterns, Silence:
+		return g.Hidden
+	case Flip, Cut, Stranger, Peer, Hellos:
+		return g.Authentic
+	case Replay, Reorder:
+		return g.Once
+	case Plain:
+		return g.Alone
+	}
+	return false
+}
+
+// Outcomes are what came of attacks on a lab.
+type Outcomes struct {
+	List []attack.Outcome
+	// NotTried says why attacks were not made, or what of those that were made was not tried, and why.
+	NotTried map[attack.Attack]string
+}
+
+// none are the outcomes of attacks none of which can be made.
+func none(attacks []attack.Attack, why string) Outcomes {
+	o := Outcomes{NotTried: map[attack.Attack]string{}}
+	for _, a := range attacks {
+		o.NotTried[a] = why
+	}
+	return o
+}
+
+// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control, which
+// is nil if there is none.
+func (g Guards) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) []attack.Result {
+	var list []attack.Result
+	for _, a := range attacks {
+		other := func(o attack.Outcome) bool { return o.Attack != a }
+		r := attack.Result{
+			Attack: a, Claimed: g.Claims(a), Lab: slices.DeleteFunc(slices.Clone(lab.List), other),
+		}
+		if control != nil {
+			r.Control = slices.DeleteFunc(slices.Clone(control.List), other)
+		}
+		r.Verdict, r.Why = judge(r, lab.NotTried[a])
+		list = append(list, r)
+	}
+	return list
+}
+
+func judge(r attack.Result, left string) (attack.Verdict, string) {
+	if left != "" && len(r.Lab) == 0 {
+		return attack.NotTried, left
+	}
+	verdict, why := attack.Judge(r)
+	if arrived, sent := attack.Count(r.Control); verdict == attack.Withstood && sent > 0 && arrived == 0 {
+		return attack.Untold, "it does not succeed on the control either"
+	}
+	if why == "" {
+		why = left
+	}
+	return verdict, why
+}
