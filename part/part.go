@@ -18,7 +18,7 @@ type Param struct {
 	Summary string                       // with unit and range
 	Values  []string                     // the only valid ones; nil if Check decides
 	Check   func(string) (string, error) // returns the value as cell ids show it: a number in base units
-	Why     func(string) string          // explains why a value is not among Values; "" if it has nothing to add; nil for most
+	Why     func(string) string          // why a value is not among Values; "" if there is nothing to add; nil for most
 	Quiet   bool                         // left out of ids if it has its default
 	Long    bool                         // never in ids: another parameter identifies it
 }
