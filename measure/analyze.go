@@ -169,7 +169,7 @@ type analyzer struct {
 	unproven map[labIn]bool  // of whose claims one did not hold
 	leaks    map[string]bool // labs, by their ids
 
-	memories func() []Memory // estimated once, when the first view asks
+	memories func() []Memory // estimated once, for the first view that needs it
 }
 
 type cellData struct {
