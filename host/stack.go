@@ -120,7 +120,7 @@ const maxErrors = 10
 func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	var errs []error
 	more := 0
-	last := map[Sysctl]int{} // the step that sets a variable last: a filter may switch on what its network has switched off
+	last := map[Sysctl]int{} // the last step for a variable: a filter may switch on what its network has switched off
 	for i, a := range s.applied {
 		if v, ok := a.Step.(Sysctl); ok {
 			last[Sysctl{NS: v.NS, Key: v.Key}] = i
