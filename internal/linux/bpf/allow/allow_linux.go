@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// spare is room for what is added to a list.
+	// spare is the room for rules that are added to a list.
 	spare = 64
-	// maxFlows is how many flows are known at a time, of both families; the one that was quiet for longest gives way to a
-	// new one.
+	// maxFlows is the largest number of known flows, of both families together. A new flow replaces the one that was
+	// quiet for longest.
 	maxFlows = 1 << 16
 )
 
-// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links,
-// before what is there. It stands while held is open, and the process lives; closing it takes everything away
-// again, from any thread, more than once, and when the links are gone. Another process does so by [bpf.Detach].
-// If the kernel or the privileges lack something, the error is a [linux.UnsupportedError].
+// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links, before
+// other programs. The program stays while held is open and the process lives. Closing held removes everything, from any
+// thread, more than once, and even when the links are gone. Another process can remove it with [bpf.Detach]. If the
+// kernel or the privileges lack something, the error is a [linux.UnsupportedError].
 func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
@@ -59,7 +59,7 @@ func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 	return hooked.Attached(), hooked, nil
 }
 
-// vacant wants no filter at a link.
+// vacant returns an error if a link already has a filter.
 func vacant(links *bpf.Links, name string) error {
 	index := links.Index(name)
 	if index == 0 {
@@ -123,7 +123,7 @@ func load(l List, bound bindings) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// specify returns the program for a way to look into a list, with its rules and more where they are compiled.
+// specify returns the program for a lookup method. If rules are compiled, it contains those of the list and more.
 func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 	spec, err := loadObject()
 	if err != nil {
@@ -153,13 +153,13 @@ func specify(l List, more []Rule) (*ebpf.CollectionSpec, error) {
 	return spec, err
 }
 
-// bindings are what the map of that name holds.
+// bindings are the contents of the map of that name.
 type bindings struct {
 	links  []uint32
 	values []binding
 }
 
-// binding is the structure of allow.c.
+// binding is a structure of allow.c.
 type binding struct {
 	V6, Local  [16]byte
 	V4         [4]byte
@@ -167,7 +167,7 @@ type binding struct {
 	Free, Zero uint8
 }
 
-// bindings returns those of a list, by the indexes of its links.
+// bindings returns the bindings of a list, by the indexes of its links.
 func (l List) bindings(links *bpf.Links) (b bindings, err error) {
 	if l.Bound == nil {
 		return b, nil
@@ -198,7 +198,7 @@ type (
 	ownLink [8]byte
 )
 
-// itself returns the addresses of the host, and those of its links.
+// itself returns the addresses of the host, and the MAC addresses of its links.
 func itself() (addresses []ownAddress, macs []ownLink, err error) {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -239,8 +239,8 @@ func ownKey(a netip.Addr) (k ownAddress) {
 	return k
 }
 
-// find finds the program at the links of a list, and what of it is not where it should be. It is nil where it is
-// nowhere. The caller closes it.
+// find finds the program at the links of a list, and lists the links where it is missing. found is nil if it is at
+// none. The caller closes it.
 func find(l List) (found *bpf.Program, missing []linux.Difference, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
@@ -278,12 +278,12 @@ func find(l List) (found *bpf.Program, missing []linux.Difference, err error) {
 	return found, missing, nil
 }
 
-// errNone says that the program is not there.
+// errNone returns the error that the program is not there.
 func errNone(what string) error {
 	return fmt.Errorf("%s: no program %s at any link", what, objectProgNettollFilter)
 }
 
-// Compare returns in what the kernel differs from the list: where the program is in the namespace of the calling
+// Compare returns the differences between the kernel and the list: where the program is in the namespace of the calling
 // thread, and the entries of its maps.
 func Compare(l List) ([]linux.Difference, error) {
 	p, list, err := find(l)
@@ -302,7 +302,7 @@ func Compare(l List) ([]linux.Difference, error) {
 			})
 		}
 	}
-	if len(list) > 0 { // another program, by the same name
+	if len(list) > 0 { // another program with the same name
 		return list, nil
 	}
 	for _, compare := range []func() ([]linux.Difference, error){
@@ -320,7 +320,8 @@ func Compare(l List) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// compareConstants compares what was set before the program was loaded, the digest of compiled rules with it.
+// compareConstants compares the constants that were set before the program was loaded, including the digest of compiled
+// rules.
 func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]linux.Difference, error) {
 	m := p.Maps[constants]
 	want, got := make([]byte, m.ValueSize()), make([]byte, m.ValueSize())
@@ -339,7 +340,7 @@ func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]linux.Differ
 	return nil, nil
 }
 
-// constants is the name of the map that the loader makes of them.
+// constants is the name of the map that the loader makes from them.
 const constants = ".rodata"
 
 func compareLists(p *bpf.Program, l List) ([]linux.Difference, error) {
@@ -364,7 +365,7 @@ func (e entries[A]) compare(p *bpf.Program, pairs, sources string) ([]linux.Diff
 	return append(list, more...), err
 }
 
-// compareBound compares what is bound to links.
+// compareBound compares the bindings of links.
 func compareBound(p *bpf.Program, l List) ([]linux.Difference, error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -378,7 +379,7 @@ func compareBound(p *bpf.Program, l List) ([]linux.Difference, error) {
 	return differ(objectMapBindings, p.Maps[objectMapBindings], b.links, b.values)
 }
 
-// compareOwn names addresses that pass as the host's and are not.
+// compareOwn lists addresses that the program accepts as the host's, but that are not.
 func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	addresses, macs, err := itself()
 	if err != nil {
@@ -411,8 +412,8 @@ func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	return list, nil
 }
 
-// UpdateRule adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by
-// the other.
+// UpdateRule adds a rule to the loaded ones, or removes an added one. Each packet is decided by the old or by the new
+// list.
 func UpdateRule(l List, r Rule, allow bool) error {
 	p, _, err := find(l)
 	if err != nil {
@@ -462,7 +463,7 @@ func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, source
 	return m.Delete(key)
 }
 
-// numberOf looks the number of a source up, and gives it one where it has none and give says so.
+// numberOf returns the number of a source. If the source has none and give is true, it assigns one.
 func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err error) {
 	err = m.Lookup(whole(source), &number)
 	if !errors.Is(err, ebpf.ErrKeyNotExist) || !give {
@@ -479,7 +480,7 @@ func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err e
 	return number, m.Put(whole(source), number)
 }
 
-// Memory returns what the program and its maps take, in bytes.
+// Memory returns the memory of the program and its maps, in bytes.
 func Memory(l List) (int64, error) {
 	p, _, err := find(l)
 	if err != nil {
@@ -492,7 +493,7 @@ func Memory(l List) (int64, error) {
 	return p.Memory()
 }
 
-// Read returns what was counted since the program was loaded.
+// Read returns the counters since the program was loaded.
 func Read(l List) (c Counters, err error) {
 	p, _, err := find(l)
 	if err != nil {
@@ -514,8 +515,8 @@ func Read(l List) (c Counters, err error) {
 	return c, nil
 }
 
-// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
-// [linux.UnsupportedError].
+// Check tries a lookup method on a pair of links in a namespace of its own, which it removes. If something is missing,
+// the error is a [linux.UnsupportedError].
 func Check(way string, stateful, antispoof bool) error {
 	return bpf.Try(false, func(name string) (io.Closer, error) {
 		l := List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] {

@@ -1,12 +1,11 @@
-// Package allow is the program that decides on tcx which packets of containers may pass, with the maps of its list:
-// [Add] loads and hooks it, [UpdateRule] changes the list under it, [Compare] says what the kernel has of it, [Read]
-// what it has counted.
+// Package allow is the tcx program that decides which packets of containers may pass, with the maps of its list. [Add]
+// loads and hooks it, [UpdateRule] changes its list, [Compare] compares it with the kernel, and [Read] returns its
+// counters.
 //
-// One program stands at the ingress of all links of containers and of the uplink, before whatever else is hooked there.
-// Packets that it lets pass go on to the next program. It does not decide ARP, neighbour discovery, and packets to an
-// address of the host with the MAC address of one of its links. It knows the addresses that the host had when it was
-// loaded.
+// The program is at the ingress of all links of containers and of the uplink, before other programs there. Packets that
+// it accepts go on to the next program. It does not decide ARP, neighbour discovery, and packets to an address of the
+// host with the MAC address of one of the host's links. It knows the addresses that the host had when it was loaded.
 //
-// The program is in allow.c. Its objects, one for each byte order, are part of the tree; `make generate` makes them
-// anew.
+// The program is in allow.c. Its objects, one for each byte order, are part of the tree; `make generate` compiles them
+// again.
 package allow
