@@ -113,7 +113,7 @@ func (m *machine) limitRow(name string) (soft, hard int, ok bool) {
 	return 0, 0, false
 }
 
-// threads is the smallest of the limits that processes and threads run into.
+// threads returns the smallest of the limits on processes and threads.
 func (m *machine) threads() Finding {
 	const name = "threads"
 	least, which, help := -1, "", ""
@@ -132,7 +132,7 @@ func (m *machine) threads() Finding {
 	}
 	for line := range strings.Lines(m.read("proc/self/cgroup")) {
 		where, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
-		for ; ok; where = path.Dir(where) { // version 2, cgroups(7): every group above has a say
+		for ; ok; where = path.Dir(where) { // version 2, cgroups(7): every group above also has a limit
 			dir := path.Join("sys/fs/cgroup", where)
 			if n, limited := m.number(dir + "/pids.max"); limited {
 				take(n, "cgroup /"+where, fmt.Sprintf("a larger pids.max in /%s", dir))

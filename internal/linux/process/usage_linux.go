@@ -16,9 +16,9 @@ const (
 	tick = 10 * time.Millisecond // of /proc/PID/stat: USER_HZ is 100 on every architecture Go runs on (proc_pid_stat(5))
 )
 
-// Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited
-// for. When the program has ended it is that of all that was waited for, or what it was when it last got a signal: what
-// was killed with it nobody has waited for.
+// Usage returns the CPU time so far of the program and its descendants that run or were reaped. After the program has
+// ended, it is the time of all reaped processes, or the value at the last signal if that is larger, because nobody
+// reaped what was killed with it.
 func (c *Child) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *Child) Usage() Usage {
 	return c.soFar()
 }
 
-// RunTime returns the CPU time so far of all threads of a process; 0 of one that is gone.
+// RunTime returns the CPU time so far of all threads of a process; 0 if it is gone.
 func RunTime(pid int) time.Duration {
 	var ts unix.Timespec
 	// clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK
