@@ -234,7 +234,8 @@ func children(t testing.TB, program string) []int {
 	return pids
 }
 
-// signalAll sends a signal to the trial's programs of that name and checks how many there are. The server is the first.
+// signalAll sends a signal to the first processes of the trial with that program, as many as wanted. Fewer are an
+// error. The server is the first.
 func signalAll(t testing.TB, program string, s syscall.Signal, want int) {
 	pids := children(t, program)
 	if len(pids) < want {
