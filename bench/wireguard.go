@@ -182,7 +182,7 @@ func (p *path) start(ctx context.Context, on int, s deploy.Spec) error {
 	})
 }
 
-// tell configures a device.
+// tell configures a device over its socket.
 func tell(socket, config string) error {
 	c, err := net.Dial("unix", socket)
 	if err != nil {

@@ -573,7 +573,7 @@ func (x *target) descriptors() (files, threads int) {
 	return count("fd"), count("task")
 }
 
-// atRest waits until the sink serves nobody and has released everything of the sources that it served.
+// atRest waits until the sink serves no source and has released all resources of the sources that it served.
 func (x *target) atRest(t testing.TB, files int) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -154,7 +154,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The memory of a sink in its description is no less than what opening it takes.
+// The memory of a sink in its description is at least what opening it takes.
 func TestMemoryIsCounted(t *testing.T) {
 	for _, load := range catalogue.New().Workloads {
 		d := load.Describe()
@@ -213,7 +213,7 @@ func extremes(d workload.Description) []map[string]string {
 	return list
 }
 
-// Silent connections keep nobody out, however many there are.
+// Silent connections do not keep a source out, however many there are.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	sink, said, _ := serve(t, "127.0.0.1:0")

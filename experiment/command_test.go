@@ -42,8 +42,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Two commands with the same name count as one if they are equal. Otherwise the experiment is refused, because nobody
-// could distinguish them.
+// Two commands with the same name count as one if they are equal. Otherwise the experiment is refused, because a reader
+// could not distinguish them.
 func TestCommandsOfOneName(t *testing.T) {
 	resolve := func(text string) (*experiment.Resolved, error) {
 		e, err := experiment.Read("f.yaml", []byte(head+"workloads:\n"+text), nil, catalogue.New().Parts())

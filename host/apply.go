@@ -205,7 +205,7 @@ type linkWas struct {
 	Index int    `json:"index"`
 	MAC   string `json:"mac,omitempty"`
 	MTU   int    `json:"mtu,omitempty"`
-	// Down says that the link was down.
+	// Down is true if the link was down.
 	Down bool `json:"down,omitempty"`
 	// Added are the addresses that the link did not have, including the one that the kernel gives the loopback.
 	Added []netip.Prefix `json:"added,omitempty"`

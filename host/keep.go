@@ -49,7 +49,7 @@ func (k *Kernel) Hold(c io.Closer) error {
 	return nil
 }
 
-// A Lifetime is the lifetime of what a step has made, if nobody removes it.
+// A Lifetime is the lifetime of what a step has made, if it is not removed.
 type Lifetime int
 
 // The lifetimes.
@@ -93,7 +93,7 @@ type Note struct {
 	Step json.RawMessage `json:"step,omitempty"`
 	// Kept is what the step has kept; it is about to change something.
 	Kept json.RawMessage `json:"kept,omitempty"`
-	// Removed says that nothing of the step is left.
+	// Removed is true if nothing of the step is left.
 	Removed bool `json:"removed,omitempty"`
 }
 

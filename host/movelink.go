@@ -72,7 +72,7 @@ func (p MoveLink) String() string {
 // return to its former namespace.
 func (MoveLink) UndoneFirst() {}
 
-// Outlives says that a NIC of the machine outlives the container.
+// Outlives returns UntilBoot for a NIC of the machine: it outlives the container.
 func (p MoveLink) Outlives() Lifetime {
 	if p.FromNS == Machine {
 		return UntilBoot

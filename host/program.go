@@ -42,7 +42,7 @@ type Program struct {
 	Env []string
 	// Package is the name of its Debian package, for the error if it is missing.
 	Package string
-	// Self says that the program is nettoll itself, in the role that Args name, see [Daemon].
+	// Self is true if the program is nettoll itself, in the role that Args name, see [Daemon].
 	Self bool
 	// Control gives the program a socket as its standard input, whose other end is [Running.Control].
 	Control bool
@@ -261,7 +261,7 @@ func (r *Running) isStopped() bool {
 	return r.stopped
 }
 
-// Died returns why a program that nobody stopped is gone, with its last lines; nil while it runs.
+// Died returns why a program ended without being stopped, with its last lines. It returns nil while the program runs.
 func (r *Running) Died() error {
 	select {
 	case <-r.done:
@@ -303,7 +303,7 @@ type ProgramState struct {
 	Name string `json:"name"`
 	// PID is its number in the PID namespace of the host.
 	PID int `json:"pid"`
-	// Died is why it is gone although nobody stopped it, with its last lines; "" while it runs.
+	// Died is why it ended without being stopped, with its last lines; "" while it runs.
 	Died string `json:"died,omitempty"`
 }
 

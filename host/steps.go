@@ -41,7 +41,7 @@ type Veth struct {
 	PeerNS   string `json:"peer_ns,omitempty"`
 	PeerName string `json:"peer_name"`
 	PeerMAC  string `json:"peer_mac,omitempty"`
-	// PeerMoves says that the far end moves to another namespace, so that only the near one is verified. See
+	// PeerMoves is true if the far end moves to another namespace, so that only the near one is verified. See
 	// [MoveLink].
 	PeerMoves bool `json:"peer_moves,omitempty"`
 	// Addresses and PeerAddresses are in CIDR notation, of either family.

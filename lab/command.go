@@ -26,13 +26,13 @@ type Command struct {
 	Env []string `json:"env"`
 	// Dir is its directory, or "/" if the host does not have that directory.
 	Dir string `json:"dir"`
-	// Terminal says that its standard input is a terminal, which becomes its controlling terminal.
+	// Terminal is true if its standard input is a terminal, which becomes its controlling terminal.
 	Terminal bool `json:"terminal,omitempty"`
 }
 
 type ran struct {
 	Exit int `json:"exit"` // as a shell reports it
-	// Gone says that the lab was taken down meanwhile.
+	// Gone is true if the lab was taken down meanwhile.
 	Gone bool `json:"gone,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func (c *command) run(ctx context.Context, p Command) (ran, error) {
 		Path: p.Path, Args: p.Args, Dir: p.Dir, Env: append(p.Env, "NETTOLL_LAB="+c.owner.entry.Name, "NETTOLL_AT="+at.name),
 		Stdin: c.files[0], Stdout: c.files[1], Stderr: c.files[2],
 	}
-	stop := context.AfterFunc(ctx, func() { c.send(syscall.SIGKILL) }) // nobody waits for it any more
+	stop := context.AfterFunc(ctx, func() { c.send(syscall.SIGKILL) }) // its client does not wait any more
 	defer stop()
 	err = at.host.Run(cmd, at.namespace, p.Terminal, func(running *os.Process) {
 		c.mu.Lock()

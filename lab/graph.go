@@ -54,7 +54,7 @@ type GraphHost struct {
 type GraphContainer struct {
 	Name      string   `json:"name"`                // "src0"
 	Addresses []string `json:"addresses,omitempty"` // of its sockets
-	// Shared says that it uses the network namespace of its host.
+	// Shared is true if it uses the network namespace of its host.
 	Shared bool  `json:"shared,omitempty"`
 	Space  Space `json:"space"`
 }

@@ -48,7 +48,7 @@ type Entry struct {
 	PID        int       `json:"pid"` // of its owner
 	Since      time.Time `json:"since"`
 	Until      time.Time `json:"until"`
-	// Building says that the lab is not up yet; only its name is known.
+	// Building is true while the lab is not up yet. Only its name is known then.
 	Building bool `json:"building,omitempty"`
 }
 

@@ -19,7 +19,7 @@ const (
 
 	svgBox   = 206 // width of a container
 	svgMore  = 96  // width of the box with the number of further containers
-	svgAside = 264 // width of the network stack if it is beside the way of the packets
+	svgAside = 264 // width of the network stack if it is beside the path of the packets
 	svgInner = 440 // least width inside a frame
 	svgChips = 320 // least width of the links to the underlay
 	svgWidth = 760 // least width of the picture, for its title

@@ -23,7 +23,7 @@ const (
 	// The files that an owner inherits.
 	lockName   = "lock"
 	readyName  = "ready"  // it writes here that the lab is up, or why it is not
-	wantedName = "wanted" // the end of this file means that nobody wants the lab any more; one byte means that it stays
+	wantedName = "wanted" // end of file: the lab is not wanted any more; one byte: it stays
 
 	// takedown is how long an owner may take to end when asked. After that it is killed, and the hosts with it. That
 	// does no harm; it only saves time.

@@ -9,8 +9,8 @@ type Goal struct {
 	Cells   []string // ids of the cells that answer it
 	Decided bool     // at the level of the look, see [LookLevel]
 	Precise bool     // the interval is as narrow as the run was asked for
-	// ToDecide and ToPrecise say how many times as many generations would make it decided or precise, if its estimate and
-	// the noise stayed as they are. They are 1 if it is, +Inf if no number would, and NaN if there is no estimate.
+	// ToDecide and ToPrecise are how many times as many generations would make it decided or precise, if its estimate
+	// and the noise stayed as they are. They are 1 if it is, +Inf if no number would, and NaN if there is no estimate.
 	ToDecide, ToPrecise float64
 }
 

@@ -30,7 +30,7 @@ type Spoiled struct {
 	// Blocks is the number of blocks in which the group was measured. Hit is how many of them have a spoiled trial or
 	// steal, and Aside how many were set aside.
 	Blocks, Hit, Aside int
-	// Busy says that too many blocks were hit, so that none was set aside.
+	// Busy is true if too many blocks were hit, so that none was set aside.
 	Busy  bool
 	Cells []SpoiledCell // those of its cells that were judged
 }

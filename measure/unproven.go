@@ -1,6 +1,6 @@
 package measure
 
-// Hidden is the name of the claim that nobody on the wire can read what containers send. See [Proof.Name].
+// Hidden is the name of the claim that an observer on the wire cannot read what containers send. See [Proof.Name].
 const Hidden = "hidden"
 
 // labIn is a lab in a generation.

@@ -107,7 +107,7 @@ func (t *Thread) Serve() {
 		}
 		e := t.Endpoint(cell)
 		if e == nil {
-			continue // the trial stalls, and its gate reports this thread: nobody else needs it
+			continue // the trial stalls, and its gate reports this thread: no other thread needs it
 		}
 		trial := t.Run<<32 | uint64(ticket)
 		e.Prepare(trial)

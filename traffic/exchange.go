@@ -60,7 +60,7 @@ type Exchange struct {
 	Spin      bool          // poll instead of sleeping
 	Compact   bool          // requests and answers are too short for a header: see compact
 	Stamped   bool          // with timestamps, one in flight: see stamp
-	Unmarked  bool          // there is nobody who waits for an end marker
+	Unmarked  bool          // no receiver waits for an end marker
 	InFlight  int           // 0 means 1
 	Schedule  *Schedule     // nil: as soon as there is an answer
 	Sample    Sample
