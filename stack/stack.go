@@ -193,7 +193,8 @@ func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error
 }
 
 // Complete returns the stack with a choice of every kind, in the order of the kinds. It returns an error if a kind
-// without a default is missing, if a kind occurs twice, or if a kind or part that was read from JSON is not known.
+// without a default is missing or a kind occurs twice. A kind or part that was read from JSON and is not known is also
+// an error.
 func (k Kinds) Complete(s Stack) (Stack, error) {
 	for _, c := range s {
 		if _, err := k.Find(c.Kind.Describe().Name); err != nil {

@@ -17,8 +17,8 @@ const (
 )
 
 // Sweep cleans the heap if there is much garbage. It is called when no trial is under way, but threads may be about to
-// wait for the next one, so it does not stop the world to find out how much there is. In Go 1.26, a thread that enters
-// a system call at the very moment in which the world is stopped can be overlooked. If it stays there, the world waits
+// wait for the next one. So it does not stop the world to measure the garbage. In Go 1.26, a thread that enters a
+// system call at the very moment in which the world is stopped can be overlooked. If it stays there, the world waits
 // until a timer is due, with sysmon asleep (runtime/proc.go: reentersyscall checks gcwaiting before it announces where
 // it goes, and stopTheWorldWithSema looks for such threads once). On a busy machine, that happened five times in
 // 100,000. While the world has to be stopped, a ticker keeps sysmon awake.

@@ -25,10 +25,10 @@ const (
 	longest = 1 << 20 // bytes of a write
 )
 
-// times returns how long a client takes to begin, mostly the exchange of options over its control connection, and how
-// long it may take to fetch the server's results and end. For a stream the end takes a few ms if the two have a CPU to
-// themselves, and a second if ten pairs take turns (see iperf3's). The first datagram is sent 0.3 s after the start.
-// Four more at the end, half a second before each, mark the end of the data (as traced: "BOD", "EOD").
+// times returns how long a client takes to begin, and how long it may take to fetch the server's results and end. The
+// start is mostly the exchange of options over its control connection. For a stream the end takes a few ms if the two
+// have a CPU to themselves, and a second if ten pairs take turns (see iperf3's). The first datagram is sent 0.3 s after
+// the start. Four more at the end, half a second before each, mark the end of the data (as traced: "BOD", "EOD").
 func times(stream bool) (start, end time.Duration) {
 	if stream {
 		return 50 * time.Millisecond, 1450 * time.Millisecond

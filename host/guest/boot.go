@@ -110,9 +110,9 @@ func arguments(spec Spec) []string {
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		// The older of the two boards boots in half the time. tb-size is the memory for translated code, in MiB.
 		//
-		// One thread runs all processors in turn. With one thread each (thread=multi), the kernel sometimes panics,
-		// here in one of five runs, when it patches its own code, as it does for each netfilter hook and each packet
-		// socket ("int3: 0000", bugzilla.redhat.com 2216496). On busy machines one thread is not slower.
+		// One thread runs all processors in turn. With one thread each (thread=multi), the kernel sometimes panics when
+		// it patches its own code, here in one of five runs ("int3: 0000", bugzilla.redhat.com 2216496). It does so for
+		// each netfilter hook and each packet socket. On busy machines one thread is not slower.
 		"-machine", "pc", "-accel", "tcg,thread=single,tb-size=512", "-cpu", "max",
 		"-smp", strconv.Itoa(spec.CPUs), "-m", strconv.FormatUint(spec.Memory>>20, 10),
 		"-serial", "stdio", // the console

@@ -7,9 +7,10 @@
 // (package byhand), where neither end trusts the other.
 //
 // A command is a line of words in shell syntax, including quotes, but without a shell: no variables, patterns, pipes or
-// redirections, unless shell is true. In each word, {local}, {remote}, {port}, {seconds} and {pair} stand for the
-// container's own address, the address of the other end, the sink's port, the number of whole seconds that the source's
-// command has, and the number of the pair. Other words in braces, and braces after a $ or a %, are left unchanged.
+// redirections, unless shell is true. In each word, {local} stands for the container's own address, {remote} for the
+// address of the other end, and {port} for the sink's port. {seconds} is the number of whole seconds that the source's
+// command has, and {pair} the number of the pair. Other words in braces, and braces after a $ or a %, are left
+// unchanged.
 //
 // The sink's command is started before the trial opens, and has to be ready soon: when it listens at {port}, or after a
 // fixed time. When the source's connections are gone, or 0.2 s before the trial is over, it gets a SIGINT, and 0.2 s

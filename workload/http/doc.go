@@ -13,8 +13,8 @@
 // The embedded server is one thread that answers GET and HEAD of one page. It parses each request, and copies the page
 // for each answer.
 //
-// nginx is Debian's, one process, with the configuration of its package as far as that matters for one page (sendfile
-// and tcp_nopush on), without an access log, with the page in its cache of open files, and without a limit on the
-// requests of a connection. It is started for each trial and killed at its end. Its configuration, its page and other
-// files that it requires are in memory: nothing is left, however it ends.
+// nginx is Debian's, with one process. Its configuration is the package's as far as that matters for one page (sendfile
+// and tcp_nopush on). It has no access log, keeps the page in its cache of open files, and does not limit the requests
+// of a connection. It is started for each trial and killed at its end. Its configuration, its page and other files that
+// it requires are in memory: nothing is left, however it ends.
 package http

@@ -112,7 +112,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 // If datagrams were lost, it is what dropped them: the kernel counts those that did not fit into the sink's receive
 // buffer, and the others were lost on the path. (Whether the sink waited is not evidence: a sink that is off its CPU
 // for 4 ms loses what arrives meanwhile, and waits for the rest.) If nothing was lost, it is the path if that held a
-// whole send buffer and made the source wait, or the source if it could send no more to a waiting sink. External
+// whole send buffer and made the source wait. It is the source if that could send no more to a waiting sink. External
 // programs report neither.
 func limitOf(t workload.Trial) workload.Limit {
 	var sent, received, awaited, dropped, blocked int64

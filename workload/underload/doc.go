@@ -17,10 +17,10 @@
 //
 // Each trial begins with a flood of a quarter of the warm-up: the same loop as for the load, with everything due at
 // once, and with the same answers. The sink measures the time of its arrival, and capacity is the delivered rate. The
-// load is a share of the median over all trials of the endpoint, which are those of its generation, including this one,
-// because a flood of a few milliseconds is easily disturbed. The answer to the end of the flood has passed through
-// every queue behind the flood, so the queues are empty when the load begins. If it has not arrived when the window
-// opens, the trial has failed. With several pairs, all flood at the same time, and each finds its part.
+// load is a share of the median over all trials of the endpoint so far in its generation, including this one. The
+// reason is that a flood of a few milliseconds is easily disturbed. The answer to the end of the flood has passed
+// through every queue behind the flood, so the queues are empty when the load begins. If it has not arrived when the
+// window opens, the trial has failed. With several pairs, all flood at the same time, and each finds its part.
 //
 // The alternative is the highest rate without loss (RFC 2544, section 26.1), for which udp-rate searches. That takes a
 // second of repeated floods, longer than the trial itself. It also depends on the buffers as much as on the path: a

@@ -19,8 +19,8 @@ const (
 var errLost = errors.New("no answer")
 
 // FirstPacket returns the time of the first echo to an address and back after the datapath has forgotten all its
-// decisions, so that both packets go to the daemon and through its OpenFlow tables. do calls a function in the
-// namespace of the source. ok is false if echoes are not answered.
+// decisions. Both packets then go to the daemon and through its OpenFlow tables. do calls a function in the namespace
+// of the source. ok is false if echoes are not answered.
 func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) (took time.Duration, ok bool,
 	err error,
 ) {

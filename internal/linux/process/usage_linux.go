@@ -17,8 +17,8 @@ const (
 )
 
 // Usage returns the CPU time so far of the program and its descendants that run or were reaped. After the program has
-// ended, it is the time of all reaped processes, or the value at the last signal if that is larger, because nobody
-// reaped what was killed with it.
+// ended, it is the time of all reaped processes. Descendants that were killed with it were not reaped, so a larger
+// value at the last signal counts instead.
 func (c *Child) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,7 +43,7 @@ func NewReaper() *Reaper {
 }
 
 // Reap takes one notification from the error queue of a socket. It returns how many sends are completed, and for how
-// many of them the kernel has copied the data after all, as it does if both ends are on one machine. Without a
+// many of them the kernel has copied the data after all. The kernel does so if both ends are on one machine. Without a
 // notification, it returns 0 sends. The conditions of [Socket.Send] apply.
 //
 //go:nosplit

@@ -16,8 +16,8 @@ import (
 )
 
 // Compiled rules form a decision tree with a field of the packet at each level: the source, the sink of that source,
-// the ports of that pair. Values at one level are compared one after another, in the order of the rules, so a packet
-// for a late rule is compared with the sources of all earlier ones. After a match there is no backtracking, because no
+// the ports of that pair. Values at one level are compared one after another, in the order of the rules. So a packet
+// for a late rule is compared with the sources of all earlier rules. After a match there is no backtracking, because no
 // other rule has these values. The words of IPv6 addresses that differ most come first.
 //
 // The shape also suits the verifier. It keeps the other side of every branch until it gets there, at most 8192 of them

@@ -8,9 +8,9 @@
 // programs again.
 //
 // Outer packets must not be fragmented, and copy the class of service and the congestion marks of the inner ones (RFC
-// 6040). The programs refuse and count packets of the tunnel's protocol to the host, unless the packets come from a
-// peer on the link below, are unfragmented and without options, and have consistent lengths. The source address is
-// trusted: the programs do not authenticate the sender.
+// 6040). The programs accept packets of the tunnel's protocol to the host only if they come from a peer on the link
+// below, are unfragmented and without options, and have consistent lengths. They refuse and count all others. The
+// source address is trusted: the programs do not authenticate the sender.
 //
 // Large segments stay whole; a link that cannot carry them cuts them. The programs tell the kernel about the outer
 // headers (BPF_F_ADJ_ROOM_ENCAP_L3_IPV4 and others). They do not clear that mark when the headers are removed; whether
