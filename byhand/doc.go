@@ -12,8 +12,8 @@
 //	         the memory that they need, and opens its endpoints
 //	ready    the source's endpoints are open, too: the sink accepts their connections
 //	prepare  the number of the next trial; both ends discard the last one
-//	go       the sink opens the trial half a round trip from now; the source opens it when it has the answer, which is the
-//	         same moment
+//	go       the sink opens the trial half a round trip from now; the source opens it when it has the answer, which is
+//	         the same moment
 //	collect  the sink's samples, when its threads are done
 //	probe    nothing has arrived: the sink answers whatever reaches its first port, so that the source can find out which
 //	         packets do not pass

@@ -178,9 +178,9 @@ func (s *lagSum) add(o lagSum) {
 	s.from, s.to = min(s.from, o.from), max(s.to, o.to)
 }
 
-// newVariogram limits the number of pairs, however many trials there are. It pairs a trial with the next ones, with some
-// later ones, and with others from the whole generation. If there are many trials, it uses only every second or third of
-// them, and so on.
+// newVariogram limits the number of pairs, however many trials there are. It pairs a trial with the next ones, with
+// some later ones, and with others from the whole generation. If there are many trials, it uses only every second or
+// third of them, and so on.
 func newVariogram(g []Moment) variogram {
 	var v variogram
 	root := func(i, j int) float64 { return math.Sqrt(math.Abs(g[i].Log - g[j].Log)) }

@@ -66,7 +66,7 @@ type Match struct {
 	ToPort    Masked
 	TCPFlags  Masked
 	ICMPType  int        // from 1, or -1 for 0
-	Target    netip.Addr // the address asked for, by ARP or neighbour solicitation (ICMPv6 type 135), or that answers (136)
+	Target    netip.Addr // the address asked for by ARP or neighbour solicitation (ICMPv6 type 135), or that answers (136)
 	Option    [6]byte    // of neighbour discovery: the MAC address of its sender or target
 	NoOption  bool       // neighbour discovery without that option
 	Tracking  Masked     // the state of the connection
