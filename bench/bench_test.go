@@ -134,7 +134,7 @@ func TestTurnRows(t *testing.T) {
 	}
 }
 
-// What is compared is spelt as cells are, exists, and can be driven.
+// The compared cells have valid ids, exist, and can be driven.
 func TestComparisonsNameCells(t *testing.T) {
 	for _, c := range comparisons() {
 		for _, id := range []string{c.ours(), c.theirs()} {

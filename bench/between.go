@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	// meshHosts is how many hosts stand in full mesh, within so many seconds.
+	// meshHosts is how many hosts a full mesh has. meshFast and meshProgram are the limits for building it, in seconds.
 	meshHosts             = 8
 	meshFast, meshProgram = 3, 8
 
-	// othersFive is how near two programs must come to each other in one lab.
+	// othersFive is how far the figures of two programs in one lab may differ.
 	othersFive = 0.05
 
-	// goals of ratios.
+	// Goals of ratios.
 	wireguardGoal, ebpfGoal, tapGoal = 5, 0.75, 0.97
 
 	streamed = "tcp-stream(message=131072"
 )
 
-// slow is among the choices of a lab whose hosts send at 1 Gbit/s: as much as any stack here can, so that what streams
-// carry is bound by that, however busy the machine is.
+// slow is one of the choices of a lab whose hosts send at 1 Gbit/s. Any stack here reaches this rate, so that the rate
+// limits the throughput of streams however busy the machine is.
 func slow() [2]string { return [2]string{"underlay", "slow"} }
 
 const slowRate = 1e9 // bit/s
 
-// spanning is a lab with a pair of containers, the source on host 1 and the sink on host 2.
+// spanning returns the spec of a lab with a pair of containers, the source on host 1 and the sink on host 2.
 func (b *bench) spanning(hosts int, choices ...[2]string) (s deploy.Spec, err error) {
 	s = deploy.Spec{Net: network.NewLab(hosts, mtu), Families: []string{"ipv4"}}
 	s.Net.Seed = b.random.Uint64()
@@ -79,13 +79,13 @@ func (b *bench) spanning(hosts int, choices ...[2]string) (s deploy.Spec, err er
 	return s, err
 }
 
-// streams are those of nettoll, through one lab after another.
+// streams are nettoll's own streams, through one lab after another.
 type streams struct {
 	labs []*lab
 	ids  []string
 }
 
-// openStreams builds labs, each with the cells.
+// openStreams builds labs, each with these cells.
 func (b *bench) openStreams(ctx context.Context, cells []cell, labs ...[][2]string) (s streams, err error) {
 	for _, choices := range labs {
 		spec, err := b.spanning(2, choices...)
@@ -109,7 +109,7 @@ func (s streams) close() {
 	}
 }
 
-// goodput is what a visit of a lab carries, in bit/s.
+// goodput returns the throughput of one visit of a lab, in bit/s.
 func (b *bench) goodput(ctx context.Context, l *lab, number int) (float64, error) {
 	for try := 1; ; try++ {
 		time.Sleep(settle)
@@ -120,8 +120,8 @@ func (b *bench) goodput(ctx context.Context, l *lab, number int) (float64, error
 	}
 }
 
-// encapsulation compares tunnels by eBPF with the kernel's VXLAN, under a network whose hosts route to containers, and
-// under a bridge. Linux has a bridge cut what eBPF has taken out of a tunnel into single packets, see host/iptunnel.
+// encapsulation compares eBPF tunnels with the kernel's VXLAN, under a network whose hosts route to containers, and
+// under a bridge. A bridge makes Linux segment the packets that eBPF has taken out of a tunnel, see host/iptunnel.
 func (b *bench) encapsulation(ctx context.Context) error {
 	return errors.Join(b.encapsulated(ctx, "routed"), b.encapsulated(ctx, networkName))
 }
@@ -234,7 +234,7 @@ func (b *bench) agreement(ctx context.Context) error {
 	return nil
 }
 
-// taps compares two labs that are alike, one of which the underlay has just listened in, as in a proof.
+// taps compares two equal labs. In one of them the underlay has just captured frames, as in a proof.
 func (b *bench) taps(ctx context.Context) error {
 	c, err := newCell(b.parts, streamed+")", 0, b.visit)
 	if err != nil {
@@ -250,7 +250,7 @@ func (b *bench) taps(ctx context.Context) error {
 			return err
 		}
 		ratios = append(ratios, nil)
-		tapped := group % 2 // which of the two: one may be better off than the other
+		tapped := group % 2 // the lab with the tap alternates, because the two may differ
 		for range b.rounds {
 			var got [2]float64
 			for _, i := range b.random.Perm(2) {
@@ -280,7 +280,7 @@ func (b *bench) taps(ctx context.Context) error {
 	return nil
 }
 
-// tap has the underlay listen and end that, as a proof does.
+// tap makes the underlay capture frames and stop again, as a proof does.
 func tap(ctx context.Context, l deploy.Lab) error {
 	hosts := len(l.Site().Lab.Hosts)
 	questions := make([]host.Question, hosts+1)
@@ -295,7 +295,7 @@ func tap(ctx context.Context, l deploy.Lab) error {
 	return err
 }
 
-// mesh measures how long many hosts in full mesh take until all is verified.
+// mesh measures how long many hosts in full mesh take until everything is verified.
 func (b *bench) mesh(ctx context.Context) error {
 	names := []string{"wireguard", "openvpn", "ipsec", "tinc"}
 	took := map[string][]float64{}
@@ -329,7 +329,7 @@ func (b *bench) mesh(ctx context.Context) error {
 			what: fmt.Sprintf("set-up of %d hosts in full mesh with %s, until it is verified", meshHosts, n),
 			ours: fmt.Sprintf("%s (at most %s)", duration(measure.Median(took[n])), duration(quantile(took[n], 1))),
 		}
-		if n != "tinc" { // nobody has promised anything of it
+		if n != "tinc" { // it has no goal
 			r.goal, r.met = duration(goal), within(measure.Median(took[n]), goal)
 		}
 		b.table.add(r)
@@ -337,7 +337,7 @@ func (b *bench) mesh(ctx context.Context) error {
 	return nil
 }
 
-// stand builds such hosts, has them verified and removes them, and returns how long it took until they stood.
+// stand builds this many hosts, has them verified and removes them. It returns the time until they were verified.
 func (b *bench) stand(ctx context.Context, encryption string) (float64, error) {
 	s, err := b.spanning(meshHosts, [2]string{"encryption", encryption})
 	if err != nil {

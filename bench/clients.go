@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// crowd is so many connections, which are to stand within crowdSetup and to be held by workers with at most
-	// crowdMemory each.
+	// crowd is a workload with many connections. They must be established within crowdSetup, and a worker that holds
+	// them may use at most crowdMemory.
 	crowd       = "connections(connections=10000)"
 	crowdSetup  = 3 * time.Second
 	crowdMemory = 100e6 // bytes
 	crowdVisit  = 2 * time.Second
 
-	// Of all CPU time of a small store at most a third may be the generator's own: its source's, outside the kernel.
+	// At most a third of all CPU time of a small store may be the generator's own: its source's time outside the
+	// kernel.
 	store      = "kv(payload=1024)"
 	storeVisit = time.Second
 	ownShare   = 1.0 / 3
@@ -29,7 +30,7 @@ const (
 	own = "own"
 )
 
-// clients measures what it takes to be many of them.
+// clients measures the cost of many clients.
 func (b *bench) clients(ctx context.Context) error {
 	var setups, memories, shares []float64
 	for group := range b.groups {
@@ -65,8 +66,8 @@ func (b *bench) clients(ctx context.Context) error {
 	return nil
 }
 
-// crowd makes one visit with many connections, and says how long it took until they stood and what memory the worker
-// has that has more.
+// crowd makes one visit with many connections. It returns the time until they were established, and the memory of the
+// worker that has more.
 func (b *bench) crowd(ctx context.Context) (setup, memory float64, err error) {
 	one, err := newCell(b.parts, crowd, 0, crowdVisit)
 	if err != nil {
@@ -85,7 +86,7 @@ func (b *bench) crowd(ctx context.Context) (setup, memory float64, err error) {
 	return metrics["setup_time"], memory, err
 }
 
-// largestWorker returns the private memory in bytes of the worker that has most of it.
+// largestWorker returns the private memory, in bytes, of the worker that has the most.
 func largestWorker() (float64, error) {
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {

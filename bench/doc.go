@@ -1,7 +1,7 @@
 // Command bench compares nettoll with specialists on this machine: with sockperf and iperf3 on the same path, with the
-// smallest loop that makes the same links, and with what its own design allows. It prints a table in Markdown, and how
-// far it is on standard error.
+// smallest loop that makes the same links, and with the limits of its own design. It prints a table in Markdown, and
+// its progress on standard error.
 //
-// What is compared is measured in rounds: each visits everything once in a new random order, on one lab that a group of
-// rounds shares. A ratio is that of a round, its interval comes from the groups ([measure.EstimateRatio]).
+// Everything compared is measured in rounds. A round visits everything once in a new random order, on one lab that a
+// group of rounds shares. Each round gives a ratio. The groups give its interval ([measure.EstimateRatio]).
 package main

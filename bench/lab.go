@@ -28,14 +28,14 @@ const (
 
 	firstPort = 20000
 	lastPort  = 60000
-	portsEach = 500 // of an endpoint: connections leave theirs waiting for their ends (TIME_WAIT)
+	portsEach = 500 // for each endpoint: its connections leave their ports in TIME_WAIT
 
 	settle = 20 * time.Millisecond
 
 	departure = "departure_error_p99"
 )
 
-// wanted is a lab of one host with so many pairs, sources first.
+// wanted returns the spec of a lab of one host with this number of pairs, sources first.
 func wanted(parts catalogue.Catalogue, pairs int, seed uint64) (deploy.Spec, error) {
 	joined, err := parts.Kinds.Choose("network", networkName, nil)
 	if err != nil {
@@ -57,9 +57,9 @@ func wanted(parts catalogue.Catalogue, pairs int, seed uint64) (deploy.Spec, err
 	return s, nil
 }
 
-// cell is a workload to measure.
+// A cell is a workload to measure.
 type cell struct {
-	asked    string // as newCell was given it
+	asked    string // the argument of newCell
 	id       string // as in cell ids
 	workload workload.Workload
 	driver   driver.Driver // nil: nettoll's own engine
@@ -68,9 +68,9 @@ type cell struct {
 	length   time.Duration // of a trial
 }
 
-// newCell reads "udp-rr(mode=spin)" or, for a foreign program, "udp-rr(mode=spin,driver=sockperf)". Visit is how long
-// it measures, of which warm passes before the window of our own engine opens; foreign programs choose their own, and
-// take some time to start.
+// newCell reads "udp-rr(mode=spin)" or, for a foreign program, "udp-rr(mode=spin,driver=sockperf)". visit is how long
+// it measures. In trials of nettoll's own engine, warm of that passes before the window opens. Foreign programs choose
+// their own warm-up, and need time to start.
 func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (cell, error) {
 	name, given, err := part.Parse("workload", id)
 	if err != nil {
@@ -99,7 +99,7 @@ func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (c
 	return c, c.driver.Serves(d, params)
 }
 
-// lab is a lab with one pair of containers, built and driven as control does it.
+// A lab is a lab with one pair of containers, built and driven as package control does it.
 type lab struct {
 	stage   deploy.Generation
 	stands  deploy.Lab
@@ -120,8 +120,8 @@ func openLab(ctx context.Context, b *bench, cells []cell) (*lab, error) {
 	return openLabOf(ctx, b, s, cells)
 }
 
-// openLabOf does so for a lab whose source is the first container of host 1, and whose sink is the first one of host 2
-// or, without that, the second one of host 1.
+// openLabOf opens a lab whose source is the first container of host 1. Its sink is the first container of host 2 or, if
+// there is no host 2, the second one of host 1.
 func openLabOf(ctx context.Context, b *bench, s deploy.Spec, cells []cell) (_ *lab, err error) {
 	l := &lab{
 		cells: cells, cpus: [][]int{b.sources, b.sinks}, ports: b.random.Perm((lastPort - firstPort) / portsEach),
@@ -153,10 +153,10 @@ func openLabOf(ctx context.Context, b *bench, s deploy.Spec, cells []cell) (_ *l
 	return l, l.open(ctx)
 }
 
-// sides are source and sink: their places on the board, among the workers and the endpoints.
+// sides returns source and sink, in the order of their places on the board, among the workers and the endpoints.
 func sides() []workload.Side { return []workload.Side{workload.Source, workload.Sink} }
 
-// layOut makes the turn.
+// layOut creates the board of turns.
 func (l *lab) layOut() (err error) {
 	l.stage, err = new(local.Deployment).Begin(deploy.Layout{
 		Layout: traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)},
@@ -175,7 +175,7 @@ func (l *lab) layOut() (err error) {
 	return nil
 }
 
-// port returns the first of some that were not used before in this lab.
+// port returns the first port of a block that was not used before in this lab.
 func (l *lab) port() uint16 {
 	p := l.ports[0]
 	l.ports = l.ports[1:]
@@ -227,8 +227,8 @@ func (l *lab) facts(ctx context.Context) ([]worker.EndpointFacts, error) {
 	return all, nil
 }
 
-// visit makes one trial of a cell and returns its metrics, and how late messages left at the 99th percentile where that
-// was recorded.
+// visit makes one trial of a cell. It returns its metrics and, if it was recorded, the 99th percentile of how late
+// messages left.
 func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error) {
 	timings, err := l.turns.Run(ctx, []int{number}, func(int) int { return 1 })
 	if err != nil {
@@ -266,7 +266,7 @@ func (l *lab) visit(ctx context.Context, number int) (map[string]float64, error)
 	return metrics, nil
 }
 
-// close ends the lab with everything in it.
+// close ends the lab and everything in it.
 func (l *lab) close() {
 	if l.stands != nil {
 		l.stands.Close()

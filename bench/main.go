@@ -23,7 +23,7 @@ import (
 )
 
 func main() {
-	// The hosts, agents and workers of the labs are this program once more.
+	// The hosts, agents and workers of the labs run this program again.
 	if args := os.Args[1:]; len(args) > 0 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, args[0]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args))
 	}
@@ -38,7 +38,7 @@ type effort struct {
 	visit          time.Duration // of each of its visits
 	setups         int           // groups of setupRounds rounds
 	blocks         int           // of the turns
-	starts         int           // of a worker
+	starts         int           // of one worker
 }
 
 // full takes less than ten minutes, quick about two.
@@ -50,13 +50,13 @@ func quick() effort {
 	return effort{groups: 3, rounds: 1, visit: time.Second, setups: 3, blocks: 2, starts: 10}
 }
 
-// bench is what the sections share.
+// bench is the state that the sections share.
 type bench struct {
 	effort
 	parts    catalogue.Catalogue
-	sources  []int // CPUs, as nettoll run has them by default
+	sources  []int // CPUs, by the default of nettoll run
 	sinks    []int
-	random   *rand.Rand // of the order, the ports and the MAC addresses
+	random   *rand.Rand // for the order, the ports and the MAC addresses
 	progress io.Writer
 	table    table
 	began    time.Time
@@ -122,7 +122,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	return 0
 }
 
-// section is one subject. What goes wrong is told below the table, and the others are measured all the same.
+// A section is one subject. Its errors are shown below the table, and the other sections are measured anyway.
 type section struct {
 	name string
 	run  func(context.Context) error
@@ -144,12 +144,12 @@ func (b *bench) sections() []section {
 	}
 }
 
-// say tells the progress.
+// say prints the progress.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, "%4.0f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// load is the load average over one minute.
+// load returns the load average over one minute.
 func load() string {
 	l, err := procfs.Load1()
 	if err != nil {
@@ -158,7 +158,7 @@ func load() string {
 	return fmt.Sprintf("%.1f", l)
 }
 
-// machine says on what and with what it was measured.
+// machine returns the facts of the machine and the programs that measured.
 func machine(ctx context.Context) []string {
 	m := procfs.Machine()
 	facts := []string{
@@ -181,7 +181,7 @@ func machine(ctx context.Context) []string {
 	return facts
 }
 
-// said is the first line that a program says.
+// said returns the first line that a program prints.
 func said(ctx context.Context, args ...string) string {
 	out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput()
 	first, _, _ := strings.Cut(string(out), "\n")

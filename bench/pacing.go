@@ -9,15 +9,15 @@ import (
 )
 
 const (
-	// pacedLoad is so many datagrams a second, and lateAtMost how late 99 % of them may leave where source and sink have a
-	// CPU each.
+	// pacedLoad is a workload at a rate in datagrams a second. lateAtMost is how late 99 % of them may leave if source
+	// and sink have a CPU each.
 	pacedLoad  = "udp-rate(payload=64,mode=single,rate=10000/s)"
 	lateAtMost = 20 * time.Microsecond
 
 	pacedVisit = 5 * time.Second
 )
 
-// pacing measures how late datagrams leave that are due at a constant rate.
+// pacing measures how late datagrams with a constant rate leave.
 func (b *bench) pacing(ctx context.Context) error {
 	var late, rates, cores []float64
 	for group := range b.groups {
@@ -44,7 +44,7 @@ func (b *bench) pacing(ctx context.Context) error {
 	return nil
 }
 
-// alone makes one visit to a cell in a lab of its own.
+// alone makes one visit of a cell in a lab of its own.
 func (b *bench) alone(ctx context.Context, one cell) (map[string]float64, error) {
 	l, err := openLab(ctx, b, []cell{one})
 	if err != nil {

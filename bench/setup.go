@@ -17,13 +17,14 @@ import (
 
 const (
 	setupPairs  = 20 // 40 containers
-	setupRounds = 3  // of a group
+	setupRounds = 3  // in a group
 
-	// setupGoal and goneGoal are the most that making and removing them may cost: times the minimal loop, and seconds.
+	// setupGoal is the limit for making the containers, as a ratio to the minimal loop. goneGoal is the limit for
+	// removing them, in seconds.
 	setupGoal = 1.3
 	goneGoal  = 0.5
 
-	// pause is longer than the kernel takes to free what is left of 40 namespaces after the last link is gone.
+	// pause is longer than the kernel takes to free the remains of 40 namespaces after the last link is gone.
 	pause = 200 * time.Millisecond
 
 	goneLimit = 10 * time.Second
@@ -32,8 +33,8 @@ const (
 // built is how long the parts of one set-up took, in seconds.
 type built struct{ start, apply, verify, gone float64 }
 
-// setup compares making 40 containers by a plan, on a host as nettoll run has it, with the smallest loop that makes the
-// same links.
+// setup compares making 40 containers by a plan, on a host as nettoll run creates it, with the smallest loop that makes
+// the same links.
 func (b *bench) setup(ctx context.Context) error {
 	var plans []built
 	var loops []float64
@@ -105,7 +106,7 @@ func (b *bench) build(ctx context.Context) (t built, err error) {
 	if err != nil {
 		return t, err
 	}
-	defer func() { _ = h.Close() }() // it is idempotent
+	defer func() { _ = h.Close() }() // a second call does nothing
 	t.start = time.Since(began).Seconds()
 
 	seed := b.random.Uint64()
@@ -129,7 +130,7 @@ func (b *bench) build(ctx context.Context) (t built, err error) {
 	}
 	t.verify = time.Since(began).Seconds()
 
-	// The host's namespace lives on in this file, so that what happens to its links can be watched.
+	// This file keeps the host's namespace alive, so that its links can be watched.
 	ns, err := h.NetNS()
 	if err != nil {
 		return t, err

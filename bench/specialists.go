@@ -13,27 +13,27 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// comparison is one row: a metric of a workload, and the same as a foreign driver makes it.
+// A comparison is one row: a metric of a workload, and the same metric by a foreign driver.
 type comparison struct {
 	what    string
 	load    string // as in cell ids, without the last parenthesis
-	against string // what the driver drives: the same, or the plain form of it
+	against string // the driver's cell: the same, or its plain form
 	driver  string
 	metric  string
-	less    bool    // is better
-	limit   float64 // of the ratio ours : theirs, upper where less is better, else lower
+	less    bool    // less is better
+	limit   float64 // of the ratio ours : theirs, upper if less is better, else lower
 	text    func(float64) string
 }
 
 func (c comparison) ours() string   { return c.load + ")" }
 func (c comparison) theirs() string { return c.against + ",driver=" + c.driver + ")" }
 
-// sockperfWarm is how long sockperf's ping-pong leaves out at the beginning (TEST_START_WARMUP_MSEC, src/defs.h);
-// udp-rr's are left out as long.
+// sockperfWarm is how long a warm-up sockperf's ping-pong leaves out (TEST_START_WARMUP_MSEC, src/defs.h). udp-rr
+// leaves out the same.
 const sockperfWarm = 400 * time.Millisecond
 
-// warm is what is left out of our own trials. The rate tests of sockperf and iperf3 leave nothing out; of a stream what
-// counts begins where its rate is steady, in both.
+// warm returns the warm-up of nettoll's own trials. The rate tests of sockperf and iperf3 leave nothing out. The
+// counted part of a stream begins when its rate is steady, in both.
 func (c comparison) warm() time.Duration {
 	if c.metric == "latency_p50" {
 		return sockperfWarm
@@ -41,7 +41,7 @@ func (c comparison) warm() time.Duration {
 	return 0
 }
 
-// comparisons are the rows: each goal holds against each specialist, and so against the best of them.
+// comparisons returns the rows. Each goal applies to each specialist, and so to the best of them.
 func comparisons() []comparison {
 	const flood, stream = "udp-rate(payload=64,mode=%s", "tcp-stream(message=131072"
 	var all []comparison
@@ -100,14 +100,14 @@ func comparisons() []comparison {
 	return all
 }
 
-// figures are what the rounds left of one comparison.
+// figures are the results of the rounds of one comparison.
 type figures struct {
 	ours, theirs []float64
 	ratios       [][]float64 // logarithms, by group
 }
 
-// specialists compares with foreign drivers in one lab: same containers, CPUs, buffers and congestion control, and the
-// same turns.
+// specialists compares with foreign drivers in one lab, with the same containers, CPUs, buffers, congestion control and
+// turns.
 func (b *bench) specialists(ctx context.Context) error {
 	all := slices.DeleteFunc(comparisons(), func(c comparison) bool {
 		d, err := b.parts.Parts().Driver(c.driver)
@@ -172,12 +172,12 @@ func (b *bench) specialists(ctx context.Context) error {
 	return nil
 }
 
-// find returns the place of a cell, -1 where there is none.
+// find returns the index of a cell, -1 if it is not in the list.
 func find(cells []cell, asked string) int {
 	return slices.IndexFunc(cells, func(known cell) bool { return known.asked == asked })
 }
 
-// tries is how often a visit is made that fails: on a busy machine a program may not end in time.
+// tries is how many times a visit is made if it fails: on a busy machine a program may not end in time.
 const tries = 3
 
 // compareGroup builds a lab and makes its rounds.
@@ -217,7 +217,8 @@ func (b *bench) compareGroup(ctx context.Context, group int, cells []cell, all [
 	return nil
 }
 
-// granted notes what our sockets have; sockperf and iperf3 leave theirs as the kernel makes them, too.
+// granted records the socket options of nettoll's sockets. sockperf and iperf3 leave theirs at the kernel's defaults,
+// too.
 func (b *bench) granted(ctx context.Context, l *lab) error {
 	facts, err := l.facts(ctx)
 	if err != nil {

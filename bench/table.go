@@ -20,7 +20,7 @@ type row struct {
 	load         string
 }
 
-// table is what has been found.
+// table is the result.
 type table struct {
 	rows  []row
 	notes []string
@@ -28,12 +28,12 @@ type table struct {
 
 func (t *table) add(r row) { t.rows = append(t.rows, r) }
 
-// note adds a line that stands below the table.
+// note adds a line below the table.
 func (t *table) note(format string, args ...any) {
 	t.notes = append(t.notes, fmt.Sprintf(format, args...))
 }
 
-// loaded gives all rows that came since it was called last the load average they were measured at.
+// loaded sets the load average of all rows added since its last call.
 func (t *table) loaded(load string) {
 	for i := len(t.rows) - 1; i >= 0 && t.rows[i].load == ""; i-- {
 		t.rows[i].load = load
@@ -64,14 +64,15 @@ func (t *table) print(w io.Writer, facts []string) {
 	}
 }
 
-// What can be said of a goal.
+// The answers to whether a goal is met.
 const (
 	yes  = "yes"
 	no   = "no"
 	open = "not shown: the interval reaches beyond it"
 )
 
-// compared is a ratio of groups of rounds: its text, and whether it is below (or, where less is worse, above) a limit.
+// compared returns the ratio of groups of rounds as text, and whether it is below a limit, or above it if less is
+// worse.
 func compared(groups [][]float64, limit float64, below bool) (ratio, met string) {
 	e, err := measure.EstimateRatio(groups)
 	if err != nil {
@@ -91,15 +92,15 @@ func compared(groups [][]float64, limit float64, below bool) (ratio, met string)
 	return ratio, open
 }
 
-// within says whether a value is at most its limit.
+// within returns whether a value is at most its limit.
 func within(value, limit float64) string {
-	if value <= limit { // not where it is NaN: nothing was measured
+	if value <= limit { // false for NaN: nothing was measured
 		return yes
 	}
 	return no
 }
 
-// quantile returns the value that a share q of the sorted values does not exceed; NaN of none.
+// quantile returns the value that a share q of the sorted values does not exceed. It is NaN for no values.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()

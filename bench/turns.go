@@ -24,7 +24,7 @@ const (
 	turnShare = 0.05   // of the trial
 )
 
-// turns reads what the turns of an ordinary run cost from its records.
+// turns reads the cost of turns from the records of an ordinary run.
 func (b *bench) turns(ctx context.Context) (err error) {
 	e := experiment.Base(b.parts.Parts())
 	joined, err := b.parts.Kinds.Choose("network", networkName, nil)
@@ -33,7 +33,7 @@ func (b *bench) turns(ctx context.Context) (err error) {
 	}
 	e.Name, e.Baseline.Parts, e.Factors.Pairs = "turns", stack.Stack{joined}, []int{1, 10, 20}
 	e.Factors.Placements = []experiment.Placement{experiment.SameHost}
-	e.Design.Precision = 1e-4 // nothing is ever that precise: it goes on to the end
+	e.Design.Precision = 1e-4 // this precision is never reached: the run goes on to its end
 	e.Tune = experiment.Tune{Congestion: congestion, MTU: mtu}
 	for _, w := range []string{"udp-rr(payload=64,mode=wait)", "tcp-stream"} {
 		load, err := experiment.ParseLoad(w)
@@ -50,7 +50,7 @@ func (b *bench) turns(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Its generations have a block each at least; more than those take only if the trials are short.
+	// Each of its generations has at least one block. It has more only if the trials are short.
 	var block time.Duration
 	for _, c := range resolved.Cells {
 		block += c.Trial
@@ -84,7 +84,7 @@ func (b *bench) turns(ctx context.Context) (err error) {
 	return nil
 }
 
-// turn is what the trials of one workload with one number of pairs cost.
+// A turn is the cost of the trials of one workload with one number of pairs.
 type turn struct {
 	workload    string
 	pairs       int
@@ -93,7 +93,7 @@ type turn struct {
 	failed      int
 }
 
-// turnRows adds a row for each workload and number of pairs; baseline and twin count together.
+// turnRows adds a row for each workload and number of pairs. Baseline and twin count together.
 func (b *bench) turnRows(run measure.Run, log *measure.Log) {
 	var turns []*turn
 	byCell := map[string]*turn{}

@@ -30,11 +30,11 @@ import (
 const (
 	debianGo   = "wireguard-go"
 	debianPort = 51821
-	wgMTU      = 1440 // of both: what WireGuard leaves of 1500 bytes over IPv4
+	wgMTU      = 1440 // of both: 1500 bytes minus WireGuard's overhead over IPv4
 )
 
-// wireguard compares the embedded WireGuard with the program wireguard-go of Debian: a stream of this process from host
-// to host, through the one and then through the other, on one underlay.
+// wireguard compares the embedded WireGuard with Debian's program wireguard-go. A stream of this process goes from host
+// to host, through one and then through the other, on one underlay.
 func (b *bench) wireguard(ctx context.Context) error {
 	if _, err := exec.LookPath(debianGo); err != nil {
 		return &linux.UnsupportedError{
@@ -74,11 +74,11 @@ func (b *bench) wireguard(ctx context.Context) error {
 	return nil
 }
 
-// A path is two hosts that reach each other by both.
+// A path is two hosts that reach each other through both programs.
 type path struct {
 	ends  []io.Closer
 	hosts [2]*os.File   // their network namespaces
-	sinks [2]netip.Addr // of host 2: by the embedded one, and by the other
+	sinks [2]netip.Addr // of host 2: through the embedded one, and through the other
 	keys  [2]*ecdh.PrivateKey
 }
 
@@ -121,7 +121,7 @@ func (b *bench) openPath(ctx context.Context) (p *path, err error) {
 	return p, nil
 }
 
-// closer makes a function one.
+// closer turns a function into an [io.Closer].
 type closer func()
 
 func (c closer) Close() error { c(); return nil }
@@ -132,13 +132,14 @@ func (p *path) close() {
 	}
 }
 
-// debianAddr is that of a host by the other one: RFC 2544, appendix C.2.2, which the spans of labs leave.
+// debianAddr is a host's address through Debian's program: from RFC 2544, appendix C.2.2, in a range that the spans of
+// labs do not use.
 func debianAddr(host int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 19, 200, byte(host + 1)}), 24)
 }
 
 // start starts the program on a host and configures it (wireguard.com/xplatform: its socket is named after the link,
-// and no namespace of networks tells two of one name apart).
+// and network namespaces do not separate two of the same name).
 func (p *path) start(ctx context.Context, on int, s deploy.Spec) error {
 	name := fmt.Sprintf("wgo%d", on)
 	socket := filepath.Join("/var/run/wireguard", name+".sock")
@@ -152,7 +153,7 @@ func (p *path) start(ctx context.Context, on int, s deploy.Spec) error {
 	p.ends = append(p.ends, closer(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
-		_ = os.Remove(socket) // it removes that itself, unless it died
+		_ = os.Remove(socket) // the program removes it itself, unless it was killed
 	}))
 	other := s.Net.Spans[0].Reach[on][1-on].IPv4
 	config := fmt.Sprintf("set=1\nprivate_key=%s\nlisten_port=%d\npublic_key=%s\nendpoint=%s\nallowed_ip=%s\n\n",
@@ -181,7 +182,7 @@ func (p *path) start(ctx context.Context, on int, s deploy.Spec) error {
 	})
 }
 
-// tell configures a device.
+// tell configures a device over its socket.
 func tell(socket, config string) error {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
@@ -199,7 +200,8 @@ func tell(socket, config string) error {
 	return err
 }
 
-// stream sends from host 1 to an address of host 2 for a while, and returns what has arrived there, in bit/s.
+// stream sends from host 1 to an address of host 2 for a length of time. It returns the throughput at the receiver, in
+// bit/s.
 func (p *path) stream(ctx context.Context, to netip.Addr, length time.Duration) (float64, error) {
 	var listener *net.TCPListener
 	if err := netns.Do(int(p.hosts[1].Fd()), func() (err error) {
@@ -242,14 +244,14 @@ func (p *path) stream(ctx context.Context, to netip.Addr, length time.Duration) 
 	if err := c.Close(); err != nil {
 		return 0, err
 	}
-	n := <-received // when all of it is there
+	n := <-received // after all data has arrived
 	return float64(n) * 8 / time.Since(began).Seconds(), nil
 }
 
-// chunk is a write of a stream in bytes, as tcp-stream's.
+// chunk is the size of a write to a stream in bytes, the same as tcp-stream's.
 const chunk = 128 << 10
 
-// writer forgets what it is given, and is no io.ReaderFrom.
+// writer discards its input. It does not implement io.ReaderFrom.
 type writer struct{}
 
 func (writer) Write(p []byte) (int, error) { return len(p), nil }

@@ -17,19 +17,19 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// What a worker may cost (design, decision 1): seconds of CPU until it answers, and bytes that are its alone.
+// Limits for a worker (design, decision 1): seconds of CPU until it answers, and bytes of private memory.
 const (
 	workerCPU    = 5e-3
 	workerMemory = 5e6
 )
 
-// startLimit is for one worker to start and answer.
+// startLimit is how long a worker may take to start and answer.
 const startLimit = 5 * time.Second
 
-// started is what one worker cost until it had answered its first call.
+// started is the cost of one worker until it had answered its first call.
 type started struct{ wall, cpu, memory float64 } // s, s, bytes
 
-// worker starts the real program as a worker, again and again, as an agent does.
+// worker starts the real program as a worker, many times, the same way as an agent does.
 func (b *bench) worker(ctx context.Context) (err error) {
 	dir, err := os.MkdirTemp("", "nettoll-bench-")
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bench) worker(ctx context.Context) (err error) {
 		return fmt.Errorf("build nettoll in the folder of its module: %w: %s", err, out)
 	}
 	b.say("worker: start it %d times", b.starts)
-	// What two workers share is not private, and a lab has two at least.
+	// Memory that two workers share is not private, and a lab has at least two.
 	_, end, err := start(ctx, program, b.sources)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (b *bench) worker(ctx context.Context) (err error) {
 	return nil
 }
 
-// start starts a worker and says hello to it. The function it returns ends the worker.
+// start starts a worker and makes its first call. The function that it returns ends the worker.
 func start(ctx context.Context, program string, cpus []int) (s started, end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -88,7 +88,7 @@ func start(ctx context.Context, program string, cpus []int) (s started, end func
 	cmd := &exec.Cmd{
 		Path: program, Args: []string{"nettoll", "worker", "--name", "bench"}, Stdin: theirIn, Stdout: theirOut,
 		Stderr: &tail,
-		Env:    append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), // as an agent starts it
+		Env:    append(os.Environ(), "GOGC=off", "GODEBUG=asyncpreemptoff=1"), // the same as an agent sets
 	}
 	began := time.Now()
 	err = process.Start(cmd, process.Options{CPUs: cpus})
@@ -97,8 +97,8 @@ func start(ctx context.Context, program string, cpus []int) (s started, end func
 	}
 	rpc := protocol.Dial(out, in, nil)
 	end = func() {
-		_ = rpc.Close() // never fails; it ends the worker's input, and the worker with it
-		_ = cmd.Wait()  // what it measured is known
+		_ = rpc.Close() // it never fails, and ends the worker's input and so the worker
+		_ = cmd.Wait()  // its measurements are complete
 	}
 	err = rpc.Call(ctx, "hello", nil, nil)
 	s.wall = time.Since(began).Seconds()
@@ -115,11 +115,11 @@ func start(ctx context.Context, program string, cpus []int) (s started, end func
 	return s, end, nil
 }
 
-// megabytes writes bytes.
+// megabytes formats bytes.
 func megabytes(bytes float64) string { return digits(bytes/1e6) + " MB" }
 
 // cpuTime returns the seconds that all threads of a process have run (Documentation/scheduler/sched-stats.rst: the
-// first figure, in ns). getrusage(2) would tell only when the process has ended, and add what that costs.
+// first figure, in ns). getrusage(2) would report this only when the process has ended, and include the cost of ending.
 func cpuTime(pid int) (float64, error) {
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil || len(files) == 0 {
@@ -141,7 +141,7 @@ func cpuTime(pid int) (float64, error) {
 	return sum, nil
 }
 
-// privateMemory returns the bytes of a process that it shares with no other (proc_pid_smaps(5)).
+// privateMemory returns the number of bytes that a process does not share with another (proc_pid_smaps(5)).
 func privateMemory(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

@@ -31,16 +31,16 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// How TestAttack attacks: make fuzz-sink sets these.
+// The flags of TestAttack; make fuzz-sink sets them.
 var (
 	attackTime    = flag.Duration("attack", 5*time.Second, "how long TestAttack plays sequences of messages to a sink")
 	attackProgram = flag.String("program", "", "the nettoll whose sink TestAttack attacks; none: this binary's")
 )
 
-// attackMemory is the budget of a sink that is attacked.
+// attackMemory is the memory budget of a sink under attack.
 const attackMemory = 512 << 20
 
-// tape is what a sequence of messages is made of: bytes, and zeros behind them.
+// tape is the source of a sequence of messages: bytes, followed by zeros.
 type tape struct{ data []byte }
 
 func (t *tape) byte() int {
@@ -54,10 +54,10 @@ func (t *tape) byte() int {
 
 func (t *tape) below(n int) int { return (t.byte()<<8 | t.byte()) % n }
 
-// often is true for most bytes, those from 0 on among them.
+// often is true for most bytes, including all small ones.
 func (t *tape) often() bool { return t.byte() < 244 }
 
-// number is mostly a plausible one, else one of those at which things break.
+// number returns a plausible number in most cases, and otherwise one that often breaks programs.
 func (t *tape) number(plausible int64) int64 {
 	if t.often() {
 		return plausible
@@ -69,7 +69,7 @@ func (t *tape) number(plausible int64) int64 {
 	return absurd[t.below(len(absurd))]
 }
 
-// value is what a parameter could be.
+// value returns a possible value of a parameter.
 func (t *tape) value(p part.Param) string {
 	if len(p.Values) > 0 && t.byte() < 200 {
 		return p.Values[t.below(len(p.Values))]
@@ -87,7 +87,7 @@ func (t *tape) value(p part.Param) string {
 // plot is one sequence of messages of one attacker.
 type plot struct {
 	tape
-	to    string     // where the sink waits
+	to    string     // the address of the sink
 	from  netip.Addr // of the attacker
 	tally *tally
 	loads []workload.Workload
@@ -100,10 +100,10 @@ type plot struct {
 	left   int        // messages that may follow
 }
 
-// mostMessages is how long a plot gets.
+// mostMessages is the largest number of messages in a plot.
 const mostMessages = 40
 
-// play plays a sequence, and leaves nothing open but what the sink is to close.
+// play plays a sequence, and leaves nothing open except what the sink has to close.
 func (p *plot) play(ctx context.Context) {
 	defer func() {
 		for _, c := range p.conns {
@@ -126,7 +126,7 @@ func (p *plot) play(ctx context.Context) {
 	for _, do := range []func() bool{
 		p.echo, p.open, p.connect, p.ready, p.prepare, p.run, p.talk, p.collect, p.prepare, p.run, p.talk, p.collect, p.end,
 	} {
-		for { // what is out of order
+		for { // messages that are out of order
 			if p.left--; p.left == 0 || ctx.Err() != nil {
 				return
 			}
@@ -145,13 +145,13 @@ func (p *plot) play(ctx context.Context) {
 	}
 }
 
-// meet says hello, waits for its turn, and returns whether it has come.
+// meet says hello, waits for its turn, and reports whether its turn has come.
 func (p *plot) meet(ctx context.Context) bool {
 	first := hello{Nettoll: Protocol, Version: "attack"}
 	if !p.often() {
 		first.Nettoll = int(p.number(1))
 	}
-	if p.byte() >= 254 { // what is none
+	if p.byte() >= 254 { // not a hello
 		_, _ = p.line.conn.Write([]byte("GET / HTTP/1.0\r\n\r\n"))
 		p.tally.sent(1)
 		p.tally.refused("no nettoll")
@@ -184,7 +184,7 @@ func (p *plot) meet(ctx context.Context) bool {
 	return false
 }
 
-// reason is what kind of refusal a text is.
+// reason returns the kind of refusal of a text.
 func reason(text string) string {
 	for _, known := range []error{
 		errVersion, errNotAllowed, errToken, errQueueFull, errStart, errOrder, errMemory, errOutOfMemory, errTurn, errHangs,
@@ -206,7 +206,7 @@ func reason(text string) string {
 	return text
 }
 
-// ask sends a request and returns whether the session goes on.
+// ask sends a request and reports whether the session goes on.
 func (p *plot) ask(r request) (answer, bool) {
 	p.tally.sent(1)
 	if err := p.line.say(r); err != nil {
@@ -316,8 +316,7 @@ func (p *plot) run() bool {
 	return on
 }
 
-// talk sends traffic to the sink's ports: what the workload takes for its own, what belongs to protocols on top, and
-// what is nothing.
+// talk sends traffic to the sink's ports: packets of the workload, packets of protocols on top, and garbage.
 func (p *plot) talk() bool {
 	texts := []string{
 		"", "*1\r\n$4\r\nPING\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nx\r\n$100000\r\n", "*2\r\n$3\r\nGET\r\n$5\r\nkey:0\r\n",
@@ -368,7 +367,7 @@ func (p *plot) end() bool {
 	return false
 }
 
-// anything does what is not its turn.
+// anything sends something although it is not its turn.
 func (p *plot) anything(kind int) bool {
 	switch kind % 16 {
 	case 0:
@@ -391,7 +390,7 @@ func (p *plot) anything(kind int) bool {
 	case 8:
 		_, on := p.ask(request{Do: "nosuch"})
 		return on
-	case 9: // bytes that are no message
+	case 9: // bytes that are not a message
 		p.tally.sent(1)
 		b := make([]byte, 4+p.below(2000))
 		binary.BigEndian.PutUint32(b, uint32(p.number(int64(len(b)-4))))
@@ -417,7 +416,7 @@ func (p *plot) anything(kind int) bool {
 	return false // it is gone
 }
 
-// tally is what came of attacks.
+// tally counts the results of attacks.
 type tally struct {
 	mu                         sync.Mutex
 	messages, sessions, silent int
@@ -467,7 +466,7 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// target is a sink in a process of its own.
+// target is a sink in its own process.
 type target struct {
 	cmd   *exec.Cmd
 	at    string
@@ -509,7 +508,7 @@ func newTarget(t testing.TB) *target {
 	return x
 }
 
-// Write takes what the sink says.
+// Write takes the output of the sink.
 func (s *saying) Write(p []byte) (int, error) {
 	for line := range bytes.Lines(p) {
 		s.say(strings.TrimSuffix(string(line), "\n"))
@@ -526,7 +525,7 @@ func (x *target) up() bool {
 	}
 }
 
-// faults are what sessions have ended by that no source should be able to cause.
+// faults returns the errors that ended sessions and that no source should be able to cause.
 func (x *target) faults() []string {
 	var list []string
 	for line := range strings.Lines(x.said.String()) {
@@ -537,7 +536,7 @@ func (x *target) faults() []string {
 	return list
 }
 
-// family is the sink's process and its sessions'.
+// family returns the processes of the sink and of its sessions.
 func (x *target) family() []int {
 	pids := []int{x.cmd.Process.Pid}
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pids[0]))
@@ -551,7 +550,7 @@ func (x *target) family() []int {
 	return pids
 }
 
-// resident is what the processes of the sink hold, in bytes: what they share counts for each.
+// resident returns the memory of the sink's processes, in bytes. Shared memory counts once for each process.
 func (x *target) resident() (sum int64) {
 	for _, pid := range x.family() {
 		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -565,7 +564,7 @@ func (x *target) resident() (sum int64) {
 	return sum
 }
 
-// descriptors and threads of the sink's own process.
+// descriptors returns the numbers of descriptors and threads of the sink's own process.
 func (x *target) descriptors() (files, threads int) {
 	count := func(dir string) int {
 		list, _ := os.ReadDir(fmt.Sprintf("/proc/%d/%s", x.cmd.Process.Pid, dir))
@@ -574,7 +573,7 @@ func (x *target) descriptors() (files, threads int) {
 	return count("fd"), count("task")
 }
 
-// atRest waits until the sink serves nobody and holds nothing of those it has served.
+// atRest waits until the sink serves no source and has released all resources of the sources that it served.
 func (x *target) atRest(t testing.TB, files int) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
@@ -591,8 +590,8 @@ func (x *target) atRest(t testing.TB, files int) {
 
 func last(s string, n int) string { return s[max(0, len(s)-n):] }
 
-// honest runs a source as a user does. Where other work, that of the attackers as well, takes the CPUs away for half of
-// its first interval it is run again.
+// honest runs a source like a user. If other work, including that of the attackers, takes the CPUs for half of its
+// first interval, it runs again.
 func (x *target) honest(ctx context.Context, t testing.TB, name string, given map[string]string) error {
 	const tries = 5
 	o := options(t, name, x.at, given)
@@ -614,11 +613,11 @@ func (x *target) honest(ctx context.Context, t testing.TB, name string, given ma
 	}
 }
 
-// Whatever sources say, in whatever order: the sink stays up and within its budget, serves honest sources in between,
-// and keeps nothing. make fuzz-sink does this for an hour.
+// TestAttack checks that the sink stays up and within its budget, whatever sources send and in whatever order. It
+// serves honest sources in between, and releases everything afterwards. make fuzz-sink does this for an hour.
 func TestAttack(t *testing.T) {
 	x := newTarget(t)
-	if err := x.honest(t.Context(), t, "udp-rr", nil); err != nil { // what is opened once is there
+	if err := x.honest(t.Context(), t, "udp-rr", nil); err != nil { // allocates what is allocated only once
 		t.Fatal(err)
 	}
 	x.atRest(t, math.MaxInt)
@@ -645,7 +644,7 @@ func TestAttack(t *testing.T) {
 			}
 		})
 	}
-	group.Go(func() { // who says nothing
+	group.Go(func() { // a source that says nothing
 		for ctx.Err() == nil && x.up() {
 			conn, err := (&net.Dialer{
 				LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 9, 9)}, Timeout: time.Second,

@@ -29,7 +29,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// This binary is a session's process, too, and a sink of its own: "sink ADDRESS MEMORY SESSIONS".
+// The test binary also runs as the process of a session, and as a sink: "sink ADDRESS MEMORY SESSIONS".
 func TestMain(m *testing.M) {
 	if len(os.Args) < 2 {
 		testnet.Main(m)
@@ -61,10 +61,10 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// loads are the workloads of the catalogue, and one that has faults.
+// loads returns the workloads of the catalogue, and one with faults.
 func loads() []workload.Workload { return append(catalogue.New().Workloads, faulty{}) }
 
-// saying is what a sink has told its user.
+// saying collects the messages of a sink to its user.
 type saying struct {
 	mu    sync.Mutex
 	lines []string
@@ -82,7 +82,7 @@ func (s *saying) String() string {
 	return strings.Join(s.lines, "\n")
 }
 
-// until waits until the sink has said something.
+// until waits until the sink has said a text.
 func (s *saying) until(t *testing.T, what string) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Second); !strings.Contains(s.String(),
@@ -93,8 +93,8 @@ func (s *saying) until(t *testing.T, what string) {
 	}
 }
 
-// serve starts a sink on a port of the kernel's choice and returns where it waits, what it says and what ends it.
-// Change, if there is any, makes it another one.
+// serve starts a sink on a port that the kernel chooses. It returns the address, the messages, and a function that ends
+// the sink. change, if given, modifies the sink.
 func serve(t *testing.T, at string, change ...func(*Sink)) (string, *saying, func()) {
 	t.Helper()
 	workloadtest.Loopback(t)
@@ -123,7 +123,7 @@ func serve(t *testing.T, at string, change ...func(*Sink)) (string, *saying, fun
 	return l.Addr().String(), said, stop
 }
 
-// options are those of a short run of a workload.
+// options returns the options of a short run of a workload.
 func options(t testing.TB, name, sink string, given map[string]string) Options {
 	t.Helper()
 	load, err := find(loads(), name)
@@ -141,11 +141,11 @@ func options(t testing.TB, name, sink string, given map[string]string) Options {
 	}
 }
 
-// borne is what may be taken from trials of which all is expected. Their threads end with a session, and of such the
-// kernel does not say how long they waited.
+// borne is the limit for the loss in trials of which all messages are expected. Their threads end with a session, and
+// the kernel does not report how long such threads waited.
 func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }
 
-// Every workload of the catalogue runs, over both families, one after another against one sink, and has its primary
+// Every workload of the catalogue runs over both families, one after another against one sink, and reports its primary
 // metric.
 func TestEveryWorkload(t *testing.T) {
 	for _, at := range []string{"127.0.0.1:0", "[::1]:0"} {
@@ -200,7 +200,7 @@ func (r *Result) alone() bool {
 	return !strings.Contains(r.Sink, "]:") && strings.Count(r.Sink, ":") != 1
 }
 
-// Several pairs at once, and a paced source, are the same as in a run: sent = received + lost.
+// Several pairs at once, and a paced source, give the same results as in a run: sent = received + lost.
 func TestPairsAtARate(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0")
 	o := options(t, "udp-rate", sink, map[string]string{"rate": "1000/s"})
@@ -222,7 +222,7 @@ func TestPairsAtARate(t *testing.T) {
 	}
 }
 
-// Over all intervals shares count by what they are of, rates by time, and percentiles come from all samples.
+// Over all intervals, shares are weighted by their denominator and rates by time; percentiles come from all samples.
 func TestSum(t *testing.T) {
 	r := Result{Intervals: []Interval{
 		{Window: 1, sent: 900, total: 1000, Metrics: map[string]float64{
@@ -248,7 +248,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// A sink that is not there, is busy, is of another version or no sink at all is named, and so is a port that is taken.
+// The error names a sink that is not there, is busy, has another version or is not a sink, and a port that is in use.
 func TestRefusals(t *testing.T) {
 	sink, said, _ := serve(t, "127.0.0.1:0")
 	t.Run("absent", func(t *testing.T) {
@@ -311,7 +311,7 @@ func dial(t *testing.T, to string) line {
 	return line{conn: conn, peer: "the sink"}
 }
 
-// answering is the address of somebody who answers a hello.
+// answering returns the address of a server that answers a hello.
 func answering(t *testing.T, with any) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -338,8 +338,7 @@ func answering(t *testing.T, with any) string {
 	return l.Addr().String()
 }
 
-// A source does not get what would make the sink read a file, open too much or run for ever; the next one is served all
-// the same.
+// A source cannot make the sink read a file, open too much or run for ever; the next source is served all the same.
 func TestSinkTrustsNobody(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0")
 	good := opening{Workload: "udp-rr", Ports: []uint16{20000}, Each: 1, Length: int64(time.Second)}
@@ -380,7 +379,7 @@ func TestSinkTrustsNobody(t *testing.T) {
 	}
 }
 
-// meet is what a source does first.
+// meet does the first step of a source.
 func meet(t *testing.T, sink string) line {
 	t.Helper()
 	l := dial(t, sink)
@@ -394,7 +393,7 @@ func meet(t *testing.T, sink string) line {
 	return l
 }
 
-// A sink that goes away in the middle of a trial is named at once, and what was measured until then is there.
+// If a sink goes away during a trial, the source reports it at once, with the figures measured until then.
 func TestSinkGoes(t *testing.T) {
 	sink, _, stop := serve(t, "127.0.0.1:0")
 	o := options(t, "udp-rr", sink, nil)
@@ -416,7 +415,7 @@ func TestSinkGoes(t *testing.T) {
 	}
 }
 
-// A source that goes away, in the middle of a trial or between two, is named, and the next one is served.
+// If a source goes away, during a trial or between two, the sink reports it and serves the next one.
 func TestSourceGoes(t *testing.T) {
 	sink, said, _ := serve(t, "127.0.0.1:0")
 	o := options(t, "tcp-stream", sink, nil)
@@ -434,7 +433,7 @@ func TestSourceGoes(t *testing.T) {
 	said.until(t, "has ended the connection early")
 }
 
-// bomb is an encoded histogram of some bytes that takes 37 MB.
+// bomb returns an encoded histogram of a few bytes that takes 37 MB when decoded.
 func bomb(t testing.TB) string {
 	t.Helper()
 	text, err := measure.EncodeHistogram(hdrhistogram.New(1, math.MaxInt64, 5))
@@ -444,7 +443,7 @@ func bomb(t testing.TB) string {
 	return text
 }
 
-// hostile is the address of a sink that does as it is asked, and in the end sends what the test says.
+// hostile returns the address of a sink that does as it is asked and finally sends what the test provides.
 func hostile(t *testing.T, sends *left) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -487,7 +486,7 @@ func hostile(t *testing.T, sends *left) string {
 	return l.Addr().String()
 }
 
-// A sink that sends what no trial can have left is refused, before there is room for it.
+// Results that no trial can have are refused before memory is allocated for them.
 func TestHostileSink(t *testing.T) {
 	workloadtest.Loopback(t)
 	for name, c := range map[string]struct {
@@ -515,7 +514,8 @@ func TestHostileSink(t *testing.T) {
 	}
 }
 
-// Whatever comes as a message is one, or an error: no crash, and no room for what is only claimed.
+// FuzzFrames checks that every input gives a message or an error, without a crash and without memory for a size that is
+// only claimed.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}"))
 	f.Add([]byte("\xff\xff\xff\xff"))
@@ -572,7 +572,7 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// Ports that somebody has are left out, for UDP and TCP alike.
+// Ports that are in use are left out, for UDP and TCP alike.
 func TestFreePorts(t *testing.T) {
 	workloadtest.Loopback(t)
 	at := netip.MustParseAddr("127.0.0.1")

@@ -16,8 +16,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// crew is the endpoints of one side, each with a locked thread. (The turns of nettoll run pass in memory that all
-// processes of a machine share; these come over a connection.)
+// crew holds the endpoints of one side, each with a locked thread. In nettoll run, turns pass in memory that all
+// processes of a machine share; here they come over a connection.
 type crew struct {
 	endpoints []traffic.Endpoint
 	orders    []chan func(traffic.Endpoint)
@@ -25,7 +25,8 @@ type crew struct {
 	restore   func()
 }
 
-// enlist opens the endpoints of one side and gives each a thread, on the given CPUs in turn, or anywhere.
+// enlist opens the endpoints of one side and gives each a thread. The threads run on the given CPUs in turn, or
+// anywhere.
 func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, error) {
 	c := &crew{done: make(chan struct{}, len(specs))}
 	for _, s := range specs {
@@ -36,8 +37,8 @@ func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, e
 		}
 		c.endpoints = append(c.endpoints, e)
 	}
-	// A thread in a measuring loop never gives its P back, and a collection would stop everybody else until it does: see
-	// the worker.
+	// A thread in a measuring loop never gives its P back, and a garbage collection would stop all others until it
+	// does: see the worker.
 	collect, threads := debug.SetGCPercent(-1), runtime.GOMAXPROCS(len(specs)+2)
 	c.restore = func() {
 		debug.SetGCPercent(collect)
@@ -48,7 +49,7 @@ func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, e
 		orders := make(chan func(traffic.Endpoint))
 		c.orders = append(c.orders, orders)
 		go func() {
-			runtime.LockOSThread() // for ever: the thread ends with the goroutine, and so does what it is bound to
+			runtime.LockOSThread() // never unlocked: the thread, and so its CPU binding, ends with the goroutine
 			if len(cpus) > 0 {
 				if err := thread.Pin(cpus[i%len(cpus)]); err != nil {
 					ready <- err
@@ -73,7 +74,7 @@ func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, e
 	return c, nil
 }
 
-// hint says what would help against an error of opening sockets.
+// hint returns advice about an error of opening sockets.
 func hint(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE):
@@ -86,21 +87,21 @@ func hint(err error) string {
 	return ""
 }
 
-// all lets every thread do something with its endpoint, all at once. The caller waits.
+// all lets every thread do something with its endpoint at the same time. The caller waits.
 func (c *crew) all(do func(traffic.Endpoint)) {
 	for _, o := range c.orders {
 		o <- do
 	}
 }
 
-// wait waits until all of them have done it.
+// wait waits until all threads are done.
 func (c *crew) wait() {
 	for range c.orders {
 		<-c.done
 	}
 }
 
-// collect returns what the trial has left, and adds its durations to the histograms.
+// collect returns the samples of the trial, and adds its durations to the histograms.
 func (c *crew) collect(sums *[traffic.Quantities]*hdrhistogram.Histogram) ([]traffic.Sample, error) {
 	samples := make([]traffic.Sample, len(c.endpoints))
 	for i, e := range c.endpoints {
@@ -124,7 +125,7 @@ func (c *crew) collect(sums *[traffic.Quantities]*hdrhistogram.Histogram) ([]tra
 	return samples, nil
 }
 
-// end ends the threads and closes the endpoints. No trial is under way.
+// end ends the threads and closes the endpoints. No trial may be under way.
 func (c *crew) end() {
 	for _, o := range c.orders {
 		close(o)
@@ -139,7 +140,7 @@ func (c *crew) closeEndpoints() {
 	}
 }
 
-// facts are what the kernel granted the endpoints.
+// facts returns what the kernel granted the endpoints.
 func (c *crew) facts() ([]sock.Facts, error) {
 	all := make([]sock.Facts, len(c.endpoints))
 	for i, e := range c.endpoints {
@@ -151,11 +152,11 @@ func (c *crew) facts() ([]sock.Facts, error) {
 	return all, nil
 }
 
-// lastPort is the highest that freePorts returns.
+// lastPort is the highest port that freePorts returns.
 const lastPort = 1<<16 - 1
 
-// freePorts finds consecutive ports of an address, from the given one on, that nobody uses, neither for UDP nor for
-// TCP. Somebody else can take one before it is opened, which opening it says.
+// freePorts finds consecutive ports of an address, from the given one on, that are free for both UDP and TCP. Another
+// program can take one before it is opened; opening it then fails with an error.
 func freePorts(at netip.Addr, from, count int) (int, error) {
 	found := 0
 	for port := from; port <= lastPort; port++ {
@@ -182,7 +183,7 @@ func free(at netip.AddrPort) (bool, error) {
 			tcp.Close()
 		}
 	}
-	if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) { // EACCES: a port for root
+	if errors.Is(err, syscall.EADDRINUSE) || errors.Is(err, syscall.EACCES) { // EACCES: a privileged port
 		return false, nil
 	}
 	if err != nil {

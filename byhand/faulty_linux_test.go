@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// faulty is a workload with faults: its parameter says what its sink does, and when.
+// faulty is a workload with faults: its parameter selects what its sink does, and when.
 type faulty struct{}
 
 func (faulty) Describe() workload.Description {

@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Result is what a source has measured, in base units, under the names that its workload declares.
+// Result holds the results of a source, in base units, under the names that its workload declares.
 type Result struct {
 	Session
 	Intervals []Interval         `json:"intervals"`
@@ -35,11 +35,11 @@ type Interval struct {
 	Failure  string             `json:"failure,omitempty"` // why there are no metrics
 	Warnings []string           `json:"warnings,omitempty"`
 
-	sent, total, bytes float64 // what shares, times per packet and times per byte are of
-	silent             bool    // something was sent, and nothing came of it on either side
+	sent, total, bytes float64 // denominators of shares, times per packet and times per byte
+	silent             bool    // something was sent, and nothing arrived on either side
 }
 
-// note makes an interval of a trial, and keeps its durations for the sum.
+// note makes an interval from a trial, and keeps its durations for the sum.
 func (s *source) note(t workload.Trial) Interval {
 	in := Interval{Duration: t.Length.Seconds(), Window: t.Window.Seconds(), Metrics: map[string]float64{}}
 	arrived, recorded := 0.0, false
@@ -51,11 +51,11 @@ func (s *source) note(t workload.Trial) Interval {
 			arrived += float64(one.Received)
 		}
 	}
-	for _, q := range []traffic.Quantity{traffic.Latency, traffic.Connect} { // others are of what was sent, too
+	for _, q := range []traffic.Quantity{traffic.Latency, traffic.Connect} { // others are also of what was sent
 		recorded = recorded || t.Histograms[q] != nil
 	}
 	in.Failure = t.Failure()
-	// Of a stream that fails its own words say more.
+	// If a stream fails, its own message says more.
 	in.silent = in.total > 0 && arrived == 0 && in.bytes == 0 && !recorded && (in.Failure == "" || !s.stream())
 	if in.Failure != "" {
 		return in
@@ -66,11 +66,11 @@ func (s *source) note(t workload.Trial) Interval {
 		return in
 	}
 	in.Metrics, in.Limit, in.Warnings = r.Metrics, r.Limit, r.Warnings
-	delete(in.Metrics, "cpu_softirqd") // nobody has watched those threads here
+	delete(in.Metrics, "cpu_softirqd") // these threads are not observed here
 	if s.alone {
 		delete(in.Metrics, "cpu_sink")
 	}
-	// JSON has no word for them
+	// JSON cannot represent these values
 	maps.DeleteFunc(in.Metrics, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	if r.Window > 0 {
 		in.Window = r.Window.Seconds()
@@ -88,10 +88,10 @@ func (s *source) note(t workload.Trial) Interval {
 	return in
 }
 
-// oneWay is how metrics begin of what lies between both ends' clocks.
+// oneWay is the prefix of metrics that compare the clocks of both ends.
 const oneWay = "oneway_latency"
 
-// Primary is the metric that a workload is judged by, or, where that takes one clock for both ends, its jitter.
+// Primary returns the primary metric of a workload or, if that requires one clock for both ends, its jitter.
 func Primary(load workload.Workload, params part.Params) string {
 	if primary := load.Describe().Primary(params); !strings.HasPrefix(primary, oneWay) {
 		return primary
@@ -99,13 +99,13 @@ func Primary(load workload.Workload, params part.Params) string {
 	return "jitter"
 }
 
-// stream says whether the workload's traffic goes over connections: it has a congestion control then.
+// stream reports whether the workload's traffic goes over connections, which have a congestion control.
 func (s *source) stream() bool {
 	_, has := s.o.Params["congestion"]
 	return has
 }
 
-// metrics asks the workload. What the other end has sent as samples may be anything.
+// metrics asks the workload for the metrics of a trial. The samples from the other end may be anything.
 func metrics(load workload.Workload, t workload.Trial) (r workload.Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -115,8 +115,8 @@ func metrics(load workload.Workload, t workload.Trial) (r workload.Result, err e
 	return load.Metrics(t), nil
 }
 
-// putDurations writes mean and maximum of what was measured, and the percentiles that there are samples enough for
-// (measure.MinSamples).
+// putDurations writes the mean and maximum of each measured duration, and the percentiles for which there are enough
+// samples (measure.MinSamples).
 func putDurations(known measure.Vocabulary, metrics map[string]float64,
 	of [traffic.Quantities]*hdrhistogram.Histogram,
 ) {
@@ -144,13 +144,13 @@ func declared(known measure.Vocabulary, metric string) bool {
 	return slices.ContainsFunc(known.All(), func(m measure.Metric) bool { return m.Name == metric })
 }
 
-// sum makes the figures of all intervals: rates from sums, percentiles from the merged histograms.
+// sum computes the figures of all intervals: rates from sums, percentiles from the merged histograms.
 func (r *Result) sum(known measure.Vocabulary, durations [traffic.Quantities]*hdrhistogram.Histogram) {
 	r.Metrics = map[string]float64{}
 	weights := map[string]float64{}
 	limits := map[workload.Limit]int{}
 	said := map[string]int{}
-	var order []string // of what was said
+	var order []string // order of the messages
 	for _, in := range r.Intervals {
 		for name, value := range in.Metrics {
 			switch name {
@@ -194,8 +194,8 @@ func (r *Result) sum(known measure.Vocabulary, durations [traffic.Quantities]*hd
 	}
 }
 
-// weight is what a metric of an interval counts for in that of all: a share by what it is of, a cost by what it was
-// paid for, anything else by time.
+// weight returns the weight of an interval's metric in the metric of all intervals: its denominator for a share or a
+// cost, and time for anything else.
 func (in Interval) weight(known measure.Vocabulary, metric string) float64 {
 	m, _ := known.Lookup(metric)
 	of := in.Window

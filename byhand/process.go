@@ -17,45 +17,43 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// SessionCommand is what a session's process is started with: this program, this word and what it inherits. See
-// [ServeSession].
+// SessionCommand is the command of a session's process: this program is started with this word and the inherited files.
+// See [ServeSession].
 const SessionCommand = "sink-session"
 
-// connectionFile is the name of the connection among what a session inherits.
+// connectionFile is the name of the connection among the inherited files of a session.
 const connectionFile = "connection"
 
-// terms are what a session begins with: the first line that it reads. When nothing more is to be read it ends with its
-// trial.
+// terms is the first line that a session reads. If the end of the input follows, the session ends with its trial.
 type terms struct {
 	Peer    string        `json:"peer"`
 	Version string        `json:"version"`
 	CPUs    []int         `json:"cpus"`
 	Memory  int64         `json:"memory"` // bytes that it may hold
-	Ports   int           `json:"ports"`  // where its ports begin, after the one that the sink waits at
-	Time    time.Duration `json:"time"`   // how long it is served where others wait
+	Ports   int           `json:"ports"`  // where its ports begin, after the sink's own port
+	Time    time.Duration `json:"time"`   // how long it is served if others wait
 }
 
-// word is what a session tells the sink, a line each.
+// word is a message from a session to the sink, one a line.
 type word struct {
 	Say    string        `json:"say,omitempty"`    // for the user
 	Failed string        `json:"failed,omitempty"` // likewise; the session ends
-	Within time.Duration `json:"within,omitempty"` // it will be heard of again by then, or hangs
+	Within time.Duration `json:"within,omitempty"` // the session reports again by then, or it hangs
 }
 
 const (
 	// startLimit is how long a session's process may take to begin.
 	startLimit = 10 * time.Second
-	// slack is how much later than it says it may be heard of again.
+	// slack is the tolerance for a late report of a session.
 	slack = 5 * time.Second
-	// crowdedPoll is how often the sink looks whether somebody waits for the seat of a source that was served for its
-	// time.
+	// crowdedPoll is how often the sink checks whether somebody waits for the seat of a source whose time is over.
 	crowdedPoll = time.Second
-	// traceSize is how much of what a process says before it dies is kept, in bytes.
+	// traceSize is how much of a process's output before its death is kept, in bytes.
 	traceSize = 8 << 10
 )
 
-// session serves a source from a seat, in a process of its own: what goes wrong there ends there, and what it held is
-// given back with it.
+// session serves a source from a seat, in its own process. A fault there ends only that process, and its memory is
+// released with it.
 func (s *Sink) session(ctx context.Context, l line, seat int) error {
 	fail := func(err error) error {
 		err = fmt.Errorf("%w: %w%s", errStart, err, hint(err))
@@ -92,7 +90,7 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 		Peer: l.peer, Version: s.Version, CPUs: s.CPUs, Memory: s.Memory / int64(s.Sessions),
 		Ports: 1 + seat*MostPairs*sinkPorts, Time: s.Time,
 	}
-	_ = json.NewEncoder(in).Encode(t) // it fails where the process has died, which is said below
+	_ = json.NewEncoder(in).Encode(t) // fails if the process has died, which is reported below
 	failed, killed := s.follow(ctx, out, in, cmd.Process)
 	_ = in.Close()
 	err = cmd.Wait()
@@ -113,8 +111,8 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 	return err
 }
 
-// follow tells the user what a session says, until it has ended or hangs and is killed. It lets the session end early
-// when its time is over and somebody waits.
+// follow shows the user the messages of a session until it ends, or hangs and is killed. It lets the session end early
+// if its time is over and somebody waits.
 func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Process) (failed string, killed bool) {
 	words := make(chan word)
 	go func() {
@@ -167,7 +165,7 @@ type beginning struct {
 	most int
 }
 
-// Write never fails.
+// Write never returns an error.
 func (b *beginning) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -181,14 +179,14 @@ func (b *beginning) String() string {
 	return string(b.text)
 }
 
-// fault is what the user is told when a session ends by an error of ours, in one line.
+// fault returns the message to the user about a session that ended by an error of nettoll, in one line.
 func fault(peer, why string) string {
 	first, _, _ := strings.Cut(why, "\n")
 	return fmt.Sprintf("the session with %s has ended by a fault: %s", peer, plain(first))
 }
 
-// explainEnd says how a process has died, from what it wrote before: the panic and where in this program it was, or
-// that it had no more memory.
+// explainEnd returns how a process died, from its output before that: the panic with its place in this program, or that
+// memory ran out.
 func explainEnd(err error, trace string, memory int64) error {
 	const module = "nettoll/"
 	why, where := "", ""
@@ -210,7 +208,7 @@ func explainEnd(err error, trace string, memory int64) error {
 	if why == "" {
 		return err
 	}
-	// of memory it has its own limit
+	// the process has a memory limit of its own
 	if reached := process.Reached(why); reached != "" && strings.Contains(why, "OS thread") {
 		return fmt.Errorf("%s: %s", reached, why)
 	}

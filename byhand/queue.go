@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// mostStrangers is how many connections a sink keeps that have not shown what they are. One more ends an old one.
+	// mostStrangers is the largest number of unidentified connections that a sink keeps. One more ends an old one.
 	mostStrangers = 256
-	// mostWaiting is how many sources wait for their turn, and mostAlike how many of those have one address.
+	// mostWaiting is the largest number of waiting sources, and mostAlike the largest number of those with one address.
 	mostWaiting, mostAlike = 64, 4
 )
 
-// strangers are connections that have not shown what they are. Whoever opens many of them keeps nobody else out: the
-// oldest one of the network with the most makes room for a new one.
+// strangers are unidentified connections. Opening many of them does not keep others out: a new connection replaces the
+// oldest one of the network with the most connections.
 type strangers struct {
 	mu   sync.Mutex
 	list []stranger
@@ -27,21 +27,21 @@ type stranger struct {
 	from netip.Prefix
 }
 
-// homeBits is how many bits of an address of IPv6 stand for one network: whoever has one address there has all of them
+// homeBits is the length of an IPv6 prefix that counts as one network: a site with one address in it has all of them
 // (RFC 6177).
 const homeBits = 64
 
-// network is where an address comes from: the address itself in IPv4.
+// network returns the network of an address; for IPv4 it is the address itself.
 func network(a netip.Addr) netip.Prefix {
 	bits := a.BitLen()
 	if a.Is6() {
 		bits = homeBits
 	}
-	p, _ := a.WithZone("").Prefix(bits) // it fails only for bits that an address has not
+	p, _ := a.WithZone("").Prefix(bits) // fails only for more bits than the address has
 	return p
 }
 
-// enter takes a connection in. It returns true where another one had to make room.
+// enter adds a connection. It returns true if another one was ended to make room.
 func (s *strangers) enter(conn net.Conn, from netip.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,21 +94,21 @@ func (s *strangers) leave(conn net.Conn) {
 
 func (s *strangers) remove(i int) { s.list = slices.Delete(s.list, i, i+1) }
 
-// queue is who is served and who waits for it, in the order in which they came.
+// queue holds the sources that are served, and those that wait, in the order of arrival.
 type queue struct {
 	mu         sync.Mutex
 	perAddress int      // how many of one address are served at once
-	seats      []*guest // who is served; nil: nobody
+	seats      []*guest // the sources that are served; nil: the seat is free
 	waiting    []*guest
 }
 
-// guest is a source that is served or waits.
+// guest is a source that is served or that waits.
 type guest struct {
 	from  netip.Addr
-	moved chan struct{} // holds something when its place is another
+	moved chan struct{} // receives a value when its place has changed
 }
 
-// enter takes a source in, unless as many wait as may.
+// enter adds a source, unless the largest number of sources is already waiting.
 func (q *queue) enter(from netip.Addr) (*guest, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -124,7 +124,7 @@ func (q *queue) enter(from netip.Addr) (*guest, error) {
 	return g, nil
 }
 
-// alike is how many of those in a list have an address.
+// alike returns how many of a list have an address.
 func alike(list []*guest, from netip.Addr) int {
 	n := 0
 	for _, g := range list {
@@ -135,7 +135,7 @@ func alike(list []*guest, from netip.Addr) int {
 	return n
 }
 
-// leave gives up the seat or the place of a source.
+// leave frees the seat or the place of a source.
 func (q *queue) leave(g *guest) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -148,8 +148,8 @@ func (q *queue) leave(g *guest) {
 	q.promote()
 }
 
-// promote gives seats that are free to those who wait, unless others of their address have as many as they may, and
-// tells all of them to look at their places.
+// promote gives free seats to sources that wait, unless others of their address already have the largest number. It
+// notifies all of them to look at their places.
 func (q *queue) promote() {
 	for i, one := range q.seats {
 		if one != nil {
@@ -169,15 +169,15 @@ func (q *queue) promote() {
 	}
 }
 
-// tell tells a guest to look at its place.
+// tell notifies a guest to look at its place.
 func (g *guest) tell() {
 	select {
 	case g.moved <- struct{}{}:
-	default: // it has not looked yet since it was told last
+	default: // it has not looked since the last notification
 	}
 }
 
-// place returns how many sources are before a guest that waits; 0 where it is served, and at which seat.
+// place returns the number of sources before a waiting guest; if the guest is served, before is 0 and seat is its seat.
 func (q *queue) place(g *guest) (before, seat int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -187,7 +187,7 @@ func (q *queue) place(g *guest) (before, seat int) {
 	return len(q.seats) + slices.Index(q.waiting, g), 0
 }
 
-// crowded says whether somebody waits.
+// crowded reports whether somebody waits.
 func (q *queue) crowded() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

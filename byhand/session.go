@@ -26,7 +26,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Bounds of what a source can ask for.
+// Limits of the requests of a source.
 const (
 	MostPairs     = 64
 	ShortestTrial = 10 * time.Millisecond
@@ -34,22 +34,22 @@ const (
 	mostAhead     = time.Second
 	mostEchoes    = 4 * echoes
 
-	// hangLimit is how long the threads may take to prepare a trial, and to end it after its close: less than the source
-	// waits for the answer.
+	// hangLimit is how long the threads may take to prepare a trial, and to end it after its close. It is less than the
+	// time that the source waits for the answer.
 	hangLimit = answerLimit - 2*time.Second
 
-	// sinkPorts is how many ports each pair has at the sink: a discipline that makes connections goes round them.
+	// sinkPorts is the number of ports of each pair at the sink: a discipline that makes connections uses them in turn.
 	sinkPorts = 8
 )
 
-// LeastMemory is the least that the sessions of a sink may be given each, in bytes.
+// LeastMemory is the least memory for each session of a sink, in bytes.
 const LeastMemory = ownMemory + 32<<20
 
-// ownMemory is what a session's process holds before anything is opened, in bytes: the Go runtime, a thread for each of
-// 64 pairs, and what lies uncollected between two trials (traffic.Sweep).
+// ownMemory is the memory of a session's process before it opens anything, in bytes: the Go runtime, a thread for each
+// of 64 pairs, and garbage that is not collected between two trials (traffic.Sweep).
 const ownMemory = 160 << 20
 
-// Why a session ends before its source says so.
+// Reasons for which a session ends before its source ends it.
 var (
 	errOrder       = errors.New("out of order")
 	errMemory      = errors.New("more memory than the sink gives a session")
@@ -58,19 +58,19 @@ var (
 	errHangs       = errors.New("a trial did not end")
 )
 
-// step is how far a session has come.
+// step is the progress of a session.
 type step int
 
 const (
 	met      step = iota // nothing is open
-	opened               // the sink's endpoints are
-	ready                // both ends' are, and no trial is under way
-	prepared             // a trial is to begin
-	running              // it has
-	probing              // the endpoints are closed again, and what comes is answered
+	opened               // the sink's endpoints are open
+	ready                // the endpoints of both ends are open, and no trial is under way
+	prepared             // a trial will begin
+	running              // a trial is under way
+	probing              // the endpoints are closed again, and the sink answers what arrives
 )
 
-// takes are the requests that a session answers.
+// takes returns the requests that a session accepts.
 func (s step) takes() []string {
 	return [...][]string{
 		met:      {doEcho, doOpen, doEnd},
@@ -82,38 +82,39 @@ func (s step) takes() []string {
 	}[s]
 }
 
-// session is what one source has a sink do. It has a process of its own: when it ends it leaves threads, sockets and
-// memory to the kernel.
+// session is the work of a sink for one source. It has its own process: when it ends, the kernel releases its threads,
+// sockets and memory.
 type session struct {
 	terms
 	loads    []workload.Workload
 	line     line
 	out      *json.Encoder
 	requests <-chan heard
-	crowded  <-chan struct{} // closed when it is to end with its trial
+	crowded  <-chan struct{} // closed when the session has to end with its trial
 
 	step    step
-	by      time.Time // until when its source may take to come to the next step, and how long that is in all
+	by      time.Time // the deadline for the source's next step, and the time that it has for that step
 	within  time.Duration
 	echoes  int
 	opening opening
 	crew    *crew
 	trials  int
 	trial   uint64         // the one prepared
-	over    time.Time      // when its threads are done at the latest
-	first   netip.AddrPort // of the first pair, here and there
+	over    time.Time      // the latest time at which its threads are done
+	first   netip.AddrPort // of the first pair, here and at the other end
 	far     netip.AddrPort
 	mirror  *proof.Mirror
 }
 
-// heard is a request, or why there will be none.
+// heard is a request, or the reason why no more will come.
 type heard struct {
 	request
 	err error
 }
 
-// ServeSession serves one source: it is what a process does that a [Sink] has started. Files are those that it
-// inherits, in and out are the sink's ends of two pipes. What it allocates beyond its terms ends the process.
+// ServeSession serves one source. It is the main function of a process that a [Sink] has started. Files are the
+// inherited ones; in and out are the sink's ends of two pipes. The process ends if it allocates more than its terms
+// allow.
 func ServeSession(_ context.Context, loads []workload.Workload, files map[string]*os.File, in io.Reader,
 	out io.Writer,
 ) error {
@@ -138,8 +139,8 @@ func ServeSession(_ context.Context, loads []workload.Workload, files map[string
 		return err
 	}
 	_ = file.Close()
-	// Who has vanished is noticed in the middle of a trial, too. Where a trial's own packets crowd these out it is
-	// shorter, most often.
+	// A source that has vanished is noticed during a trial, too. If the trial's own packets crowd out these probes, the
+	// trial usually ends first.
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		if err := tcp.SetKeepAliveConfig(net.KeepAliveConfig{
 			Enable: true, Idle: aliveAfter, Interval: aliveEvery, Count: aliveCount,
@@ -165,18 +166,18 @@ func ServeSession(_ context.Context, loads []workload.Workload, files map[string
 	return nil
 }
 
-// A source that says nothing in a trial is asked whether it is there after aliveAfter, and has vanished when it has not
-// answered aliveCount times, aliveEvery apart.
+// A source that is silent during a trial gets a keepalive probe after aliveAfter. It has vanished if it does not answer
+// aliveCount probes, aliveEvery apart.
 const (
 	aliveAfter = 2 * time.Second
 	aliveEvery = time.Second
 	aliveCount = 4
 )
 
-// tell tells the sink something. Where the sink is gone the process soon is, too.
+// tell sends a message to the sink. If the sink is gone, this process will soon be gone too.
 func (s *session) tell(w word) { _ = s.out.Encode(w) }
 
-// fail tells the sink why the session ends.
+// fail reports to the sink why the session ends.
 func (s *session) fail(err error) error {
 	text := err.Error()
 	if !strings.HasPrefix(text, s.Peer) {
@@ -186,7 +187,7 @@ func (s *session) fail(err error) error {
 	return nil
 }
 
-// listen hears requests, one after another, while something else is done.
+// listen reads requests, one after another, while something else is done.
 func (s *session) listen() <-chan heard {
 	requests := make(chan heard)
 	go func() {
@@ -202,7 +203,7 @@ func (s *session) listen() <-chan heard {
 	return requests
 }
 
-// serve answers requests until the source says that it was the last one.
+// serve answers requests until the source sends its last one.
 func (s *session) serve() error {
 	s.enter(met)
 	for {
@@ -227,10 +228,10 @@ func (s *session) serve() error {
 	}
 }
 
-// enter comes to a step, and says by when the source has to come to the next one.
+// enter moves the session to a step, and sets the deadline for the source's next step.
 func (s *session) enter(next step) {
 	s.step, s.within = next, answerLimit
-	if next == met || next == opened || next == probing { // the source connects, or finds out what does not pass
+	if next == met || next == opened || next == probing { // the source connects, or finds out which packets do not pass
 		s.within = openLimit
 	}
 	s.by = time.Now().Add(s.within)
@@ -249,7 +250,7 @@ func (s *session) next() (request, error) {
 	}
 }
 
-// errSlow says that a source has not come to its next step in time.
+// errSlow is the error about a source that has not reached its next step in time.
 var errSlow = errors.New("made no progress for")
 
 // quoted lists words: "a", "b" or "c".
@@ -267,7 +268,7 @@ func quoted(words []string) string {
 	return text.String()
 }
 
-// answer does what a request asks for, if it is its turn.
+// answer does what a request asks for, if the request is valid in this step.
 func (s *session) answer(r request) (answer, error) {
 	if !slices.Contains(s.step.takes(), r.Do) {
 		return answer{}, fmt.Errorf("request %.20q is %w: this session takes %s now", r.Do, errOrder, quoted(s.step.takes()))
@@ -298,7 +299,7 @@ func (s *session) answer(r request) (answer, error) {
 	return answer{}, s.probe()
 }
 
-// echo answers with what came.
+// echo returns what it received.
 func (s *session) echo(r request) (answer, error) {
 	if s.echoes++; s.echoes > mostEchoes || len(r.Bytes) > fullSize {
 		return answer{}, fmt.Errorf("echo %d of %d bytes is %w (valid: %d of at most %d bytes, then %q)", s.echoes,
@@ -307,7 +308,7 @@ func (s *session) echo(r request) (answer, error) {
 	return answer{Bytes: r.Bytes}, nil
 }
 
-// check says what of an opening cannot be.
+// check returns an error if an opening is not valid.
 func (o opening) check() error {
 	switch length, warm := time.Duration(o.Length), time.Duration(o.Warm); {
 	case len(o.Ports) < 1 || len(o.Ports) > MostPairs:
@@ -330,7 +331,7 @@ func (o opening) check() error {
 	return nil
 }
 
-// readsFile is how the values of parameters begin that name a file (traffic.ParseArrivals).
+// readsFile is the prefix of parameter values that name a file (traffic.ParseArrivals).
 const readsFile = "replay:"
 
 // open opens the sinks.
@@ -383,7 +384,7 @@ func (s *session) open(asked *opening) (answer, error) {
 	return a, nil
 }
 
-// afford says whether the session may hold what so many sinks of a workload hold.
+// afford returns an error if the session may not hold the memory of this many sinks of a workload.
 func (s *session) afford(d workload.Description, params part.Params, pairs int) error {
 	need := ownMemory + int64(pairs)*d.SinkMemory(params)
 	if need <= s.Memory {
@@ -393,7 +394,7 @@ func (s *session) afford(d workload.Description, params part.Params, pairs int) 
 		d.ID(params), count(pairs, "pair"), bytesText(need), errMemory, bytesText(s.Memory))
 }
 
-// bytesText is a number of bytes for people.
+// bytesText writes a number of bytes for people.
 func bytesText(n int64) string {
 	if n < 10<<30 {
 		return fmt.Sprintf("%d MiB", (n+1<<20-1)>>20)
@@ -401,7 +402,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%d GiB", (n+1<<30-1)>>30)
 }
 
-// count is a number of things: "1 pair", "2 pairs".
+// count writes a number of things: "1 pair", "2 pairs".
 func count(n int, what string) string {
 	if n != 1 {
 		what += "s"
@@ -409,7 +410,7 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %s", n, what)
 }
 
-// find returns the workload of a name.
+// find returns the workload with that name.
 func find(loads []workload.Workload, name string) (workload.Workload, error) {
 	names := make([]string, len(loads))
 	for i, l := range loads {
@@ -420,7 +421,7 @@ func find(loads []workload.Workload, name string) (workload.Workload, error) {
 	return nil, fmt.Errorf("unknown workload %.40q (known: %s)", name, strings.Join(names, ", "))
 }
 
-// accept takes what the sources have connected, all of them in one time.
+// accept accepts the connections of the sources, within one common deadline.
 func (s *session) accept() error {
 	by := time.Now().Add(answerLimit / 2)
 	for pair, e := range s.crew.endpoints {
@@ -434,8 +435,8 @@ func (s *session) accept() error {
 	return nil
 }
 
-// await waits until all threads have done what they were told, unless the source ends the connection or says something,
-// or the time is over.
+// await waits until all threads have done their work, unless the source ends the connection, sends something, or the
+// deadline passes.
 func (s *session) await(by time.Time) error {
 	done := make(chan struct{})
 	go func() {
@@ -457,7 +458,7 @@ func (s *session) await(by time.Time) error {
 	}
 }
 
-// prepare forgets the trial before.
+// prepare discards the previous trial.
 func (s *session) prepare(trial uint64) error {
 	s.crew.all(func(e traffic.Endpoint) { e.Prepare(trial) })
 	if err := s.await(time.Now().Add(hangLimit)); err != nil {
@@ -485,7 +486,7 @@ func (s *session) begin(r request) error {
 	return nil
 }
 
-// collect waits for the threads and returns what they saw.
+// collect waits for the threads and returns their samples.
 func (s *session) collect() (answer, error) {
 	if err := s.await(s.over); err != nil {
 		return answer{}, err
@@ -508,7 +509,7 @@ func (s *session) collect() (answer, error) {
 	return answer{Left: l}, nil
 }
 
-// probe closes the endpoints and answers whatever comes to the first port.
+// probe closes the endpoints and answers whatever arrives at the first port.
 func (s *session) probe() error {
 	s.crew.end()
 	s.crew = nil

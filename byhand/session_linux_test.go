@@ -16,13 +16,13 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// small is an opening of a workload with parameters, for one pair.
+// small returns an opening of a workload with parameters, for one pair.
 func small(name string, params map[string]string) *opening {
 	return &opening{Workload: name, Params: params, Ports: []uint16{20000}, Each: 8, Length: int64(20 * time.Millisecond)}
 }
 
-// Each request is answered in its turn only. What is out of order is named, ends its session, and the next source is
-// served.
+// Each request is answered only in its turn. A request out of order is named in the error and ends its session; the
+// next source is served.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	sink, _, _ := serve(t, "127.0.0.1:0")
@@ -91,7 +91,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A fault in a session is named to its source and in one line to the user, and ends that session alone.
+// A fault in a session is reported to its source, and to the user in one line. It ends only that session.
 func TestFaults(t *testing.T) {
 	testnet.NotInRace(t, "it takes more memory than the limit of a session")
 	t.Parallel()
@@ -126,13 +126,12 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// What an opening takes is counted before it is given, whatever the workload, and given back with the end of the
-// session.
+// The memory of an opening is counted before it is granted, for every workload, and released at the end of the session.
 func TestMemory(t *testing.T) {
 	testnet.NotInRace(t, "it takes more memory than the limit of a session")
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = 256 << 20 })
 	for _, o := range []*opening{
-		small("kv", map[string]string{"payload": "1MiB", "keys": "64"}), // which took 6 GB with 64 pairs
+		small("kv", map[string]string{"payload": "1MiB", "keys": "64"}), // with 64 pairs this took 6 GB
 		small("kv", map[string]string{"payload": "64", "keys": "1000000"}),
 		small("connections", map[string]string{"connections": "10000"}),
 		small("udp-rr", map[string]string{"recv-buffer": "536870912"}),
@@ -155,7 +154,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// What a description says of a sink's memory is no less than what opening it takes.
+// The memory of a sink in its description is at least what opening it takes.
 func TestMemoryIsCounted(t *testing.T) {
 	for _, load := range catalogue.New().Workloads {
 		d := load.Describe()
@@ -186,7 +185,7 @@ func TestMemoryIsCounted(t *testing.T) {
 				}
 				defer e.Close()
 				runtime.ReadMemStats(&after)
-				// All that was allocated: a session collects no garbage when it opens.
+				// TotalAlloc counts everything: a session collects no garbage when it opens.
 				if took := int64(after.TotalAlloc - before.TotalAlloc); took > want {
 					t.Errorf("it took %d bytes, and %d are counted", took, want)
 				}
@@ -195,7 +194,7 @@ func TestMemoryIsCounted(t *testing.T) {
 	}
 }
 
-// extremes are parameters of a workload: its defaults, and each at its largest.
+// extremes returns parameter sets of a workload: its defaults, and each parameter at its largest value.
 func extremes(d workload.Description) []map[string]string {
 	list := []map[string]string{{}}
 	for _, p := range d.Params {
@@ -214,7 +213,7 @@ func extremes(d workload.Description) []map[string]string {
 	return list
 }
 
-// Connections that say nothing keep nobody out, however many there are.
+// Silent connections do not keep a source out, however many there are.
 func TestSilentConnections(t *testing.T) {
 	t.Parallel()
 	sink, said, _ := serve(t, "127.0.0.1:0")
@@ -240,7 +239,7 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// Whoever goes on with a session in small steps has it for some seconds at most, and then the next one is served.
+// A source that takes a session slowly, in small steps, is ended after a few seconds; then the next one is served.
 func TestSlowSource(t *testing.T) {
 	t.Parallel()
 	sink, said, _ := serve(t, "127.0.0.1:0")
@@ -269,8 +268,8 @@ func TestSlowSource(t *testing.T) {
 	said.until(t, `made no progress for 10s: its next request was to be "echo", "open" or "end"`)
 }
 
-// Who waits is told how many come first. Of one address some wait, and the others are refused. A place that its source
-// has left is nobody's.
+// A source that waits receives the number of sources before it. A limited number of sources with one address may wait,
+// and the others are refused. The place of a source that has left is free.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	sink, _, _ := serve(t, "127.0.0.1:0")
@@ -327,8 +326,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Several sources are served at once where that is asked for, but one of each address as a rule, from ports of their
-// own.
+// Several sources are served at once if the sink is configured for that, by default only one of each address, from
+// ports of their own.
 func TestSessions(t *testing.T) {
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Sessions = 2 })
 	first := meet(t, sink)
@@ -342,7 +341,7 @@ func TestSessions(t *testing.T) {
 	}
 	other := line{conn: conn, peer: "the sink"}
 	defer other.close()
-	for _, l := range []line{dial(t, sink), other} { // the first one's address has its share
+	for _, l := range []line{dial(t, sink), other} { // the address of the first one has its share
 		if err := l.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +360,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Where others wait a source is served for its time, with what it has measured.
+// If others wait, a source is served for its time, and keeps what it has measured.
 func TestTime(t *testing.T) {
 	t.Parallel()
 	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Time = time.Second })
@@ -389,7 +388,8 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// A token is never shown, and what does not know it is not served. Whom the sink does not allow it does not ask.
+// A token is never shown, and a source that does not know it is not served. The sink does not ask a source that is not
+// allowed.
 func TestToken(t *testing.T) {
 	t.Parallel()
 	const token = "correct horse battery"
@@ -433,7 +433,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// What strangers do fills nobody's log: what is not told is counted.
+// Refused connections cannot fill the log: those that are not reported are counted.
 func TestFewRefusalsAreTold(t *testing.T) {
 	var r refusals
 	now := time.Now()

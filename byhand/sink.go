@@ -19,26 +19,26 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// A Sink waits for sources and serves them. Who has not shown to be a source that may be served costs it a connection;
-// who is served has a process of its own.
+// A Sink waits for sources and serves them. A client that has not proved to be an allowed source costs the sink one
+// connection. A source that is served has a process of its own.
 type Sink struct {
 	Version    string         // of this program
-	Allow      []netip.Prefix // whom it serves; nil: everybody
+	Allow      []netip.Prefix // sources that it serves; nil: all
 	Token      string         // that a source must know; "": none
 	Sessions   int            // how many sources are served at once, 1 or more
 	PerAddress int            // how many sources of one address are served at once, 1 or more
-	Time       time.Duration  // how long a source is served where others wait
-	Memory     int64          // bytes that all sessions may hold together, LeastMemory for each or more
+	Time       time.Duration  // how long a source is served if others wait
+	Memory     int64          // bytes that all sessions together may hold, at least LeastMemory for each
 	CPUs       []int          // the sessions' threads run on these in turn; nil: anywhere
 	Once       bool           // end after the first source that was served
-	Say        func(string)   // tells the user what happens
+	Say        func(string)   // shows a message to the user
 
 	strangers strangers
 	queue     queue
 	refusals  refusals
 }
 
-// Listen opens a sink's listening socket. Where its address is none in particular it serves both families.
+// Listen opens a sink's listening socket. If the address is unspecified, it serves both families.
 func Listen(ctx context.Context, at string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(at)
 	if err != nil {
@@ -61,14 +61,14 @@ func Listen(ctx context.Context, at string) (net.Listener, error) {
 	return l, nil
 }
 
-// everywhere listens on all addresses. (net.Listen does so over IPv6 only where the loopback link is up, which nobody
-// may have seen to in a namespace: ipsock_posix.go, probe.)
+// everywhere listens on all addresses. net.Listen does so over IPv6 only if the loopback link is up, which may not be
+// the case in a namespace (ipsock_posix.go, probe).
 func everywhere(port uint16) (net.Listener, error) {
 	s, err := sock.Stream(netip.AddrPortFrom(netip.IPv6Unspecified(), port), "")
 	if err != nil {
 		return nil, err
 	}
-	f := os.NewFile(uintptr(s.FD), "listener") // which closes it
+	f := os.NewFile(uintptr(s.FD), "listener") // the net package closes it
 	defer f.Close()
 	if err := s.Listen(); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func everywhere(port uint16) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// cause leaves out of a network error what it repeats of the address and the call.
+// cause removes from a network error the parts that repeat the address and the call.
 func cause(err error) error {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno
@@ -87,7 +87,8 @@ func cause(err error) error {
 	return err
 }
 
-// Serve serves sources until the context ends, or with Once until one has been served, and returns why that one failed.
+// Serve serves sources until the context ends. With Once, it serves until one source has been served, and returns that
+// source's error.
 func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -113,7 +114,7 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return err
-		case err != nil: // a connection that ended before it was accepted (accept(2))
+		case err != nil: // the connection ended before it was accepted (accept(2))
 			continue
 		}
 		far := unmapped(conn.RemoteAddr())
@@ -134,10 +135,10 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// acceptPause is how long a sink without descriptors waits for one.
+// acceptPause is how long a sink that has no free descriptor waits before it tries again.
 const acceptPause = 50 * time.Millisecond
 
-// Why a source is refused.
+// Reasons to refuse a source.
 var (
 	errVersion    = errors.New("use the same nettoll on both sides")
 	errNotAllowed = errors.New("is not among the addresses that it serves")
@@ -146,7 +147,7 @@ var (
 	errStart      = errors.New("its process cannot be started")
 )
 
-// meet talks to whoever has connected. It returns whether that was a source, which has been served.
+// meet handles a new connection. It reports whether that was a source, which has then been served.
 func (s *Sink) meet(ctx context.Context, l line) (took bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -184,7 +185,7 @@ func (s *Sink) meet(ctx context.Context, l line) (took bool, err error) {
 	return true, err
 }
 
-// greet hears who has connected, and returns why it is not served.
+// greet reads the hello of a connection, and returns why it is not served.
 func (s *Sink) greet(l line, from netip.Addr) error {
 	var h hello
 	if err := l.hear(&h, answerLimit); err != nil {
@@ -201,7 +202,7 @@ func (s *Sink) greet(l line, from netip.Addr) error {
 	return nil
 }
 
-// judge says why a source that has said hello is refused.
+// judge returns why a source that has said hello is refused.
 func (s *Sink) judge(l line, h hello, from netip.Addr) error {
 	allowed := len(s.Allow) == 0
 	for _, p := range s.Allow {
@@ -225,21 +226,22 @@ func (s *Sink) judge(l line, h hello, from netip.Addr) error {
 	if err := l.hear(&answer, answerLimit); err != nil {
 		return err
 	}
-	if !hmac.Equal(answer.Proof, prove(s.Token, nonce)) { // in constant time
+	if !hmac.Equal(answer.Proof, prove(s.Token, nonce)) { // compares in constant time
 		return errToken
 	}
 	return nil
 }
 
-// nonceSize is how many bytes are drawn for each proof of a token: as many as the proof has.
+// nonceSize is the number of random bytes for each proof of a token: the same as the size of the proof.
 const nonceSize = 32
 
-// refuse tells a source why it is not served. It may be gone.
+// refuse sends a source the reason why it is not served. The source may be gone.
 func (s *Sink) refuse(l line, why error) {
 	_ = l.say(hello{Nettoll: Protocol, Version: s.Version, Refused: why.Error()})
 }
 
-// wait waits until a source has a seat, tells it meanwhile how many are before it, and hears that it is still there.
+// wait waits until a source has a seat. Meanwhile it reports to the source how many are before it, and checks that the
+// source is still there.
 func (s *Sink) wait(ctx context.Context, l line, g *guest) (seat int, err error) {
 	for pause := soon; ; pause = tellEvery {
 		select {
@@ -247,7 +249,7 @@ func (s *Sink) wait(ctx context.Context, l line, g *guest) (seat int, err error)
 		case <-time.After(pause):
 			before, _ := s.queue.place(g)
 			if before == 0 {
-				continue // it is told
+				continue // it has a seat now, and moved reports that
 			}
 			if err := l.say(hello{Nettoll: Protocol, Version: s.Version, Place: before}); err != nil {
 				return 0, err
@@ -264,15 +266,15 @@ func (s *Sink) wait(ctx context.Context, l line, g *guest) (seat int, err error)
 	}
 }
 
-// turnedAway tells the user about somebody who was not served, unless very many were: then how many.
+// turnedAway reports to the user a client that was not served; if there are very many, it reports their number.
 func (s *Sink) turnedAway(what string) {
 	if text := s.refusals.note(what, time.Now()); text != "" {
 		s.Say(text)
 	}
 }
 
-// refusals keep what strangers do from filling the user's log: mostRefusals of them are told at once, then one a
-// second.
+// refusals limits how many lines clients can add to the user's log: mostRefusals refusals are reported at once, then
+// one a second.
 type refusals struct {
 	mu     sync.Mutex
 	told   int
@@ -282,7 +284,7 @@ type refusals struct {
 
 const mostRefusals = 20
 
-// note returns what is to be said about a refusal, "" for nothing.
+// note returns the message about a refusal; "" for none.
 func (r *refusals) note(what string, now time.Time) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,11 +24,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Options say what a source asks for.
+// Options are the options of a source.
 type Options struct {
 	Workload workload.Workload
-	Params   part.Params // as its description resolves them
-	Network  string      // "tcp", or "tcp4" or "tcp6" where a name may have addresses of both families
+	Params   part.Params // as resolved by its description
+	Network  string      // "tcp", or "tcp4" or "tcp6" if a name may have addresses of both families
 	Sink     string      // address or name, and port
 	Pairs    int
 	Trials   int           // one for each interval
@@ -36,9 +36,9 @@ type Options struct {
 	Seed     uint64
 	CPUs     []int  // its threads run on these in turn; nil: anywhere
 	Version  string // of this program
-	Token    string // for a sink that asks for one
+	Token    string // for a sink that requires one
 
-	// called while the sink serves others first, so many, each time that they are fewer, and before that
+	// called while the sink serves others first: with their number, before that, and each time that there are fewer
 	Waiting  func(before int)
 	Begun    func(Session)  // called before the first interval
 	Interval func(Interval) // called after each
@@ -52,10 +52,10 @@ type Session struct {
 	Sink     string            `json:"sink"`   // address, and port where it listens
 	Pairs    int               `json:"pairs"`
 	Versions map[string]string `json:"versions"` // of both programs
-	// s: shortest of some on the connection by which both ends agree
+	// s: the shortest of several on the connection between both ends
 	RoundTrip float64    `json:"round_trip,omitempty"`
 	Granted   sock.Facts `json:"granted"`        // to the source's first socket
-	CPUs      []int      `json:"cpus,omitempty"` // that the source's threads are bound to
+	CPUs      []int      `json:"cpus,omitempty"` // to which the source's threads are bound
 	Interval  float64    `json:"interval"`       // s
 	WarmUp    float64    `json:"warm_up"`        // s of each interval that do not count
 }
@@ -63,18 +63,18 @@ type Session struct {
 const (
 	connectLimit = 5 * time.Second
 
-	// Where the ports of sources are looked for: below those that the kernel gives to everybody where it has its default
-	// for these ([ephemeral]).
+	// The range of the ports of sources. It is below the default range that the kernel uses for other sockets
+	// ([ephemeral]).
 	firstSource, lastSource = 16384, 32767
-	// mostPorts is how many ports all pairs together get at the source: a discipline that makes connections needs a new
-	// one for each, and one that follows it finds those in TIME_WAIT elsewhere.
+	// mostPorts is the largest number of ports of all pairs at the source. A discipline that makes connections needs a
+	// new port for each; the next run finds the used ones in TIME_WAIT and takes others.
 	mostPorts = 2048
 
 	echoes = 5 // round trips of which the shortest counts
 )
 
-// Source runs a workload against a sink, or without one where the kernel of the other machine answers. What was
-// measured until an error or the end of the context is in the result, which is nil where nothing was.
+// Source runs a workload against a sink or, without one, against the kernel of the other machine. After an error or the
+// end of the context, the result has what was measured until then; it is nil if nothing was.
 func Source(ctx context.Context, o Options) (*Result, error) {
 	s := &source{o: o, known: o.Workload.Describe().Vocabulary()}
 	err := s.meet(ctx)
@@ -96,19 +96,19 @@ func Source(ctx context.Context, o Options) (*Result, error) {
 type source struct {
 	o      Options
 	known  measure.Vocabulary // of the workload
-	alone  bool               // there is no sink to talk to
+	alone  bool               // without a sink
 	line   line               // to the sink
 	local  netip.Addr         //
 	remote netip.AddrPort     // of the sink's line, or of the machine that answers
 	rtt    time.Duration
 	specs  []workload.Spec
 	crew   *crew
-	ended  <-chan struct{} // of the last trial: closed when the threads are done with it
+	ended  <-chan struct{} // of the last trial: closed when its threads are done
 	result Result
 	sums   [traffic.Quantities]*hdrhistogram.Histogram
 }
 
-// meet connects, and finds out who is there and how far away.
+// meet connects, identifies the other end and measures the distance to it.
 func (s *source) meet(ctx context.Context) error {
 	d := s.o.Workload.Describe()
 	s.alone = d.Alone
@@ -118,7 +118,7 @@ func (s *source) meet(ctx context.Context) error {
 		Interval: s.o.Length.Seconds(), WarmUp: s.warm().Seconds(),
 	}
 	network := s.o.Network
-	if s.alone { // no packet is sent: the kernel says which of its addresses would be the source
+	if s.alone { // sends no packet: the kernel reports which of its addresses would be the source
 		network = strings.Replace(network, "tcp", "udp", 1)
 	}
 	conn, err := (&net.Dialer{Timeout: connectLimit}).DialContext(ctx, network, s.o.Sink)
@@ -152,7 +152,7 @@ func (s *source) meet(ctx context.Context) error {
 				waiting = h.Place
 				s.o.Waiting(waiting)
 			}
-			err = s.line.say(hello{Nettoll: Protocol, Version: s.o.Version}) // it is still there
+			err = s.line.say(hello{Nettoll: Protocol, Version: s.o.Version}) // a sign that it is still there
 		default:
 			s.result.Versions["sink"] = h.Version
 			return s.echo()
@@ -163,7 +163,7 @@ func (s *source) meet(ctx context.Context) error {
 	}
 }
 
-// welcome hears a hello of the sink, and returns why it will not serve.
+// welcome reads a hello of the sink, and returns why the sink does not serve.
 func (s *source) welcome() (hello, error) {
 	var h hello
 	switch err := s.line.hear(&h, welcomeLimit); {
@@ -180,7 +180,7 @@ func (s *source) welcome() (hello, error) {
 	return h, nil
 }
 
-// refusal says why there is no connection.
+// refusal explains why there is no connection.
 func refusal(to string, err error) error {
 	hint := ""
 	var timeout net.Error
@@ -194,7 +194,7 @@ func refusal(to string, err error) error {
 	return fmt.Errorf("connect to %s: %w%s", to, cause(err), hint)
 }
 
-// echo measures the round trip, and tries whether packets of full size pass.
+// echo measures the round trip, and checks whether packets of full size pass.
 func (s *source) echo() error {
 	for range echoes {
 		start := time.Now()
@@ -219,7 +219,7 @@ func (s *source) echo() error {
 	return err
 }
 
-// ask asks the sink, where there is one.
+// ask sends a request to the sink, if there is one.
 func (s *source) ask(r request, within time.Duration) (answer, error) {
 	if s.alone {
 		return answer{}, nil
@@ -231,7 +231,7 @@ func (s *source) warm() time.Duration {
 	return time.Duration(s.o.Workload.Describe().Warm * float64(s.o.Length))
 }
 
-// run opens both ends and lets the trials happen.
+// run opens both ends and runs the trials.
 func (s *source) run(ctx context.Context) error {
 	if err := s.open(); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *source) run(ctx context.Context) error {
 	s.doubt()
 	s.o.Begun(s.result.Session)
 	began := time.Now()
-	run := uint64(began.Unix()) << 32 // what is on its way from an earlier source belongs to no trial of this one
+	run := uint64(began.Unix()) << 32 // packets from an earlier source belong to no trial of this one
 	for k := range s.o.Trials {
 		start := time.Since(began)
 		trial, err := s.trial(run|uint64(k+1), ctx.Done())
@@ -263,7 +263,7 @@ func (s *source) run(ctx context.Context) error {
 	return s.line.say(request{Do: doEnd})
 }
 
-// doubt says what is not sound about what was asked for.
+// doubt adds warnings about the requested settings.
 func (s *source) doubt() {
 	d := s.o.Workload.Describe()
 	if least := d.Trial(s.o.Params); s.o.Length < least {
@@ -275,7 +275,7 @@ func (s *source) doubt() {
 		cpus = len(all)
 	}
 	spinners := s.o.Pairs
-	if s.local == s.remote.Addr() { // the sink's are here, too
+	if s.local == s.remote.Addr() { // the sink's threads are on this machine, too
 		spinners *= 2
 	}
 	if d.Spins(s.o.Params) && spinners > cpus {
@@ -284,7 +284,7 @@ func (s *source) doubt() {
 	}
 }
 
-// dismiss closes everything. The threads of a trial that was given up end when its window does.
+// dismiss closes everything. The threads of an abandoned trial end when its window does.
 func (s *source) dismiss() {
 	s.line.close()
 	switch {
@@ -299,12 +299,12 @@ func (s *source) dismiss() {
 	}
 }
 
-// ephemeral is the kernel's default for the ports that it gives to sockets that bind to none (inet_init_net of
+// ephemeral is the kernel's default for the ports of sockets that do not bind to one (inet_init_net of
 // net/ipv4/af_inet.c).
 const ephemeral = "32768 60999"
 
-// sourceRange returns the first and the last port that sources may have. Whoever has changed the kernel's range has a
-// reason: in a container of a lab, a filter lets no others pass.
+// sourceRange returns the first and the last port for sources. If the kernel's range was changed, there is a reason: in
+// a container of a lab, a filter lets no other ports pass.
 func sourceRange() (first, last int) {
 	set, err := sysctl.Read("net.ipv4.ip_local_port_range")
 	if err == nil && set != ephemeral {
@@ -315,11 +315,12 @@ func sourceRange() (first, last int) {
 	return firstSource, lastSource
 }
 
-// open opens the sink's endpoints, then the source's, and then lets the sink accept what these have connected.
+// open opens the sink's endpoints, then the source's, and then lets the sink accept the connections of the source's
+// endpoints.
 func (s *source) open() error {
 	lo, hi := sourceRange()
 	each := max(1, min(max(sinkPorts, mostPorts/s.o.Pairs), (hi-lo)/2/s.o.Pairs))
-	// Two sources of one machine that start together look in different places.
+	// Two sources on one machine that start at the same time look in different places.
 	from := lo + rand.IntN(max(1, hi-lo-s.o.Pairs*each))
 	first, err := freePorts(s.local, from, s.o.Pairs*each)
 	if err != nil {
@@ -338,7 +339,7 @@ func (s *source) open() error {
 	case err != nil:
 		return err
 	case s.alone:
-		a.Ports, a.Each = make([]uint16, s.o.Pairs), 1 // nobody has them
+		a.Ports, a.Each = make([]uint16, s.o.Pairs), 1 // nobody else uses them
 	case len(a.Ports) != s.o.Pairs || a.Each < 1:
 		return fmt.Errorf("%s has opened %s of %d", s.line.peer, count(len(a.Ports), "pair"), s.o.Pairs)
 	}
@@ -356,7 +357,7 @@ func (s *source) open() error {
 	return err
 }
 
-// told are the parameters as the sink is told them: it does not follow a schedule, so it needs no file that one is in.
+// told returns the parameters for the sink. The sink does not follow a schedule, so it does not need the file with one.
 func (s *source) told() map[string]string {
 	told := map[string]string{}
 	for name, value := range s.o.Params {
@@ -367,10 +368,10 @@ func (s *source) told() map[string]string {
 	return told
 }
 
-// errStopped says that a trial was given up.
+// errStopped is the error of an abandoned trial.
 var errStopped = errors.New("stopped")
 
-// trial lets one trial happen.
+// trial runs one trial.
 func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) {
 	t := workload.Trial{Params: s.o.Params, Window: s.o.Length - s.warm(), Length: s.o.Length}
 	s.crew.all(func(e traffic.Endpoint) { e.Prepare(id) })
@@ -391,7 +392,7 @@ func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) 
 		s.crew.wait()
 		close(ended)
 	}()
-	// A sink that dies is noticed while the threads are still at it.
+	// A sink that dies is noticed while the threads still run.
 	a, err := s.ask(request{Do: doCollect}, s.o.Length+answerLimit)
 	if err != nil {
 		return t, fmt.Errorf("%w in the middle of a trial", err)
@@ -426,7 +427,7 @@ func (s *source) trial(id uint64, stop <-chan struct{}) (workload.Trial, error) 
 	return t, nil
 }
 
-// diagnose finds out why nothing has arrived, by datagrams between the first ports of both ends.
+// diagnose finds out why nothing has arrived, with datagrams between the first ports of both ends.
 func (s *source) diagnose() error {
 	s.crew.end()
 	s.crew = nil

@@ -20,53 +20,52 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// Protocol is the version of what both ends say to each other. It changes when an older peer would misunderstand: the
-// frames, or what the workloads send. Version 1 knew no places and no tokens.
+// Protocol is the version of the messages between both ends. It changes if an older peer would misunderstand the frames
+// or the workloads' packets. Version 1 had no places and no tokens.
 const Protocol = 2
 
-// Port is where a sink listens if nobody says otherwise: T-O-L-L on the keys of a telephone. Those from the next one on
-// are for the traffic.
+// Port is the default port of a sink: T-O-L-L on the keys of a telephone. The next ports are for the traffic.
 const Port = 8655
 
 const (
-	// frameLimit is the largest message in bytes: histograms of seven quantities of some tens of kB each, and a sample for
-	// each pair.
+	// frameLimit is the size of the largest message in bytes: histograms of seven quantities, some tens of kB each, and
+	// a sample for each pair.
 	frameLimit = 1 << 20
-	// helloSize and requestSize bound what a sink reads, in bytes: a hello, and a request, of which an echo of full size
-	// is the largest.
+	// helloSize and requestSize limit what a sink reads, in bytes: a hello, and a request. The largest request is an
+	// echo of full size.
 	helloSize, requestSize = 4 << 10, 64 << 10
 
-	// answerLimit is how long the other end may take for what it does at once.
+	// answerLimit is how long the other end may take to answer a request that it can answer at once.
 	answerLimit = 5 * time.Second
-	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its own
-	// endpoints are open: 10,000 connections take some seconds.
+	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its
+	// own endpoints are open: 10,000 connections take a few seconds.
 	openLimit = 2 * answerLimit
-	// welcomeLimit is how long a sink may take to say hello, or once more that others are before this source: it starts a
-	// process for each.
+	// welcomeLimit is how long a sink may take to say hello, or to report again that others come first: it starts a
+	// process for each source.
 	welcomeLimit = 2 * answerLimit
-	// tellEvery is how often a source that waits is told its place. It answers, so that a place is nobody's soon after its
-	// source has vanished.
+	// tellEvery is how often the sink reports its place to a waiting source. The source answers, so that its place is
+	// free soon after the source has vanished.
 	tellEvery = 2 * time.Second
-	// soon is how long it waits before it is told for the first time: a session that ends takes some milliseconds.
+	// soon is how long a source waits before the first report: a session that ends takes a few milliseconds.
 	soon = 500 * time.Millisecond
 
-	// fullSize is how many bytes an echo carries to be sure that it is cut into packets as large as the path lets pass:
-	// more than two of Ethernet jumbo frames.
+	// fullSize is the number of bytes in an echo that is certainly cut into the largest packets that pass: more than
+	// two Ethernet jumbo frames.
 	fullSize = 20_000
 )
 
-// hello is the first message of both ends. It is understood by every version.
+// hello is the first message of both ends. Every version understands it.
 type hello struct {
-	Nettoll int    `json:"nettoll"` // [Protocol]; 0 is none of ours
+	Nettoll int    `json:"nettoll"` // [Protocol]; 0: not from nettoll
 	Version string `json:"version"` // of the program
 	Refused string `json:"refused,omitempty"`
-	// from the sink: how many sources are served before this one; 0: it is its turn
+	// from the sink: how many sources are served before this one; 0: it is this one's turn
 	Place int    `json:"place,omitempty"`
-	Nonce []byte `json:"nonce,omitempty"` // from a sink that asks for a token: the source answers with a proof
+	Nonce []byte `json:"nonce,omitempty"` // from a sink that requires a token: the source answers with a proof
 	Proof []byte `json:"proof,omitempty"`
 }
 
-// prove shows the knowledge of a token to who has sent the nonce, and does not show the token.
+// prove returns a proof that its maker knows a token, for the sender of the nonce. It does not reveal the token.
 func prove(token string, nonce []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("nettoll source"))
@@ -74,7 +73,7 @@ func prove(token string, nonce []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// What a source asks for.
+// The requests of a source.
 const (
 	doEcho    = "echo"
 	doOpen    = "open"
@@ -94,13 +93,13 @@ type request struct {
 	Ahead int64    `json:"ahead,omitempty"` // go: ns until the opening
 }
 
-// opening is all that the sink needs to know of what is to come.
+// opening is all that the sink needs to know about the trials.
 type opening struct {
 	Workload string            `json:"workload"`
 	Params   map[string]string `json:"params"`
 	Seed     uint64            `json:"seed"`
 	Ports    []uint16          `json:"ports"` // of each pair: the first of the source's
-	Each     int               `json:"each"`  // how many a pair has from there on
+	Each     int               `json:"each"`  // number of ports of a pair, from there on
 	Length   int64             `json:"length"`
 	Warm     int64             `json:"warm"`
 }
@@ -131,7 +130,7 @@ func (l line) local() netip.AddrPort { return unmapped(l.conn.LocalAddr()) }
 
 func (l line) remote() netip.AddrPort { return unmapped(l.conn.RemoteAddr()) }
 
-// unmapped is an address of IPv4 as such, also where a socket of IPv6 serves both.
+// unmapped returns an IPv4 address as such, also if an IPv6 socket serves both families.
 func unmapped(a net.Addr) netip.AddrPort {
 	var at netip.AddrPort
 	switch a := a.(type) {
@@ -159,12 +158,12 @@ func (l line) say(v any) error {
 	if len(body) > frameLimit {
 		return fmt.Errorf("a message of %d bytes to %s: at most %d can be sent", len(body), l.peer, frameLimit)
 	}
-	_ = l.conn.SetWriteDeadline(time.Now().Add(answerLimit)) // fails where the connection has ended, which the write says
+	_ = l.conn.SetWriteDeadline(time.Now().Add(answerLimit)) // fails if the connection has ended; the write reports that
 	_, err = l.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...))
 	return l.explain(err, answerLimit)
 }
 
-// hear waits for one message, with 0 for ever.
+// hear waits for one message; with 0, without a limit.
 func (l line) hear(v any, within time.Duration) error {
 	var by time.Time
 	if within > 0 {
@@ -184,10 +183,10 @@ func (l line) hear(v any, within time.Duration) error {
 	return nil
 }
 
-// errFrame says that what came is not what nettoll sends.
+// errFrame is the error about data that nettoll does not send.
 var errFrame = errors.New("no message of nettoll")
 
-// readFrame reads a message of so many bytes at most.
+// readFrame reads a message of at most this many bytes.
 func readFrame(r io.Reader, most int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -200,14 +199,14 @@ func readFrame(r io.Reader, most int) ([]byte, error) {
 	if size > int64(most) {
 		return nil, fmt.Errorf("%w: it has %d bytes (limit %d)", errFrame, size, most)
 	}
-	body, err := io.ReadAll(io.LimitReader(r, size)) // room grows with what arrives, not with what is claimed
+	body, err := io.ReadAll(io.LimitReader(r, size)) // memory grows with the data, not with the claimed size
 	if err == nil && int64(len(body)) < size {
 		err = io.ErrUnexpectedEOF
 	}
 	return body, err
 }
 
-// explain names what happened to the connection.
+// explain turns an error into what happened to the connection.
 func (l line) explain(err error, within time.Duration) error {
 	switch {
 	case err == nil:
@@ -228,7 +227,7 @@ var (
 	errSilent = errors.New("has sent nothing for")
 )
 
-// plain is text of the other end as a terminal may see it: without control characters, and not endless.
+// plain makes text of the other end safe for a terminal: without control characters, and limited in length.
 func plain(s string) string {
 	const most = 1000
 	s = strings.Map(func(r rune) rune {

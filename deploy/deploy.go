@@ -14,70 +14,73 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// A Deployment is a place where labs stand. Its methods may be called from several goroutines.
+// A Deployment is a place for labs. Its methods may be called from several goroutines.
 type Deployment interface {
 	// CPUs returns the numbers of the CPUs that workers of a host may use.
 	CPUs() ([]int, error)
-	// Facts returns what records say of the machines, as JSON can hold it: kernel, CPUs, limits, privileges.
+	// Facts returns the facts about the machines for the records, as values that JSON can hold: kernel, CPUs, limits,
+	// privileges.
 	Facts() map[string]any
-	// Check asks hosts like those that would do the work why labs cannot stand here: an error for each lab, nil if it
-	// can, and a [linux.UnsupportedError] if something is missing. It changes nothing. The last error says that nobody
-	// could be asked.
+	// Check asks hosts like those that would do the work whether labs can be built here. It returns an error for each
+	// lab, nil if the lab can be built, and a [linux.UnsupportedError] if something is missing. It changes nothing. The
+	// last error means that no host could be asked.
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Check(ctx context.Context, labs []Spec) ([]error, error)
-	// Watch begins to watch the machines. The function that it returns ends that and says how busy each was meanwhile;
-	// what cannot be read then is left out.
+	// Watch begins to observe the machines. The returned function ends that and reports how busy each machine was; it
+	// leaves out what it cannot read.
 	Watch() (end func() []Load, err error)
-	// Awake keeps the CPUs of the machines from sleeping. The function that it returns ends that, so that they sleep as
-	// before, and says for what share of the time they slept all the same. The error is a [linux.UnsupportedError] if
-	// something is missing.
+	// Awake keeps the CPUs of the machines from sleeping. The returned function ends that, so that they sleep as
+	// before, and returns the share of the time for which they slept nevertheless. The error is a
+	// [linux.UnsupportedError] if something is missing.
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Awake() (end func() (asleep float64, err error), err error)
 	// Begin makes the turn of a generation's workers.
 	Begin(l Layout) (Generation, error)
-	// Close ends what labs have shared, when all are closed. It is idempotent. The error says what was not given back.
+	// Close releases what labs have shared, after all labs are closed. It is idempotent. The error lists what could not
+	// be released.
 	Close() error
 }
 
-// A Layout describes what the workers of a generation take part in.
+// A Layout describes the turn of the workers of a generation.
 type Layout struct {
 	traffic.Layout
-	// Probe is the name of the probe whose counts the workers read, and Loaded the probe; nil where nothing is probed.
+	// Probe is the name of the probe whose counters the workers read, and Loaded is the probe; nil if nothing is
+	// probed.
 	Probe  string
 	Loaded probe.Loaded
 }
 
-// A Generation is labs whose workers pass one turn on to each other.
+// A Generation is a set of labs whose workers share one turn.
 type Generation interface {
 	// Turns is the controller's end of the turn. It ends with the generation.
 	Turns() traffic.Turns
-	// Build builds a lab. It may be called from several goroutines, and again for a lab that was closed. If ctx ends or a
-	// host fails, nothing is left of the lab.
+	// Build builds a lab. It may be called from several goroutines, and again for a lab that was closed. If ctx ends or
+	// a host fails, nothing of the lab is left.
 	Build(ctx context.Context, s Spec) (Lab, error)
-	// Close ends the turn, when all labs are closed.
+	// Close ends the turn, after all labs are closed.
 	Close() error
 }
 
 // A Spec describes a lab to build, as data.
 type Spec struct {
 	ID   string // "bridge+nftables/cross-host/2"
-	Mark string // tells the lab from all others of the run
+	Mark string // distinguishes the lab from all others of the run
 	// Stack is complete.
 	Stack stack.Stack
 	// Net has the hosts with their containers and ports, the MTU, the seed and the underlay.
 	Net network.Lab
-	// Pairs are the containers that talk, Families the address families in which they do.
+	// Pairs are the containers that talk, and Families are their address families.
 	Pairs    []network.Pair
 	Families []string
 }
 
 // A Lab exists until it is closed.
 type Lab interface {
-	// Site is where its containers are: the endpoints, and the MTU that they have got.
+	// Site describes its containers: the endpoints, and the MTU that they have.
 	Site() *network.Site
-	// Waited is how much of the time that building took was spent on other labs, or on what is told.
+	// Waited returns how much of the building time was spent waiting for other labs, or measuring costs.
 	Waited() time.Duration
 	// Reports are the reports of the hosts after the lab was built, host 1 first.
 	Reports() []host.Report
@@ -85,11 +88,11 @@ type Lab interface {
 	Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error)
 	// Verify asks the hosts whether the lab still is what was planned, see [host.DriftError].
 	Verify(ctx context.Context) error
-	// Died says which host or program of the lab has ended by itself, "" for none.
+	// Died returns which host or program of the lab has ended by itself; "" for none.
 	Died(ctx context.Context) string
-	// Logs returns what the programs of the hosts have said.
+	// Logs returns the output of the programs of the hosts.
 	Logs(ctx context.Context) ([]Log, error)
-	// Trace asks the underlay, which is the first, and each host which way packets go, and how many were counted.
+	// Trace asks the underlay, which comes first, and each host which path packets take, and how many were counted.
 	Trace(ctx context.Context, q []host.Question) ([]host.Trace, error)
 	// Close ends everything in the lab. It is idempotent.
 	Close()
@@ -101,48 +104,48 @@ type Log struct {
 	Text          string
 }
 
-// A Used lab knows what the programs of its hosts use.
+// A Used lab can report the resources that the programs of its hosts use.
 type Used interface {
 	Lab
-	// Use returns what they have used so far, those of the underlay too.
+	// Use returns what the programs have used so far, including those of the underlay.
 	Use(ctx context.Context) ([]Use, error)
 }
 
-// Use is what a program of a host has used so far.
+// Use is the resource use of a program of a host so far.
 type Use struct {
 	Host string // its name
 	host.ProgramUse
 }
 
-// An Enterable lab has hosts that can be entered from this process.
+// An Enterable lab has hosts that this process can enter.
 type Enterable interface {
 	Lab
-	// Places are the hosts, and the underlay, which is the last one if there is one.
+	// Places returns the hosts, and then the underlay, if there is one.
 	Places() []Place
 }
 
 // A Place is a host that can be entered.
 type Place interface {
-	// Name is that of the host: "host1", "underlay".
+	// Name returns the name of the host: "host1", "underlay".
 	Name() string
-	// Plan is what was applied to it.
+	// Plan returns the plan that was applied to it.
 	Plan() host.Plan
-	// Verify asks the kernel of the host whether it still agrees with the plan.
+	// Verify checks that the kernel of the host still matches the plan.
 	Verify(ctx context.Context) error
-	// Exec runs a program on the host to its end, see [host.Command].
+	// Exec runs a program on the host until it ends, see [host.Command].
 	Exec(ctx context.Context, c host.Command) (host.Output, error)
-	// Namespace opens a network namespace of the host by its name, "" for its own. The file is the caller's to close.
+	// Namespace opens a network namespace of the host by its name; "" is the host's own. The caller closes the file.
 	Namespace(name string) (*os.File, error)
-	// Run runs a command to its end on the host, in one of its network namespaces, and calls started when it runs. With
-	// terminal its standard input is one, which becomes its own.
+	// Run runs a command on the host, in one of its network namespaces, until it ends. It calls started when the
+	// command runs. With terminal, its standard input is a terminal, which becomes its controlling terminal.
 	Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error
 }
 
 // Load is how busy a machine was.
 type Load struct {
-	Machine  string             // "" for that of this process
+	Machine  string             // "" for the machine of this process
 	CPU      map[string]float64 // cores by mode, as in measure.BlockFacts
 	Load1    float64            // load average over a minute
-	Programs []procfs.User      // that are not of this run
-	Runs     map[int]string     // command lines of other runs of nettoll, by process
+	Programs []procfs.User      // that do not belong to this run
+	Runs     map[int]string     // command lines of other runs of nettoll, by PID
 }

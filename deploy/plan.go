@@ -13,10 +13,10 @@ import (
 // A Plan holds the plans of the hosts of a lab.
 type Plan struct {
 	*network.Site           // with the plans of its hosts
-	Underlay      host.Plan // of what joins them; empty on one host
+	Underlay      host.Plan // of the network between hosts; empty on one host
 }
 
-// Plan has each kind of part add its steps to the plans of the lab's hosts. It is pure.
+// Plan collects the steps that each kind of part adds to the plans of the lab's hosts. It is pure.
 func (s Spec) Plan() (Plan, error) {
 	p := Plan{Site: &network.Site{Lab: s.Net, Families: s.Families, Pairs: s.Pairs}}
 	if err := network.Build(p.Site, s.Stack); err != nil {
@@ -29,15 +29,15 @@ func (s Spec) Plan() (Plan, error) {
 	return p, nil
 }
 
-// Loads reports whether labs with this stack measure the cost of loading and updating rules or entries. Such a lab
-// needs the machine for itself while it is built.
+// Loads reports whether labs with this stack measure the cost of loading and updating rules or entries. No other lab
+// may be built at the same time as such a lab.
 func Loads(s stack.Stack) bool {
 	f, _ := filter.Of(s)
 	t, params, ok := stack.PartOf[network.Tracker](s)
 	return f != nil || ok && t.Tracked(params) > 0
 }
 
-// Borrowed returns what a lab with this stack takes from the machine: "NIC eth1".
+// Borrowed lists what a lab with this stack takes from the machine: "NIC eth1".
 func Borrowed(s stack.Stack) []string {
 	if b, params, ok := stack.PartOf[network.Borrower](s); ok {
 		return b.Borrows(params)
@@ -47,7 +47,7 @@ func Borrowed(s stack.Stack) []string {
 
 // A Question is sent to a host before a lab is built.
 type Question struct {
-	Stack    string         `json:"stack"` // its id, with every parameter
+	Stack    string         `json:"stack"` // id, with every parameter
 	Underlay network.Medium `json:"underlay"`
 }
 

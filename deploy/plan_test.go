@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Labs that load something have the machine for themselves meanwhile, others not.
+// Labs that load something are built alone; others are not.
 func TestLoads(t *testing.T) {
 	kinds := stack.Kinds{
 		network.Kind{bridge.Network{}, nat.Network{}},

@@ -2,14 +2,14 @@ package driver
 
 import "github.com/nettoll/nettoll/traffic"
 
-// A Curve is how many bytes had come at times that do not fall, as a receiver's reports tell. It begins with a point of
-// zeroes.
+// A Curve is how many bytes had arrived at times in ascending order, as a receiver reports them. It begins with a point
+// of zeroes.
 type Curve []Point
 
-// A Point is how many bytes had come at a time.
+// A Point is how many bytes had arrived at a time.
 type Point struct{ At, Bytes float64 } // s, bytes
 
-// Delivered is [traffic.SeriesDelivered] of a stream that lasted so many seconds.
+// Delivered returns [traffic.SeriesDelivered] for a stream that lasted length seconds.
 func (c Curve) Delivered(length float64) traffic.Series {
 	list := make([]int64, 0, traffic.Slices+1)
 	for i := range traffic.Slices + 1 {
@@ -18,7 +18,7 @@ func (c Curve) Delivered(length float64) traffic.Series {
 	return traffic.Series{traffic.SeriesDelivered: list}
 }
 
-// at reads the curve, which is straight between two points.
+// at interpolates the curve, which is straight between two points.
 func (c Curve) at(at float64) float64 {
 	for i, p := range c[1:] {
 		if at > p.At {

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// named is a driver that is only a name.
+// named is a driver with nothing but a name.
 type named struct{ program string }
 
 func (n named) Describe() Description {
@@ -29,14 +29,14 @@ type client struct{ named }
 
 func (client) Describe() Description { return Description{Name: "c", SourceOnly: true} }
 
-// load is a workload that cannot be opened either.
+// load is a workload that cannot be opened.
 type load struct{ workload.Workload }
 
 func (load) Open(workload.Spec) (traffic.Endpoint, error) { return nil, errLoad }
 
 var errDriver, errLoad = errors.New("the driver's"), errors.New("the workload's")
 
-// The sink of a driver that has no server is the workload's.
+// The sink of a driver without a server is the workload's.
 func TestOpener(t *testing.T) {
 	for _, tt := range []struct {
 		d    Driver
@@ -86,7 +86,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A parameter that a driver does not know is refused where it does not have its default.
+// A parameter that a driver does not know is refused unless it has its default.
 func TestUnderstands(t *testing.T) {
 	w := workload.Description{
 		Name: "w", Params: part.List{{Name: "payload", Default: "64"}, {Name: "flows", Default: "1"}},

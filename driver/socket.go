@@ -8,11 +8,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Port writes the port of an address as programs take it.
+// Port returns the port of an address as programs accept it.
 func Port(a netip.AddrPort) string { return strconv.Itoa(int(a.Port())) }
 
-// Grants is what the kernel grants, in the calling thread's network namespace, a socket that asks for nothing but a
-// congestion control, as those of the programs do.
+// Grants returns what the kernel grants a socket in the calling thread's network namespace that sets nothing but a
+// congestion control. The programs' sockets are like this.
 func Grants(s workload.Spec, stream bool) (sock.Facts, error) {
 	o := sock.Options{}
 	if stream {

@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Base is an experiment with every default and nothing to measure yet: what a file says nothing about is as here. The
-// baseline has the first part of each kind that has no default.
+// Base returns an experiment with every default and nothing to measure yet. A file overrides the values that it names.
+// The baseline has the first part of each kind that has no default.
 func Base(parts Parts) Experiment {
 	var baseline stack.Stack
 	for _, kind := range parts.Kinds {
@@ -34,7 +34,7 @@ func Base(parts Parts) Experiment {
 	}
 }
 
-// ParseLoad reads a workload as the command line has it: "udp-rr(payload=64,mode=wait,driver=sockperf)", or several at
+// ParseLoad reads a workload in command-line syntax, "udp-rr(payload=64,mode=wait,driver=sockperf)", or several at
 // once: "mix(udp-rr(payload=64)*3,tcp-stream)".
 func ParseLoad(s string) (Load, error) {
 	if IsMix(s) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// Commands come through files, whatever they are made of; they are in no id, and in the records.
+// Commands come through files unchanged, whatever characters they contain. They are in the records, but not in ids.
 func TestCommands(t *testing.T) {
 	const source, figure = `iperf3 -c {remote} -p {port} -t {seconds} --json, "it's" '(1)'`,
 		`regexp:^"rate": ([0-9.]+),\s(?:x|y)`
@@ -42,7 +42,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// Two commands of one name are one where they are the same, and else nobody could tell them apart.
+// Two commands with the same name count as one if they are equal. Otherwise the experiment is refused, because a reader
+// could not distinguish them.
 func TestCommandsOfOneName(t *testing.T) {
 	resolve := func(text string) (*experiment.Resolved, error) {
 		e, err := experiment.Read("f.yaml", []byte(head+"workloads:\n"+text), nil, catalogue.New().Parts())
@@ -67,7 +68,7 @@ func TestCommandsOfOneName(t *testing.T) {
 	}
 }
 
-// A workload can be kept to some of the experiment's numbers of pairs.
+// A workload can be limited to some of the experiment's numbers of pairs.
 func TestWorkloadWithPairs(t *testing.T) {
 	read := func(text string) (*experiment.Resolved, error) {
 		e, err := experiment.Read("f.yaml",

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A crossing is how many values each of the factors has that are crossed.
+// A crossing holds the number of values of each crossed factor.
 type crossing []crossedFactor
 
 type crossedFactor struct {
@@ -14,7 +14,7 @@ type crossedFactor struct {
 	values int
 }
 
-// combinations counts what crossing makes; math.MaxInt stands for more than that.
+// combinations returns the number of combinations; math.MaxInt stands for more than that.
 func (c crossing) combinations() int {
 	n := 1
 	for _, f := range c {
@@ -26,7 +26,7 @@ func (c crossing) combinations() int {
 	return n
 }
 
-// within returns an error that names the factors if they make more combinations than the limit.
+// within returns an error that names the factors if they give more combinations than the limit.
 func (c crossing) within(limit int) error {
 	switch n := c.combinations(); {
 	case n == math.MaxInt:
@@ -48,7 +48,7 @@ func (c crossing) String() string {
 	return strings.Join(list, " × ")
 }
 
-// bounded returns an error if the experiment crosses to more than can be looked at.
+// bounded returns an error if the experiment has too many combinations to examine.
 func (e Experiment) bounded() error {
 	if err := e.Factors.stacks().within(maxCombinations); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (e Experiment) bounded() error {
 	return e.crossed().within(maxCombinations)
 }
 
-// crossed returns what is crossed into cells.
+// crossed returns the factors that are crossed into cells.
 func (e Experiment) crossed() crossing {
 	loads := 0
 	for _, l := range e.Workloads {
@@ -83,7 +83,7 @@ func (e Experiment) crossed() crossing {
 	}
 }
 
-// idles returns the ways to be idle that are crossed.
+// idles returns the ways to be idle that are crossed, or the default.
 func (f Factors) idles() []string {
 	if len(f.Idles) == 0 {
 		return Idles()[:1]
@@ -91,7 +91,7 @@ func (f Factors) idles() []string {
 	return f.Idles
 }
 
-// stacks returns what is crossed into stacks.
+// stacks returns the factors that are crossed into stacks.
 func (f Factors) stacks() crossing {
 	if len(f.Parts) == 0 {
 		return crossing{{"stacks", 0}}

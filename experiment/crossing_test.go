@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// numbers lists whole numbers as YAML and the command line do.
+// numbers lists whole numbers in YAML and command-line syntax.
 func numbers(from, n int) string {
 	list := make([]string, n)
 	for i := range list {
@@ -30,8 +30,8 @@ func expand(text string, settings []experiment.Setting, parts experiment.Parts) 
 	return err
 }
 
-// A short file that crosses to more than can be measured is refused before it is expanded: within little memory, and
-// with the sizes of its factors.
+// A short file that crosses to more cells than can be measured is refused before it is expanded. That takes little
+// memory, and the error has the sizes of the factors.
 func TestCrossingBombs(t *testing.T) {
 	parts := catalogue.New().Parts()
 	rules := func(n int) string { return "{nftables: {rules: [" + numbers(1, n) + "]}}" }
@@ -109,7 +109,7 @@ func TestCrossingBombs(t *testing.T) {
 	}
 }
 
-// Sizes whose product no integer holds are refused as others are.
+// Sizes whose product overflows are refused like others.
 func TestCrossingOverflow(t *testing.T) {
 	parts := catalogue.New().Parts()
 	e := experiment.Base(parts)
@@ -129,7 +129,8 @@ func TestCrossingOverflow(t *testing.T) {
 	}
 }
 
-// BenchmarkResolve expands as much as may be: time and memory grow with the number of cells, not with its square.
+// BenchmarkResolve expands the largest allowed experiment: time and memory grow with the number of cells, not with its
+// square.
 func BenchmarkResolve(b *testing.B) {
 	parts := catalogue.New().Parts()
 	for _, payloads := range []int{83, 166, 332} {

@@ -18,19 +18,19 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Limits of a document: far beyond what a person writes, and near enough that garbage costs nothing.
+// Limits of a document. They are far beyond what a person writes, and low enough that garbage costs nothing.
 const (
 	MaxSize  = 256 << 10 // bytes
 	maxLines = 3000      // the time that the parser takes grows with their square
-	maxWord  = 1000      // characters of a single value, the longest of which are commands
-	maxDepth = 40        // of brackets within brackets
+	maxWord  = 1000      // characters of a single value; commands are the longest values
+	maxDepth = 40        // of nested brackets
 )
 
-// A node is a value of a document and the place where it stands.
+// A node is a value of a document, with its place.
 type node struct {
 	kind   nodeKind
 	text   string  // of a scalar
-	keys   []*node // of an object: scalars, each once
+	keys   []*node // of an object: scalars, each only once
 	values []*node // the items of a list, the values of an object
 	place
 }
@@ -48,10 +48,10 @@ func (k nodeKind) String() string {
 	return []string{"a single value", "empty", "a list", "a map"}[k]
 }
 
-// A place is where something was written.
+// A place is a position in a source.
 type place struct {
 	source *source
-	line   int // from 1; 0 where it is the source as a whole
+	line   int // from 1; 0 means the source as a whole
 	column int // from 1, in characters
 }
 
@@ -61,16 +61,16 @@ type source struct {
 	text []byte
 }
 
-// An Error says what is wrong with an experiment, and where.
+// An Error describes an error in an experiment, and its place.
 type Error struct {
 	Source  string // name of the file, or the flag
-	Line    int    // from 1; 0: none in particular
+	Line    int    // from 1; 0: no particular line
 	Column  int    // from 1, in characters
 	Err     error
 	excerpt []string
 }
 
-// Error is one line: the place, and what is wrong.
+// Error returns the place and the problem, in one line.
 func (e *Error) Error() string {
 	at := e.Source
 	if e.Line > 0 {
@@ -81,10 +81,10 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Excerpt returns up to five lines that show the place; none where there is nothing to show.
+// Excerpt returns up to five lines around the place; none if there is nothing to show.
 func (e *Error) Excerpt() []string { return e.excerpt }
 
-// wrong makes an error at a place.
+// wrong makes an error with this place.
 func (p place) wrong(format string, args ...any) *Error {
 	e := &Error{Source: p.source.name, Line: p.line, Column: p.column, Err: fmt.Errorf(format, args...)}
 	if p.line > 0 {
@@ -93,7 +93,7 @@ func (p place) wrong(format string, args ...any) *Error {
 	return e
 }
 
-// excerpt shows a line, the two before and the one after it, and points at a column.
+// excerpt returns a line, the two lines before it and the one after it, and a line that points at a column.
 func (s *source) excerpt(line, column int) []string {
 	const before, after, width = 2, 1, 100
 	lines := strings.Split(string(s.text), "\n")
@@ -109,7 +109,7 @@ func (s *source) excerpt(line, column int) []string {
 			break
 		}
 		from := 0
-		if column > width { // the place is further right than can be shown
+		if column > width { // the place is to the right of what can be shown
 			from = column - width/2
 		}
 		shown = append(shown, strings.TrimRight(fmt.Sprintf("%*d | %s", digits, n, cut(text, from, width)), " "))
@@ -126,7 +126,7 @@ func cut(s string, from, n int) string {
 	return string(r[min(from, len(r)):min(from+n, len(r))])
 }
 
-// visible replaces what could steer a terminal, character by character.
+// visible replaces characters that could control a terminal.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -139,14 +139,14 @@ func visible(s string) string {
 	}, strings.TrimSuffix(s, "\r"))
 }
 
-// TooLarge says that an experiment has more than [MaxSize] bytes.
+// TooLarge returns the error about an experiment of more than [MaxSize] bytes.
 func TooLarge(name string, size int64) error {
 	return place{source: &source{name: name}}.wrong("too large: %s (limit %s)", part.SizeText(size),
 		part.SizeText(MaxSize))
 }
 
-// parse reads a document into nodes. It returns a node or an [Error], never both. Anchors, aliases, tags and merge keys
-// are refused: an experiment has lists for what repeats, and what is not there cannot be a bomb.
+// parse reads a document into nodes. It returns a node or an [Error], never both. It refuses anchors, aliases, tags and
+// merge keys: experiments have lists for repetition, and without aliases a small file cannot expand without limit.
 func parse(s *source) (*node, error) {
 	whole := place{source: s}
 	if len(s.text) > MaxSize {
@@ -158,7 +158,7 @@ func parse(s *source) (*node, error) {
 	if err := s.readable(); err != nil {
 		return nil, err
 	}
-	// which are refused below, and better explained
+	// parse refuses duplicate keys below, with a better explanation
 	file, err := parser.ParseBytes(s.text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return nil, s.syntax(err)
@@ -182,7 +182,7 @@ func parse(s *source) (*node, error) {
 	return s.node(bodies[0], 0)
 }
 
-// readable refuses what no YAML is, where the parser would say it less well.
+// readable refuses text that is not YAML and about which the parser's error would be less clear.
 func (s *source) readable() error {
 	at := func(i int) place {
 		line := bytes.Count(s.text[:i], []byte("\n")) + 1
@@ -228,7 +228,7 @@ func (s *source) readable() error {
 	return nil
 }
 
-// syntax makes an error of the parser's.
+// syntax turns an error of the parser into an [Error].
 func (s *source) syntax(err error) error {
 	if syntax, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		at := place{source: s}
@@ -255,7 +255,7 @@ func (s *source) at(n ast.Node) place {
 	return p
 }
 
-// node makes one of the parser's.
+// node converts a node of the parser.
 func (s *source) node(from ast.Node, depth int) (*node, error) {
 	n := &node{place: s.at(from)}
 	if depth > 2*maxDepth {
@@ -311,7 +311,7 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 	default:
 		return nil, n.wrong("this is not supported here")
 	}
-	for _, r := range n.text { // ids, records and terminals will have it
+	for _, r := range n.text { // ids, records and terminals will contain it
 		if !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != '\n' && r != '\t' {
 			return nil, n.wrong("the control character %U in %q (valid: printable text)", r, n.text)
 		}
@@ -319,7 +319,7 @@ func (s *source) node(from ast.Node, depth int) (*node, error) {
 	return n, nil
 }
 
-// add adds a key and its value to an object. Lines are those of the keys it has already.
+// add adds a key and its value to an object. lines holds the lines of the keys that it already has.
 func (n *node) add(s *source, from *ast.MappingValueNode, depth int, lines map[string]int) error {
 	key, err := s.node(from.Key, depth+1)
 	if err != nil {
@@ -345,12 +345,12 @@ func (n *node) add(s *source, from *ast.MappingValueNode, depth int, lines map[s
 	return nil
 }
 
-// index returns the index of a key, -1 where there is none.
+// index returns the index of a key; -1 if there is none.
 func (n *node) index(key string) int {
 	return slices.IndexFunc(n.keys, func(k *node) bool { return k.text == key })
 }
 
-// key returns the last of a path of keys, nil where there is none.
+// key returns the last of a path of keys; nil if there is none.
 func (n *node) key(path ...string) *node {
 	i := n.index(path[0])
 	switch {
@@ -362,14 +362,14 @@ func (n *node) key(path ...string) *node {
 	return n.values[i].key(path[1:]...)
 }
 
-// A Setting changes one value of an experiment, as a flag does.
+// A Setting changes one value of an experiment, like a flag.
 type Setting struct {
 	Flag  string // as errors show it: "--set", "--time"
 	Path  string // "design.time", "workloads.0.udp-rr.payload"
 	Value string // YAML: "30s", "[bridge, nat]"
 }
 
-// set changes a value of a document. What is on the way there and is not, is made.
+// set changes a value of a document. It makes the parts of the path that do not exist.
 func (n *node) set(s Setting) error {
 	name := s.Flag
 	if s.Flag == "--set" {
@@ -419,7 +419,7 @@ func (n *node) set(s Setting) error {
 	return nil
 }
 
-// from takes the line numbers of a value that was given in a flag away: they would be those of the flag's text.
+// from removes the line numbers of a value that was given in a flag: they would be lines of the flag's text.
 func (n *node) from(s *source) {
 	n.place = place{source: s}
 	for _, k := range n.keys {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// effective writes an experiment as it is once the command line has changed it, as YAML that can be put into a file and
-// run: it reads as the same experiment. What was changed stands above it. A text that nothing has changed stays as it
-// is.
+// effective returns an experiment, including changes from the command line, as YAML that can be saved and run. Read
+// again, it is the same experiment. A comment at its top lists the changes. If there are none, the text is returned
+// unchanged.
 func effective(text string, n *node, settings []Setting) string {
 	if len(settings) == 0 {
 		return text
@@ -23,11 +23,11 @@ func effective(text string, n *node, settings []Setting) string {
 	return b.String()
 }
 
-// plain matches scalars that YAML reads as they are written, with or without quotes: words and numbers with a unit, and
-// not the empty value in one of its spellings.
+// plain matches scalars that YAML reads as written, with or without quotes: words and numbers with a unit, but not the
+// empty value in any of its spellings.
 var plain = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._%/+-]*$`)
 
-// word writes a scalar.
+// word returns a scalar in YAML.
 func (n *node) word() string {
 	switch strings.ToLower(n.text) {
 	case "null", "nan", "inf":
@@ -39,12 +39,13 @@ func (n *node) word() string {
 	return quotedYAML(n.text)
 }
 
-// quotedYAML quotes a text: YAML's double quotes know the escapes of Go for what can be in one (YAML 1.2.2, 5.7).
+// quotedYAML quotes a text. YAML's double quotes have the escapes of Go for every character that can occur here (YAML
+// 1.2.2, 5.7).
 func quotedYAML(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text) + `"`
 }
 
-// flat says whether a value is written in one line.
+// flat reports whether a value is written in one line.
 func (n *node) flat() bool {
 	for _, v := range n.values {
 		if v.kind == object && len(v.keys) > 0 || !v.flat() {
@@ -75,7 +76,7 @@ func (n *node) inline() string {
 	return "null"
 }
 
-// write writes a value below each other, objects and lists of them indented.
+// write writes a value over several lines, with objects and lists indented.
 func (n *node) write(b *strings.Builder, depth int) {
 	indent := strings.Repeat("  ", depth)
 	switch {

@@ -11,7 +11,7 @@ import (
 //go:embed examples/*.yaml
 var examples embed.FS
 
-// DefaultExample is what `nettoll run` measures without an argument.
+// DefaultExample is the name of the experiment that `nettoll run` measures without an argument.
 const DefaultExample = "default"
 
 // Example is an experiment that comes with nettoll.
@@ -21,7 +21,7 @@ type Example struct {
 	Text    []byte
 }
 
-// Examples lists them, the default first.
+// Examples lists the examples, the default first.
 func Examples() ([]Example, error) {
 	entries, err := examples.ReadDir("examples")
 	if err != nil {
@@ -49,7 +49,7 @@ func Examples() ([]Example, error) {
 	return list, nil
 }
 
-// FindExample returns one of them.
+// FindExample returns the example with a name.
 func FindExample(name string) (Example, error) {
 	list, err := Examples()
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Parts are the parts an experiment can choose from, in the order in which help lists them.
+// Parts holds the parts that an experiment can use, in the order of help.
 type Parts struct {
-	Kinds     stack.Kinds // what a stack has a part of each of
+	Kinds     stack.Kinds // a stack has a part of each
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
 	Metrics   measure.Vocabulary // of all of them
 }
 
-// Placement says where the two containers of a pair are.
+// Placement is the placement of the two containers of a pair.
 type Placement string
 
 // The placements.
@@ -36,20 +36,20 @@ const (
 // Placements lists them.
 func Placements() []Placement { return []Placement{SameHost, CrossHost} }
 
-// Affinities lists the ways to place sources and sinks on CPUs (design, "affinity"), the default first.
+// Affinities lists the ways to assign sources and sinks to CPUs (design, "affinity"), the default first.
 func Affinities() []string { return []string{"split", "same", "free"} }
 
-// The ways in which CPUs wait for work.
+// The ways in which CPUs behave when they are idle.
 const (
-	IdleAuto  = "auto"  // [IdleAwake] where that is possible, else [IdleDeep]
+	IdleAuto  = "auto"  // [IdleAwake] if that is possible, otherwise [IdleDeep]
 	IdleAwake = "awake" // they stay awake
-	IdleDeep  = "deep"  // they sleep as the machine has it
+	IdleDeep  = "deep"  // they sleep as configured on the machine
 )
 
-// Idles lists them, the default first.
+// Idles lists the ways, the default first.
 func Idles() []string { return []string{IdleAuto, IdleAwake, IdleDeep} }
 
-// ProbeNames lists what cells can be measured with once more, the default, nothing, first.
+// ProbeNames lists the probes with which cells can be measured a second time. The first one is the default, none.
 func (p Parts) ProbeNames() []string {
 	names := []string{stack.None}
 	for _, one := range p.Probes {
@@ -58,7 +58,7 @@ func (p Parts) ProbeNames() []string {
 	return names
 }
 
-// probe returns the probe of a name; nil for none.
+// probe returns the probe with a name; nil for none.
 func (p Parts) probe(name string) (probe.Probe, error) {
 	if name == "" {
 		return nil, nil
@@ -74,32 +74,32 @@ func (p Parts) probe(name string) (probe.Probe, error) {
 // Families lists the address families, the default first.
 func Families() []string { return []string{"ipv4", "ipv6"} }
 
-// Experiment is what a user asks for.
+// Experiment is a user's request.
 type Experiment struct {
 	Name      string  `json:"name"`
 	Hosts     int     `json:"hosts"` // local hosts of a cross-host lab
 	Baseline  Stack   `json:"baseline"`
 	Factors   Factors `json:"factors"`
-	Stacks    []Stack `json:"stacks,omitempty"` // beside those that the factors make
+	Stacks    []Stack `json:"stacks,omitempty"` // in addition to those that the factors make
 	Workloads []Load  `json:"workloads"`
 	Design    Design  `json:"design"`
 	Tune      Tune    `json:"tune"`
-	// Underlay is what joins the hosts of cross-host labs.
+	// Underlay is the network that joins the hosts of cross-host labs.
 	Underlay network.Medium `json:"underlay,omitzero"`
 	Plants   []Plant        `json:"plants,omitempty"` // study only
 
-	// Only are the cells that are measured, by id, and what they need, see [Resolved.Keep]; nil: all.
+	// Only lists the cells to measure, by id, with the cells that they need, see [Resolved.Keep]; nil: all.
 	Only []string `json:"only,omitempty"`
 
-	// Source is the file this was read from or, if the command line changed something, the experiment that came of it, as
-	// YAML; "" where there is none.
+	// Source is the file from which the experiment was read or, if the command line changed something, the resulting
+	// experiment, as YAML; "" if there is neither.
 	Source string `json:"-"`
 
-	// Implied says why the baseline is what it is, in a sentence without its full stop; "" if the experiment names it, or
-	// if it is the default.
+	// Implied explains the choice of the baseline, in a sentence without its full stop; "" if the experiment names it,
+	// or if it is the default.
 	Implied string `json:"implied_baseline,omitempty"`
 
-	// Suite is whose experiment this is; "" where it is no suite's.
+	// Suite is the name of the suite that the experiment belongs to; "" if it belongs to none.
 	Suite string `json:"-"`
 }
 
@@ -109,7 +109,7 @@ type Choice struct {
 	Params part.Params `json:"params,omitempty"`
 }
 
-// key is the same for choices that are given alike.
+// key returns a text that is equal for equal choices.
 func (c Choice) key() string {
 	var given part.List
 	for _, name := range slices.Sorted(maps.Keys(c.Params)) {
@@ -120,103 +120,103 @@ func (c Choice) key() string {
 
 // Stack is a stack that an experiment measures.
 type Stack struct {
-	Name       string      `json:"name,omitempty"`       // as the user calls it; "" for what the factors make
+	Name       string      `json:"name,omitempty"`       // the name given by the user; "" for stacks that the factors make
 	Parts      stack.Stack `json:"parts"`                // at most a part of each kind
-	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: wherever the experiment is
+	Placements []Placement `json:"placements,omitempty"` // where it is measured; nil: in all placements of the experiment
 	Settings
 }
 
-// Settings are what a stack has otherwise than the experiment, see [Tune].
+// Settings are the settings of a stack that differ from those of the experiment, see [Tune].
 type Settings struct {
 	MTU        int    `json:"mtu,omitempty"`                // bytes; 0: that of the experiment
 	Congestion string `json:"congestion_control,omitempty"` // "": that of the experiment
 }
 
-// Factors are crossed: each combination is a stack, and each stack is measured in each placement with each number of
+// Factors are crossed: each combination is a stack. Each stack is measured in each placement, with each number of
 // pairs.
 type Factors struct {
 	Parts      []stack.Stack `json:"parts,omitempty"` // the parts of each kind that has any, in the order of the kinds
 	Placements []Placement   `json:"placements"`
-	Hosts      []int         `json:"hosts,omitempty"` // of cross-host labs; none: Experiment.Hosts
+	Hosts      []int         `json:"hosts,omitempty"` // of cross-host labs; if empty, Experiment.Hosts
 	Pairs      []int         `json:"pairs"`
 	Families   []string      `json:"families"`
 	Affinities []string      `json:"affinities"`
-	Idles      []string      `json:"idles,omitempty"` // none: IdleAuto
-	// MTUs and Congestions are crossed with the stacks, the baseline among them. The first of each is that of Tune; nil:
-	// there is no other.
+	Idles      []string      `json:"idles,omitempty"` // if empty, IdleAuto
+	// MTUs and Congestions are crossed with all stacks, including the baseline. The first value of each is that of
+	// Tune; nil: there are no others.
 	MTUs        []int    `json:"mtus,omitempty"`
 	Congestions []string `json:"congestion_controls,omitempty"`
 }
 
 // Load is one workload, or a mix of several, and the placements in which it runs.
 type Load struct {
-	Choice          // of a mix: its name is "mix"
-	Mix    []Member `json:"mix,omitempty"` // of a mix: its members, at least two
-	// of a mix: each member is also measured alone, on the same pairs of the same labs
+	Choice          // for a mix, its name is "mix"
+	Mix    []Member `json:"mix,omitempty"` // the members of a mix, at least two
+	// for a mix: each member is also measured alone, on the same pairs of the same labs
 	Alone      bool        `json:"alone,omitempty"`
-	Driver     string      `json:"driver,omitempty"`     // whose program drives it; "": nettoll's own engine
+	Driver     string      `json:"driver,omitempty"`     // the program that drives it; "": nettoll's own engine
 	Placements []Placement `json:"placements,omitempty"` // nil: all of the experiment's
 	Pairs      []int       `json:"pairs,omitempty"`      // of the experiment's, those with which it runs; nil: all
 	// Trial is the length of its trials; 0: that of the design. Study only.
 	Trial time.Duration `json:"trial,omitempty"`
 }
 
-// Design is how precisely to measure.
+// Design says how precisely to measure.
 type Design struct {
 	Precision float64 `json:"precision"` // share: half-width of the 95 % interval at which a cell may leave
-	// Decided has cells leave when their verdict is decided, too, or the claims of a suite that need them
+	// Decided lets cells also leave when their verdict is decided, or when the claims of a suite that need them are
 	Decided bool `json:"decided,omitempty"`
 	// share within which two stacks count as equal; 0: the default of [measure.Design.Equal]
 	Margin float64 `json:"margin,omitempty"`
-	// share of a trial for which other programs may have the CPU before its block is set aside; 0: none is
+	// share of a trial for which other programs may have the CPU before its block is set aside; 0: no block is
 	Spoiled     float64       `json:"spoiled"`
 	Time        time.Duration `json:"time"`        // of measuring
 	Generations int           `json:"generations"` // at least
 	Trial       time.Duration `json:"trial"`       // 0: the workload's own
 	Seed        uint64        `json:"seed"`
-	// what cells are measured with once more, in trials of their own; "": nothing
+	// the probe with which cells are measured again, in trials of their own; "": none
 	Probe string `json:"probe,omitempty"`
-	// Scattered has a block visit all cells in one random order, also those of different groups. Study only.
+	// Scattered makes a block visit all cells in one random order, across groups. Study only.
 	Scattered bool `json:"scattered,omitempty"`
 }
 
-// Judged returns what verdicts depend on.
+// Judged returns the settings on which verdicts depend.
 func (d Design) Judged() measure.Design {
 	return measure.Design{Precision: d.Precision, Decided: d.Decided, Margin: d.Margin}
 }
 
-// Tune is what all stacks have that have no settings of their own.
+// Tune holds the settings of all stacks that have none of their own.
 type Tune struct {
 	Congestion string `json:"congestion_control"` // "auto" or a name
 	MTU        int    `json:"mtu"`                // bytes
 }
 
-// Plant adds a known delay to the sinks of a twin's cells: the study's way of knowing the truth.
+// Plant adds a known delay to the sinks of a twin's cells, so that the study knows the true effect.
 type Plant struct {
 	Group string        `json:"group"`
 	Delay time.Duration `json:"delay"`
 }
 
-// UnknownError says that a name is not one of those known.
+// UnknownError reports that a name is not known, with the known ones.
 type UnknownError = part.UnknownError
 
 func find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
 	return part.Find(kind, name, all, nameOf)
 }
 
-// Workload returns the workload of that name.
+// Workload returns the workload with that name.
 func (p Parts) Workload(name string) (workload.Workload, error) {
 	return find("workload", name, p.Workloads, func(w workload.Workload) string { return w.Describe().Name })
 }
 
-// Driver returns the driver of that name.
+// Driver returns the driver with that name.
 func (p Parts) Driver(name string) (driver.Driver, error) {
 	return find("driver", name, p.Drivers, func(d driver.Driver) string { return d.Describe().Name })
 }
 
-// stacks returns what is compared, each stack complete: the baseline first, then what the factors make of each other,
-// then the named ones. A combination that is the baseline once more is left out, as the twin is that already; a named
-// stack is not.
+// stacks returns the complete stacks to compare: first the baseline, then those that the factors make, then the named
+// ones. A combination equal to the baseline is left out, because the twin already measures it. A named stack is not
+// left out.
 func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
 	base := e.Baseline
 	var err error
@@ -260,14 +260,14 @@ func (e Experiment) stacks(parts Parts) ([]calledStack, error) {
 	return all, nil
 }
 
-// A calledStack is a complete stack and what it is called in ids.
+// A calledStack is a complete stack with its name in ids.
 type calledStack struct {
 	Stack
 	id      string
 	crossed bool // the factors made it
 }
 
-// own leaves of settings those that are not the experiment's.
+// own returns the settings that differ from those of the experiment.
 func (e Experiment) own(s Settings) Settings {
 	if s.MTU == e.Tune.MTU {
 		s.MTU = 0
@@ -278,7 +278,7 @@ func (e Experiment) own(s Settings) Settings {
 	return s
 }
 
-// settings returns what each stack of the factors is measured with: first that of the experiment.
+// settings returns the settings with which each stack of the factors is measured, first those of the experiment.
 func (f Factors) settings() []Settings {
 	mtus, congestions := []int{0}, []string{""}
 	if len(f.MTUs) > 0 {
@@ -296,8 +296,8 @@ func (f Factors) settings() []Settings {
 	return all
 }
 
-// cross returns what the factors make of each other, the last kind the fastest. It is nothing without a part of each
-// kind that has no default.
+// cross returns the combinations of the factors; the last kind changes fastest. It returns nothing if a kind without a
+// default has no part.
 func (f Factors) cross(kinds stack.Kinds) []stack.Stack {
 	for _, kind := range kinds {
 		if d := kind.Describe(); d.Default == "" && f.Of(d.Name) == nil {
@@ -317,7 +317,7 @@ func (f Factors) cross(kinds stack.Kinds) []stack.Stack {
 	return all
 }
 
-// Of returns the choices of a kind, by its name.
+// Of returns the choices of a kind, by the kind's name.
 func (f Factors) Of(kind string) []stack.Choice {
 	for _, choices := range f.Parts {
 		if choices[0].Kind.Describe().Name == kind {
@@ -327,7 +327,7 @@ func (f Factors) Of(kind string) []stack.Choice {
 	return nil
 }
 
-// Add adds a choice to those of its kind. The kinds stay in their order.
+// Add adds a choice to those of its kind. The order of the kinds stays.
 func (f *Factors) Add(kinds stack.Kinds, c stack.Choice) {
 	place := func(kind stack.Kind) int {
 		return slices.IndexFunc(kinds, func(k stack.Kind) bool { return k.Describe().Name == kind.Describe().Name })
@@ -343,7 +343,7 @@ func (f *Factors) Add(kinds stack.Kinds, c stack.Choice) {
 	}
 }
 
-// A takenError says that a stack's name is that of another stack: the baseline, or one that the factors make.
+// A takenError reports that a stack has the name of another stack: the baseline, or one that the factors make.
 type takenError struct {
 	name     string
 	baseline bool
@@ -357,8 +357,8 @@ func (e *takenError) Error() string {
 	return fmt.Sprintf("stack %q is already defined as %s", e.name, by)
 }
 
-// stackID is what a stack is called in ids: its name, or its parts with what differs from none and from the defaults,
-// and its settings.
+// stackID returns the name of a stack in ids: its own name, or its parts that are not none, with parameters that differ
+// from their defaults, and its settings.
 func (p Parts) stackID(s Stack) string {
 	if s.Name != "" {
 		return s.Name
@@ -366,7 +366,7 @@ func (p Parts) stackID(s Stack) string {
 	return stack.WithSettings(p.Kinds.ID(s.Parts), s.list()...)
 }
 
-// hosts returns how many container hosts the labs of a placement have.
+// hosts returns the numbers of hosts of labs in a placement.
 func (e Experiment) hosts(p Placement) []int {
 	switch {
 	case p != CrossHost:
@@ -377,5 +377,5 @@ func (e Experiment) hosts(p Placement) []int {
 	return []int{e.Hosts}
 }
 
-// at says whether the stack is measured in a placement.
+// at reports whether the stack is measured in a placement.
 func (s Stack) at(p Placement) bool { return s.Placements == nil || slices.Contains(s.Placements, p) }

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// read reads an experiment that has to be right.
+// read reads a valid experiment.
 func read(t *testing.T, text string) experiment.Experiment {
 	t.Helper()
 	e, err := experiment.Read("test.yaml", []byte(text), nil, catalogue.New().Parts())
@@ -25,7 +25,7 @@ func read(t *testing.T, text string) experiment.Experiment {
 	return e
 }
 
-// resolve expands one for a machine with so many CPUs.
+// resolve expands an experiment for a machine with this number of CPUs.
 func resolve(t *testing.T, e experiment.Experiment, cpus int) *experiment.Resolved {
 	t.Helper()
 	r, err := experiment.Resolve(e, catalogue.New().Parts(), cpus)
@@ -86,7 +86,7 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// Every example that comes with nettoll can be run on two CPUs, and says in its first line what it is.
+// Every example that comes with nettoll can run on two CPUs, and its first line describes it.
 func TestExamples(t *testing.T) {
 	all, err := experiment.Examples()
 	if err != nil || len(all) < 2 || all[0].Name != experiment.DefaultExample {
@@ -103,7 +103,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// How many hosts a lab has is a factor, too: it means something across hosts alone.
+// The number of hosts of a lab is also a factor, but only across hosts.
 func TestHosts(t *testing.T) {
 	r := resolve(t, read(t, "hosts: 3\nfactors: {network: bridge, hosts: [2, 3]}\nworkloads: tcp-stream\n"), 2)
 	var got []string
@@ -121,8 +121,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// What the code sets is checked as well as what files say.
-// What has no ports cannot cross a network that translates them.
+// Experiments made in code are checked like files. A workload without ports cannot cross a network that translates
+// ports.
 func TestResolveWithoutPorts(t *testing.T) {
 	e := example(t, experiment.DefaultExample)
 	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "ping"}}}
@@ -209,7 +209,8 @@ func choose(t *testing.T, kind, name string, given map[string]string) stack.Choi
 	return c
 }
 
-// A trial sees at least ten turns of a tick for each thread on a CPU, if it shares that with others.
+// A thread that shares a CPU with others runs for whole ticks at a time. A trial must contain at least ten turns of
+// each thread.
 func TestTrialLength(t *testing.T) {
 	for _, c := range []struct {
 		pairs, cpus int
@@ -222,7 +223,7 @@ func TestTrialLength(t *testing.T) {
 		{10, 2, "same", 0, 800 * time.Millisecond}, // on the sources' half of the CPUs
 		{10, 2, "free", 0, 400 * time.Millisecond},
 		{10, 2, "split", 30 * time.Millisecond, 30 * time.Millisecond},
-		{1, 2, "split", 0, 40 * time.Millisecond}, // that of the workload
+		{1, 2, "split", 0, 40 * time.Millisecond}, // the length of the workload
 		{1, 2, "same", 0, 80 * time.Millisecond},
 	} {
 		e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\n")
@@ -233,7 +234,7 @@ func TestTrialLength(t *testing.T) {
 	}
 }
 
-// A program that carries packets takes turns with the threads.
+// A program that carries packets shares the CPU with the threads.
 func TestTrialLengthWithPrograms(t *testing.T) {
 	for network, want := range map[string]time.Duration{
 		"bridge": 10 * time.Millisecond, "ovs": 80 * time.Millisecond, "{ovs: {datapath: kernel}}": 10 * time.Millisecond,
@@ -245,7 +246,7 @@ func TestTrialLengthWithPrograms(t *testing.T) {
 	}
 }
 
-// Pairs go round: the source on host i, the sink on the next.
+// Pairs are spread over the hosts: the source on host i, the sink on the next.
 func TestHostsOfPairs(t *testing.T) {
 	cross, same := experiment.Lab{Hosts: 3}, experiment.Lab{Hosts: 1}
 	var got [][2]int
@@ -260,7 +261,7 @@ func TestHostsOfPairs(t *testing.T) {
 	}
 }
 
-// What is asked for twice is measured once, and said.
+// A request that is given twice is measured once, with a note.
 func TestTwice(t *testing.T) {
 	r := resolve(t, read(t, "factors: {network: bridge, placement: same-host}\nworkloads: [udp-rr, {udp-rr: {payload: "+
 		"64B}}]\n"), 2)
@@ -269,7 +270,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// A named stack is measured under its name, in its placements alone, also where it is the baseline once more.
+// A named stack is measured under its name, only in its placements, even if it equals the baseline.
 func TestNamedStacks(t *testing.T) {
 	r := resolve(t, read(t, `
 factors: {network: macvlan}
@@ -334,7 +335,7 @@ workloads:
 	}
 }
 
-// What can listen at one port only is not measured where that is somebody else's.
+// A workload that can listen at only one port is left out where others use that port as well.
 func TestResolveOnePort(t *testing.T) {
 	e := example(t, experiment.DefaultExample)
 	e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "tbench"}}}

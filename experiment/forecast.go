@@ -12,41 +12,40 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Forecast is what a run is going to take, and how precise it is going to be.
+// Forecast describes what a run will take, and how precise it will be.
 type Forecast struct {
 	Labs        int           `json:"labs"`
-	Hosts       int           `json:"hosts"`               // of all labs, the namespaces of their underlays among them
+	Hosts       int           `json:"hosts"`               // of all labs, including the namespaces of their underlays
 	Containers  int           `json:"containers"`          // of all labs
 	Block       time.Duration `json:"block_ns"`            // one pass over all cells
-	Probed      time.Duration `json:"probed_ns,omitempty"` // of it, for the cells with a probe
+	Probed      time.Duration `json:"probed_ns,omitempty"` // its part for the cells with a probe
 	Blocks      int           `json:"blocks"`
 	Generations int           `json:"generations"`
 	Measuring   time.Duration `json:"measuring_ns"`
-	Building    time.Duration `json:"building_ns"` // of all generations, with removing
+	Building    time.Duration `json:"building_ns"` // of all generations, including removal
 	Memory      int64         `json:"memory"`      // bytes
-	// standard deviation of a ratio's logarithm between generations that the following assumes
+	// standard deviation of a ratio's logarithm between generations, as assumed below
 	Spread    float64 `json:"spread"`
-	HalfWidth float64 `json:"half_width"` // share: of the 95 % interval to expect of a ratio when the time is up
-	// of measuring that the precision asked for is expected to take; 0: more than a day
+	HalfWidth float64 `json:"half_width"` // share: expected half-width of the 95 % interval of a ratio when the time is up
+	// of measuring that the requested precision is expected to take; 0: more than a day
 	Enough  time.Duration `json:"enough_ns"`
 	Omitted []Omission    `json:"omitted"`
 }
 
-// What things take. They are round figures of the reference machine (make bench measures them); a forecast is no
-// promise.
+// Costs of a run: rounded figures of the reference machine (make bench measures them). They are estimates.
 const (
-	// DefaultSpread is the standard deviation of log ratios between generations where no pilot says otherwise: runs of the
+	// DefaultSpread is the standard deviation of log ratios between generations if there is no pilot: runs of the
 	// default experiment show 1 to 3 %.
 	DefaultSpread = 0.03
 
-	hostTime      = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end it
+	hostTime      = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end them
 	containerTime = 1500 * time.Microsecond
 	turnTime      = 150 * time.Microsecond // dead time of a turn
-	// to switch the probe on and off: the kernel changes its own code, on every CPU
+	// to switch the probe on and off: the kernel patches its own code, on every CPU
 	switchTime      = 10 * time.Millisecond
 	hostMemory      = 3 << 20   // bytes: PID 1 and agent
 	workerMemory    = 3 << 20   // bytes
-	endpointMemory  = 150 << 10 // bytes: one cell's sockets and samples of one container
+	endpointMemory  = 150 << 10 // bytes: sockets and samples of one cell in one container
 	containerMemory = 400 << 10 // bytes: namespace and links of a container, in the kernel
 	baseMemory      = 20 << 20  // bytes: the controller
 )
@@ -63,10 +62,10 @@ func (r *Resolved) blockTime() time.Duration {
 	return sum
 }
 
-// LookPlan returns the plan of the run before anything is measured. Turns cost a little: a block that takes longer than
-// a fiftieth more than its trials ends the run a little earlier. If cells leave when they are decided, and blocks are
-// long, the first look comes after a quarter of the time if five generations take no longer, so that what remains goes
-// to the others. Blocks are long where trials are: those last seconds, and a stolen millisecond is little in them.
+// LookPlan returns the plan of the run before anything is measured. Turns cost a little: if a block takes more than 2 %
+// longer than its trials, the run ends a little earlier. If cells leave when they are decided, and blocks are long, the
+// first look comes after a quarter of the time, if five generations fit into that. The remaining time then goes to the
+// other cells. Blocks are long if trials are long: trials of seconds hardly suffer from a stolen millisecond.
 func (r *Resolved) LookPlan() measure.LookPlan {
 	const (
 		part = 4
@@ -80,10 +79,10 @@ func (r *Resolved) LookPlan() measure.LookPlan {
 	return measure.NewLookPlan(r.Experiment.Design.Generations, max(1, affordable))
 }
 
-// Forecast says what the run is going to take if ratios spread by so much between generations (standard deviation of
-// their logarithms). It assumes that the spread stays, however many blocks a generation has, so that the run chooses as
-// few of them as it may (docs/method.md, "As many generations as pay"). If generations differ less, the run has fewer
-// generations and takes less time for building.
+// Forecast estimates what the run will take if ratios have this spread between generations (the standard deviation of
+// their logarithms). It assumes that the spread does not depend on the number of blocks in a generation, so that the
+// run chooses as few blocks as it may (docs/method.md, "As many generations as pay"). If generations differ less, the
+// run has fewer generations and spends less time on building.
 func (r *Resolved) Forecast(spread float64) Forecast {
 	f := Forecast{Labs: len(r.Labs), Spread: spread, Omitted: r.Omitted, Memory: baseMemory}
 	for _, l := range r.Labs {
@@ -119,8 +118,8 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	return f
 }
 
-// generations returns how many generations and blocks a run has if it ends because the time is up: at least as many
-// generations as the experiment asks for, then until the time is up, in the middle of one if need be.
+// generations returns the numbers of generations and blocks of a run that ends because the time is up. It has at least
+// the generations that the experiment asks for, and then more until the time is up, if need be in the middle of one.
 func (r *Resolved) generations(block time.Duration) (generations, blocks int) {
 	d, plan := r.Experiment.Design, r.LookPlan()
 	for ; ; generations++ {
@@ -138,13 +137,13 @@ func (r *Resolved) generations(block time.Duration) (generations, blocks int) {
 	}
 }
 
-// halfWidth is that of an interval of Student's t over generations, as a share.
+// halfWidth returns the half-width of an interval of Student's t over generations, as a share.
 func (r *Resolved) halfWidth(spread float64, generations int) float64 {
 	return math.Expm1(measure.HalfWidth(spread, generations, r.Experiment.Design.Judged().Level()))
 }
 
-// enough is how long it takes until two looks one after the other find the precision asked for; 0 where that is more
-// than a day. It assumes the same as [Resolved.Forecast].
+// enough returns the time until two consecutive looks find the requested precision; 0 if that is more than a day. It
+// assumes the same as [Resolved.Forecast].
 func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 	var measured time.Duration
 	plan, looks := r.LookPlan(), 0
@@ -167,21 +166,21 @@ func (r *Resolved) enough(spread float64, block time.Duration) time.Duration {
 	}
 }
 
-// Limits are what a machine has of what all labs share; 0 is not known.
+// Limits are the limits of what all labs share on a machine; 0 means unknown.
 type Limits struct {
-	Neighbours int // entries of the neighbour table of a family that are not permanent (net.ipv4.neigh.default.gc_thresh3)
+	Neighbours int // non-permanent entries of the neighbour table of a family (net.ipv4.neigh.default.gc_thresh3)
 	Conntrack  int // connections tracked in one namespace (net.netfilter.nf_conntrack_max)
 	Memory     int64
 
-	// Tasks are the processes and threads that can be started besides those that run, TasksLimit says what limits them, ""
-	// if that is not known, and TasksHelp what raises it.
+	// Tasks is how many processes and threads can be started in addition to those that run. TasksLimit names the limit,
+	// "" if it is unknown, and TasksHelp says how to raise it.
 	Tasks                 int
 	TasksLimit, TasksHelp string
 }
 
-// Processes and threads of a lab, on the reference machine and rounded up (of a run in a control group of its own,
-// pids.peak): 6 to 7 of PID 1 and 7 to 9 of the agent of a host, 6 of a worker besides 1.6 for each of its containers,
-// and 12 to 21 of the controller, of which 8 run when this is asked.
+// Processes and threads of a lab, measured on the reference machine and rounded up (pids.peak of a run in its own
+// control group). A host has 6 to 7 of PID 1 and 7 to 9 of the agent. A worker has 6, and 1.6 for each of its
+// containers. The controller has 12 to 21, of which 8 already run at this check.
 const (
 	controllerTasks = 12
 	hostTasks       = 15
@@ -189,7 +188,7 @@ const (
 	pairTasks       = 3 // for both containers of a pair
 )
 
-// Check returns an error where a run needs more than there is.
+// Check returns an error if a run needs more than the machine has.
 func (r *Resolved) Check(l Limits) error {
 	neighbours, tracked, tasks := 0, 0, controllerTasks
 	for _, lab := range r.Labs {
@@ -208,14 +207,14 @@ func (r *Resolved) Check(l Limits) error {
 		} else {
 			neighbours += ends // each knows its peer, or its gateway
 			if lab.Hosts > 1 {
-				neighbours += ends + 2*lab.Hosts // and the gateways know them, and each other
+				neighbours += ends + 2*lab.Hosts // the gateways know the containers, and each other
 			}
 		}
 		here := ends * len(r.Visits)
 		if t, params, ok := stack.PartOf[network.Tracker](lab.Stack); ok {
 			here += t.Tracked(params)
 		}
-		tracked = max(tracked, here) // each namespace has as many (__nf_conntrack_alloc, net/netfilter/nf_conntrack_core.c)
+		tracked = max(tracked, here) // the limit is per namespace (__nf_conntrack_alloc, net/netfilter/nf_conntrack_core.c)
 	}
 	f := r.Forecast(DefaultSpread)
 	for _, x := range []struct {
@@ -242,7 +241,7 @@ func (r *Resolved) Check(l Limits) error {
 	return nil
 }
 
-// Drivers returns the foreign programs that drive some of the cells.
+// Drivers returns the external programs that drive some of the cells.
 func (r *Resolved) Drivers() []driver.Driver {
 	var list []driver.Driver
 	for _, c := range r.Cells {
@@ -255,7 +254,7 @@ func (r *Resolved) Drivers() []driver.Driver {
 	return list
 }
 
-// Groups returns the cells that are compared with each other, group by group, in their order.
+// Groups returns the groups of cells that are compared with each other, in their order.
 func (r *Resolved) Groups() [][]Cell {
 	var groups [][]Cell
 	for _, c := range r.Cells {

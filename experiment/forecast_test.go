@@ -9,11 +9,12 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// What a run is expected to take grows with what is asked for, and more time makes it more precise.
+// The forecast grows with the request, and more time makes the run more precise.
 func TestForecast(t *testing.T) {
 	e := read(t, "factors: {network: bridge, placement: same-host}\nworkloads: tcp-stream\ndesign: {time: 10s}\n")
 	short := resolve(t, e, 2).Forecast(0.03)
-	// Three cells of 200 ms: sixteen blocks, as 4 in each of the least generations, or as many as the plan has for so few.
+	// Three cells of 200 ms make sixteen blocks: 4 in each of the least generations, or the plan's number for so few
+	// blocks.
 	if short.Generations < 5 || short.Measuring < 10*time.Second || short.Measuring > 11*time.Second || short.Labs != 3 ||
 		short.Hosts != 3 || short.Containers != 6 {
 		t.Errorf("%+v", short)
@@ -37,11 +38,12 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// If cells leave when they are decided, and blocks take long, the first look comes after a quarter of the time if it can.
+// If cells leave when they are decided, and blocks take long, the first look comes after a quarter of the time if
+// possible.
 func TestFirstLook(t *testing.T) {
 	for _, c := range []struct {
 		time, trial, until string
-		first              int // block after which the first look comes
+		first              int // number of the block after which the first look comes
 	}{
 		{"10s", "40ms", "precise", 20}, {"10s", "40ms", "decided", 20}, // 83 blocks
 		{"1s", "40ms", "decided", 10},                           // 8 of them: two in each generation
@@ -61,7 +63,7 @@ func TestFirstLook(t *testing.T) {
 	}
 }
 
-// A machine that is too small for a run is told so before anything is built, in numbers.
+// If a machine is too small for a run, an error says so before anything is built, with numbers.
 func TestCheck(t *testing.T) {
 	many := resolve(t, read(t, "factors: {network: [bridge, macvlan], pairs: 400}\nworkloads: tcp-stream\n"), 2)
 	bridge := resolve(t, read(t, "factors: {network: bridge, pairs: 500, placement: same-host}\nworkloads: tcp-stream\n"),
@@ -84,9 +86,9 @@ func TestCheck(t *testing.T) {
 			"and there is room for 20: ulimit -u is 50 (measure fewer pairs or stacks at once, or raise it)"},
 		{many, experiment.Limits{TasksLimit: "ulimit -u is 50", TasksHelp: "raise it"}, "there is room for 0"},
 		{many, experiment.Limits{Memory: 100 << 20}, "MB of memory, and this machine has 100"},
-		{bridge, experiment.Limits{Neighbours: 20}, ""}, // they are told for good
+		{bridge, experiment.Limits{Neighbours: 20}, ""}, // permanent entries
 		{few, experiment.Limits{Neighbours: 199}, "neighbour entries, and this machine has 199"},
-		{filled, experiment.Limits{Conntrack: 110_000}, ""}, // of each namespace: not of all together
+		{filled, experiment.Limits{Conntrack: 110_000}, ""}, // in each namespace, not in all together
 		{filled, experiment.Limits{Conntrack: 100_000}, "tracked connections, and this machine has 100000"},
 	} {
 		err := c.of.Check(c.limits)

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// Of an experiment that keeps some cells there are these, their baselines and twins, with the labs and visits that they
-// take; resolved again, it is the same.
+// An experiment that keeps some cells has these cells, their baselines and twins, and the labs and visits that they
+// need. Resolved again, it is the same.
 func TestKeep(t *testing.T) {
 	e := read(t, `
 factors: {network: [bridge, macvlan], placement: [same-host, cross-host], pairs: [1, 4]}

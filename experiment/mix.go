@@ -14,14 +14,14 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Mix is what a load of several workloads at once is called.
+// Mix is the name of a load of several workloads at once.
 const Mix = "mix"
 
-// MixSummary says what it is, as [workload.Description] says it of a workload.
+// MixSummary describes a mix, like the summary of a [workload.Description].
 const MixSummary = "several workloads at once, each on its share of the pairs and with its own figures, such as " +
 	"mix(udp-rr(payload=64)*3,tcp-stream)"
 
-// Limits of a mix. More members than that are more tables than can be held against each other.
+// Limits of a mix. With more members, a report would have too many tables to compare.
 const (
 	minMembers = 2
 	maxMembers = 8
@@ -31,13 +31,13 @@ const (
 // Member is one workload of a mix.
 type Member struct {
 	Choice
-	Share int `json:"share"` // of the pairs: it has so many parts of the sum of all shares
+	Share int `json:"share"` // of the pairs: its part of the sum of all shares
 }
 
-// IsMix says whether a workload of the command line is a mix.
+// IsMix reports whether a workload in command-line syntax is a mix.
 func IsMix(s string) bool { return s == Mix || strings.HasPrefix(s, Mix+"(") }
 
-// parseMix reads a mix as the command line has it.
+// parseMix reads a mix in command-line syntax.
 func parseMix(whole string) (Load, error) {
 	l := Load{Choice: Choice{Name: Mix}, Alone: true}
 	members, err := splitMix(whole)
@@ -54,7 +54,7 @@ func parseMix(whole string) (Load, error) {
 	return l, nil
 }
 
-// A writtenMember is a member of a mix as the command line has it.
+// A writtenMember is a member of a mix in command-line syntax.
 type writtenMember struct {
 	text  string // "udp-rr(payload=64)"
 	share int    // 1 if it is not given
@@ -83,11 +83,11 @@ func splitMix(whole string) ([]writtenMember, error) {
 }
 
 // mixes is the shape of a mix in a file: {mix: [{udp-rr: {payload: 64}, share: 3}, tcp-stream]}. Lists of values are
-// crossed, across members too.
+// crossed, also across members.
 func mixes(e *Experiment, parts Parts) *shape {
 	var at []Placement
 	alone := true
-	var members [][]Member // in the file's order, each with all combinations of its parameters
+	var members [][]Member // in the file's order; each member with all combinations of its parameters
 	share := 1
 	p := &partShape{kind: "workload", parts: parts.workloads(), refused: notInMix}
 	p.begin = func() { members, share = append(members, nil), 1 }
@@ -171,7 +171,7 @@ func crossMembers(members [][]Member) ([]Load, error) {
 	return loads, nil
 }
 
-// described returns the workload of a choice, and its parameters checked.
+// described returns the workload of a choice, and its checked parameters.
 func (p Parts) described(c Choice) (workload.Description, part.Params, error) {
 	w, err := p.Workload(c.Name)
 	if err != nil {
@@ -184,7 +184,7 @@ func (p Parts) described(c Choice) (workload.Description, part.Params, error) {
 
 func wholeShare(s string, to *int) error { return whole(s, 1, maxShare, to) }
 
-// notInMix says why a word has no place in a mix, "" of one that may have.
+// notInMix returns why a word is not valid in a mix; "" if it is valid.
 func notInMix(word string) string {
 	switch word {
 	case Mix:
@@ -197,7 +197,7 @@ func notInMix(word string) string {
 	return ""
 }
 
-// apart says why a workload cannot be a member of a mix, "" of one that can.
+// apart returns why a workload cannot be a member of a mix; "" if it can.
 func apart(d workload.Description) string {
 	if d.Whole {
 		return fmt.Sprintf("%s cannot be a member of a mix, because its programs choose their own measuring time", d.Name)
@@ -205,7 +205,7 @@ func apart(d workload.Description) string {
 	return ""
 }
 
-// resolve finds the workloads of a load, one or the members of a mix.
+// resolve finds the workloads of a load: one, or the members of a mix.
 func (l Load) resolve(parts Parts) ([]member, error) {
 	if l.Mix == nil {
 		one, err := parts.member(Member{Choice: l.Choice}, l.Driver)
@@ -237,13 +237,13 @@ func (l Load) resolve(parts Parts) ([]member, error) {
 	return all, nil
 }
 
-// member is a workload that some pairs of a lab run: all of them, or those of one member of a mix.
+// member is a workload that runs on some pairs of a lab: on all of them, or on those of one member of a mix.
 type member struct {
 	workload workload.Workload
 	params   part.Params
-	told     []string      // names of the parameters that records hold
+	told     []string      // names of the parameters in records
 	driver   driver.Driver // nil: nettoll's own
-	id       string        // of workload and driver
+	id       string        // id of workload and driver
 	share    int
 }
 
@@ -269,7 +269,7 @@ func (p Parts) member(m Member, drivenBy string) (member, error) {
 	return one, nil
 }
 
-// choices are all workloads of an experiment, members of mixes among them.
+// choices returns all workloads of an experiment, including members of mixes.
 func (e Experiment) choices() []Choice {
 	var all []Choice
 	for _, l := range e.Workloads {
@@ -283,10 +283,10 @@ func (e Experiment) choices() []Choice {
 	return all
 }
 
-// mixed says whether the group's pairs have several workloads.
+// mixed reports whether the group's pairs have several workloads.
 func (g group) mixed() bool { return len(g.members) > 1 }
 
-// load is the id of the workload, or of the mix as the command line has it:
+// load returns the id of the workload, or of the mix in command-line syntax:
 // "mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)".
 func (g group) load() string {
 	if !g.mixed() {
@@ -295,7 +295,7 @@ func (g group) load() string {
 	return Mix + "(" + strings.Join(g.mix(), ",") + ")"
 }
 
-// mix lists the members of a mix with their shares; nil where there is none.
+// mix lists the members of a mix with their shares; nil if the group is not a mix.
 func (g group) mix() []string {
 	if !g.mixed() {
 		return nil
@@ -307,7 +307,7 @@ func (g group) mix() []string {
 	return list
 }
 
-// of names a member in ids, after its mix; "" where there is none.
+// of returns the part of an id that names a member, after its mix; "" if the group is not a mix.
 func (g group) of(m member) string {
 	if !g.mixed() {
 		return ""
@@ -315,8 +315,8 @@ func (g group) of(m member) string {
 	return ":" + m.id
 }
 
-// divide shares out pairs by the largest remainder (A. Hamilton, 1792), at least one to each. There are as many pairs
-// as shares, or more.
+// divide divides pairs by the largest remainder (A. Hamilton, 1792), with at least one pair for each share. There are
+// at least as many pairs as shares.
 func divide(pairs int, shares []int) []int {
 	sum := 0
 	for _, s := range shares {
@@ -338,7 +338,7 @@ func divide(pairs int, shares []int) []int {
 		}
 		counts[most]++
 	}
-	for ; left < 0; left++ { // those that got one although they had less coming have it from who has most above its share
+	for ; left < 0; left++ { // shares that were raised to one pair get it from the share with the largest surplus
 		least := -1
 		for i := range counts {
 			if counts[i] > 1 && (least < 0 || missing(i) < missing(least)) {
@@ -350,8 +350,8 @@ func divide(pairs int, shares []int) []int {
 	return counts
 }
 
-// pairsOf shares the pairs of a group's labs out to its members. Those of a member follow each other, so that each has
-// its own on every host and CPU, as far as they go.
+// pairsOf divides the pairs of a group's labs among its members. The pairs of a member are consecutive, so that each
+// member has some on every host and CPU, if there are enough.
 func (g group) pairsOf() []int {
 	shares := make([]int, len(g.members))
 	for i, m := range g.members {
@@ -360,8 +360,8 @@ func (g group) pairsOf() []int {
 	return divide(g.pairs, shares)
 }
 
-// trial is how long the trials of a group are, and how much of that passes before the window opens: of a mix the
-// longest of both that a member asks for.
+// trial returns the length of the group's trials, and the warm-up before the window opens. For a mix, both are the
+// longest of any member.
 func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration) {
 	share, least := 0.0, time.Duration(0)
 	for _, m := range g.members {
@@ -388,7 +388,7 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 	return length, time.Duration(share * float64(length))
 }
 
-// refused says why a group cannot be measured; "" where it can.
+// refused returns why a group cannot be measured; "" if it can.
 func (g group) refused(cpus int) string {
 	if n := len(g.members); g.pairs < n {
 		return fmt.Sprintf("%d workloads need one pair each, but there are only %d (hint: set pairs to %d or "+
@@ -396,7 +396,7 @@ func (g group) refused(cpus int) string {
 	}
 	for _, m := range g.members {
 		d := m.workload.Describe()
-		// Both ends of a pair spin: a CPU that holds two of them lets each wait a tick for the other.
+		// Both ends of a pair spin: if two of them share a CPU, each waits for the other for a tick.
 		if d.Spins(m.params) && threadsPerCPU(g.affinity, g.pairs, cpus) > 1 {
 			if g.mixed() {
 				return fmt.Sprintf("%s spins and needs a CPU of its own, but %d pairs share %d CPUs (affinity "+
@@ -420,8 +420,8 @@ func (g group) refused(cpus int) string {
 	return ""
 }
 
-// excluded says why a stack, called named in ids, cannot be measured with a group, and what that leaves out; "" if it
-// can.
+// excluded returns why a stack, named as in ids, cannot be measured with a group, and what is therefore left out; "" if
+// it can be measured.
 func (s Stack) excluded(named string, g group) (what, reason string) {
 	if reason := s.Parts.Refuse(g.hosts); reason != "" {
 		return named + "/" + string(g.placement), reason
@@ -429,7 +429,7 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	translator, ofTranslator, translates := stack.PartOf[network.Translator](s.Parts)
 	sharer, ofSharer, shares := stack.PartOf[network.Sharer](s.Parts)
 	translates, shares = translates && translator.Translates(g.hosts, ofTranslator), shares && sharer.Shares(ofSharer)
-	taken := map[string]bool{} // ports, by host
+	taken := map[string]bool{} // ports in use, by host
 	first := 0
 	for i, pairs := range g.pairsOf() {
 		d := g.members[i].workload.Describe()
@@ -457,8 +457,9 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	return "", ""
 }
 
-// alone adds the cells of the last mix, which begin at base, once more: each member by itself, in the same labs and on
-// the same pairs, while the others are silent. A member's are a group of their own, with a twin and so with a floor.
+// alone adds the cells of the last mix, which begin at base, a second time: each member by itself, in the same labs and
+// on the same pairs, while the others are silent. The cells of each member are a group of their own, with a twin and so
+// with a floor.
 func (r *expansion) alone(base int) {
 	const mark, twin = "+alone", "#2"
 	called := func(id string) string {

@@ -16,7 +16,7 @@ func TestDivide(t *testing.T) {
 		{2, []int{1, 1}, []int{1, 1}},
 		{4, []int{3, 1}, []int{3, 1}},
 		{5, []int{3, 1}, []int{4, 1}}, // 3.75 and 1.25
-		{3, []int{1, 1}, []int{2, 1}}, // the first of equals
+		{3, []int{1, 1}, []int{2, 1}}, // the first of equal shares
 		{10, []int{1, 1, 1}, []int{4, 3, 3}},
 		{2, []int{100, 1}, []int{1, 1}},
 		{3, []int{1000, 1, 1}, []int{1, 1, 1}},
@@ -30,8 +30,8 @@ func TestDivide(t *testing.T) {
 	}
 }
 
-// However the shares are: all pairs are given out, everybody has one, who has more is above its share by less than a
-// pair, and a larger share has no less.
+// FuzzDivide checks that all pairs are given out and that every share has at least one. A share with more than one
+// exceeds its exact part by less than a pair, and a larger share never has fewer pairs.
 func FuzzDivide(f *testing.F) {
 	f.Add(10, []byte{3, 1})
 	f.Add(500, []byte{255, 1, 1, 1, 1, 1, 1, 1})

@@ -23,7 +23,7 @@ workloads:
   - udp-rr
 `
 
-// Each member is a cell of its own on its share of the pairs, and those of a mix have one turn.
+// Each member is a cell of its own on its share of the pairs. The members of a mix have one turn together.
 func TestMix(t *testing.T) {
 	r := resolve(t, read(t, neighbour), 2)
 	const mix = "same-host/4/mix(udp-rr(payload=64,mode=wait)*3,tcp-stream(message=131072)*1)"
@@ -66,7 +66,7 @@ func TestMix(t *testing.T) {
 	}
 }
 
-// A trial is as long as the longest that a member asks for, and a block has each mix once.
+// A trial is as long as the longest trial of its members, and a block has each mix once.
 func TestMixTrial(t *testing.T) {
 	r := resolve(t, read(t, strings.Replace(neighbour, "tcp-stream", "tcp-crr", 1)), 16)
 	tcp := r.Cells[3].Trial
@@ -89,7 +89,7 @@ func TestMixTrial(t *testing.T) {
 	}
 }
 
-// Lists of values cross, those of several members too; a workload may be there twice with different parameters.
+// Lists of values are crossed, also those of several members. A workload may occur twice with different parameters.
 func TestMixCrossed(t *testing.T) {
 	e := read(t, `
 factors: {network: bridge, placement: [same-host, cross-host], pairs: 2}
@@ -122,7 +122,7 @@ workloads:
 	}
 }
 
-// What cannot be measured is left out with its reason.
+// A mix that cannot be measured is left out with its reason.
 func TestMixOmitted(t *testing.T) {
 	for _, c := range []struct{ text, what, reason string }{
 		{
@@ -161,7 +161,7 @@ func TestMixOmitted(t *testing.T) {
 	}
 }
 
-// A mix is written on the command line as ids have it.
+// A mix in command-line syntax is written as in ids.
 func TestParseMix(t *testing.T) {
 	for in, want := range map[string][]experiment.Member{
 		"mix(udp-rr,tcp-stream)": {
@@ -209,7 +209,7 @@ func TestParseMix(t *testing.T) {
 	}
 }
 
-// Mixes that the code makes are checked as those of files are.
+// Mixes made in code are checked like those of files.
 func TestMixChecked(t *testing.T) {
 	for want, change := range map[string]func(*experiment.Load){
 		"a mix of 1 workloads (valid: 2 to 8)":        func(l *experiment.Load) { l.Mix = l.Mix[:1] },
@@ -229,7 +229,7 @@ func TestMixChecked(t *testing.T) {
 	}
 }
 
-// FuzzParseLoad: a workload or an error, never both, never a panic.
+// FuzzParseLoad checks that the result is a workload or an error, never both, and that nothing panics.
 func FuzzParseLoad(f *testing.F) {
 	for _, s := range []string{
 		"udp-rr(payload=64,driver=ping)", "mix(udp-rr*3,tcp-stream(message=1KiB)*2)", "mix(", "mix(*)", "mix(a*1*2,b)",
@@ -250,8 +250,8 @@ func FuzzParseLoad(f *testing.F) {
 	})
 }
 
-// Unless it is switched off, each member is measured alone as well: on its pairs of the labs of the mix, in visits of
-// its own, which are as long as those of the mix, and in a group with a twin.
+// By default, each member is also measured alone: on its pairs in the labs of the mix, in visits of its own that are as
+// long as those of the mix, and in a group with a twin.
 func TestMixAlone(t *testing.T) {
 	e := read(t, strings.Replace(neighbour, "    alone: off\n", "", 1))
 	r, without := resolve(t, e, 2), resolve(t, read(t, neighbour), 2)

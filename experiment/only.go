@@ -2,7 +2,7 @@ package experiment
 
 import "slices"
 
-// Only returns what of an experiment happens in one of its labs, by index: that lab, and its cells.
+// Only returns the part of an experiment that happens in one of its labs, by index: that lab and its cells.
 func (r *Resolved) Only(lab int) *Resolved {
 	only := &Resolved{Experiment: r.Experiment, Metrics: r.Metrics, Probe: r.Probe, Labs: []Lab{r.Labs[lab]}}
 	for _, v := range r.Visits {
@@ -21,9 +21,9 @@ func (r *Resolved) Only(lab int) *Resolved {
 	return only
 }
 
-// Keep returns an experiment that measures some of its cells only, given by id, and what they need: their baselines and
-// twins, the same cells with a probe, and members of mixes with the others and alone. Ids that it has no cell for count
-// for nothing. The experiment that it holds says so: resolved again, it has the same cells.
+// Keep returns an experiment that measures only some cells, given by id, and the cells that they need: their baselines
+// and twins, the same cells with a probe, and members of mixes with the others and alone. It ignores ids without a
+// cell. The returned experiment records the choice: resolved again, it has the same cells.
 func (r *Resolved) Keep(ids []string) *Resolved {
 	kept := *r
 	kept.Experiment.Only = ids
@@ -48,7 +48,7 @@ func (r *Resolved) Keep(ids []string) *Resolved {
 			labs[i], kept.Labs = len(kept.Labs), append(kept.Labs, l)
 		}
 	}
-	places := map[int]int{} // of visits, which cells name
+	places := map[int]int{} // of visits, to which cells refer
 	for i, v := range r.Visits {
 		if visits[i] {
 			places[i], kept.Visits = len(kept.Visits), append(kept.Visits, Visit{ID: v.ID})

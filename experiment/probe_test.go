@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// Every cell but the twin is there once more, in the same lab and in a group of its own.
+// Every cell except the twin occurs a second time, in the same lab and in a group of its own.
 func TestProbe(t *testing.T) {
 	const text = `
 factors: {network: bridge, placement: same-host}

@@ -15,8 +15,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Read reads an experiment from a file, changed by what the command line sets. What the file says nothing about is as
-// in [Base]. It returns an experiment or an [*Error], never both. The name is that of the file, for errors.
+// Read reads an experiment from a file, with the changes from the command line. Values that the file does not have are
+// those of [Base]. It returns an experiment or an [*Error], never both. The name is that of the file, for errors.
 func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // a byte order mark, which some editors write
 	src := &source{name: name, text: text}
@@ -39,7 +39,7 @@ func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment
 
 // grammar is the shape of an experiment file; reading by it fills e.
 func grammar(e *Experiment, parts Parts) shape {
-	baseline := "" // as a single value
+	baseline := "" // given as a single value
 	return shape{
 		doc: "A nettoll experiment: which stacks to compare, with which workloads, and how precisely.",
 		fields: []field{
@@ -83,7 +83,7 @@ func grammar(e *Experiment, parts Parts) shape {
 	}
 }
 
-// base chooses the baseline: the one that is written as a single value, or, if there is none, what follows from the
+// base chooses the baseline: the one written as a single value or, if there is none, the one that follows from the
 // factors.
 func (e *Experiment) base(n *node, text string, parts Parts) error {
 	if text == "" {
@@ -114,9 +114,9 @@ func (e *Experiment) base(n *node, text string, parts Parts) error {
 	return nil
 }
 
-// imply makes the one network of the factors the baseline if what is compared is something else: filters and the like
-// that flags ask for, MTUs, or congestion controls. (In a file, filters alone do not change the baseline: they never
-// have.)
+// imply makes the only network of the factors the baseline if other things are compared: filters and similar parts from
+// flags, MTUs, or congestion controls. (In a file, filters alone do not change the baseline, so that old files keep
+// their meaning.)
 func (e *Experiment) imply(n *node, parts Parts) {
 	first := parts.Kinds[0].Describe()
 	networks := e.Factors.Of(first.Name)
@@ -146,14 +146,14 @@ func (e *Experiment) imply(n *node, parts Parts) {
 		parts.stackID(e.Baseline), first.Name, strings.Join(compared, " and "), usual)
 }
 
-// comparison says whether there is something to compare.
+// comparison returns an error if there is nothing to compare.
 func comparison(e *Experiment, parts Parts, n *node) error {
 	at := n.place
 	if err := e.bounded(); err != nil {
 		return at.wrong("%w", err)
 	}
 	first := parts.Kinds[0].Describe()
-	for _, path := range [][]string{{"baseline"}, {"factors", first.Name}} { // the latter, if both are there
+	for _, path := range [][]string{{"baseline"}, {"factors", first.Name}} { // the latter, if both exist
 		if k := n.key(path...); k != nil {
 			at = k.place
 		}
@@ -172,8 +172,8 @@ func comparison(e *Experiment, parts Parts, n *node) error {
 	return nil
 }
 
-// taken places the error at the name that is not free, and names the line of the other: the baseline, or the factor of
-// that kind.
+// taken places the error at the name that is already used, and names the line of its other use: the baseline, or the
+// factor of that kind.
 func (n *node) taken(err *takenError, kind string) error {
 	other := n.key("factors", kind)
 	if err.baseline {
@@ -228,7 +228,7 @@ func word(s string, to *string) error {
 	return nil
 }
 
-// whole reads a whole number in a range; zero of a hundred is no number of pairs.
+// whole reads a whole number in a range, both limits included.
 func whole(s string, lo, hi int, to *int) error {
 	n, err := strconv.Atoi(s)
 	if err != nil {
@@ -261,7 +261,7 @@ func hosts(e *Experiment) shape {
 	}
 }
 
-// stackFields are the kinds of one stack: one part each.
+// stackFields returns the fields of one stack: one part of each kind.
 func stackFields(s *stack.Stack, parts Parts) []field {
 	var fields []field
 	for _, kind := range parts.Kinds {
@@ -282,7 +282,7 @@ func stackFields(s *stack.Stack, parts Parts) []field {
 	return fields
 }
 
-// stackHint says how to write a whole stack that stands in the place of its part of a kind.
+// stackHint returns how to write a whole stack that stands in place of its part of a kind.
 func (p Parts) stackHint(kind stack.Kind) func(text string) string {
 	return func(text string) string {
 		if hint := p.elsewhere(kind.Describe().Name, text); hint != "" {
@@ -306,7 +306,7 @@ func factors(f *Factors, parts Parts) shape {
 	var fields []field
 	for _, kind := range parts.Kinds {
 		d := kind.Describe()
-		known := map[string]int{} // lines; 0: of a flag
+		known := map[string]int{} // line numbers; 0: from a flag
 		fields = append(fields, field{name: d.Name, shape: shape{
 			doc: d.Summary + " Each is compared with the baseline.", lone: true,
 			items: &shape{parts: &partShape{
@@ -365,7 +365,7 @@ func factors(f *Factors, parts Parts) shape {
 
 func same(s string) (string, error) { return s, nil }
 
-// listOf is a list that replaces the default.
+// listOf returns the shape of a list that replaces the default.
 func listOf[T any](to *[]T, one shape, convert func(string) (T, error)) shape {
 	fresh := true
 	one.take = func(s string) error {
@@ -592,7 +592,7 @@ func underlay(m *network.Medium) shape {
 				doc:     "Rate of each link between hosts, each way, in bits of Ethernet frames per second.",
 				pattern: `^[0-9.]+[kMG]?bit(/s)?$`, example: "1Gbit/s",
 				take: func(s string) error {
-					if strings.HasSuffix(s, "bit") { // as tc(8) writes it
+					if strings.HasSuffix(s, "bit") { // as in tc(8)
 						s += "/s"
 					}
 					x, err := part.ParseBitRate(s)

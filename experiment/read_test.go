@@ -15,10 +15,11 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// head is a right beginning, three lines long; what is wrong follows.
+// head is a valid beginning of three lines; the tests add wrong lines.
 const head = "name: x\nfactors:\n  network: bridge\n"
 
-// Bad input gets a complete first line (place, value, alternatives) and at most five lines with the excerpt.
+// The error about bad input has a complete first line (place, value, alternatives) and at most five lines with the
+// excerpt.
 func TestReadErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
@@ -341,7 +342,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// manyNumbers are 1, 2, 3, …
+// manyNumbers returns 1, 2, 3, …
 func manyNumbers(n int) string {
 	list := make([]string, n)
 	for i := range list {
@@ -350,7 +351,8 @@ func manyNumbers(n int) string {
 	return strings.Join(list, ", ")
 }
 
-// checkError: one line, an excerpt of at most five, and no experiment beside it.
+// checkError checks that an error has one line and an excerpt of at most five, and that no experiment is returned with
+// it.
 func checkError(t *testing.T, e experiment.Experiment, err error) {
 	t.Helper()
 	placed, ok := errors.AsType[*experiment.Error](err)
@@ -388,7 +390,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// What the command line sets is checked like the file, and errors name the flag.
+// Values from the command line are checked like those of a file, and errors name the flag.
 func TestSettings(t *testing.T) {
 	text := head + "workloads:\n  - udp-rr: {payload: 28B}\ndesign: {time: 5s}\n"
 	set := func(flag, path, value string) experiment.Setting {
@@ -449,7 +451,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What a file says nothing about is as in Base.
+// Values that the file does not have are those of Base.
 func TestReadDefaults(t *testing.T) {
 	e := read(t, "factors: {network: bridge}\nworkloads: udp-rr\n")
 	want := experiment.Base(catalogue.New().Parts())
@@ -461,7 +463,7 @@ func TestReadDefaults(t *testing.T) {
 	}
 }
 
-// A byte order mark is no part of the text, and on and off are true and false wherever one of two is asked for.
+// A byte order mark is not part of the text. on and off stand for true and false wherever one of those is valid.
 func TestReadLeniently(t *testing.T) {
 	plain := read(t, "factors:\n  network: [{nat: {hairpin: true}}, {bridge: {hairpin: on}}]\nworkloads: {tcp-stream: "+
 		"{nodelay: false}}\n")
@@ -473,7 +475,8 @@ func TestReadLeniently(t *testing.T) {
 	}
 }
 
-// FuzzRead: a value or an error, never both, never a panic; what was read can be expanded or says why not.
+// FuzzRead checks that the result is an experiment or an error, never both, and that nothing panics. An experiment can
+// be expanded, or the error says why not.
 func FuzzRead(f *testing.F) {
 	all, err := experiment.Examples()
 	if err != nil {
@@ -523,8 +526,8 @@ func asJSON(t *testing.T, v any) string {
 	return string(b)
 }
 
-// Whatever comes with nettoll, and whatever the command line changes in it: pasting what the page shows resolves to the
-// same cells.
+// For every experiment that comes with nettoll and every change from the command line, the text on the page resolves to
+// the same cells.
 func TestEffectiveIsTheSame(t *testing.T) {
 	parts := catalogue.New().Parts()
 	examples, err := experiment.Examples()
@@ -543,7 +546,7 @@ func TestEffectiveIsTheSame(t *testing.T) {
 		} {
 			settings := []experiment.Setting{{Flag: "--set", Path: s[0], Value: s[1]}}
 			e, err := experiment.Read(x.Name, x.Text, settings, parts)
-			if err != nil { // as of a name that is not allowed
+			if err != nil { // for example, a name that is not valid
 				continue
 			}
 			again, err := experiment.Read("pasted", []byte(e.Source), nil, parts)

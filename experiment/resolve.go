@@ -17,7 +17,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Cell is a cell to measure: the record's view of it and what control needs to run it.
+// Cell is a cell to measure: its description in the records, and what control needs to run it.
 type Cell struct {
 	measure.Cell
 	Lab      int // index into Resolved.Labs
@@ -25,16 +25,16 @@ type Cell struct {
 	Driver   driver.Driver // nil: nettoll's own engine
 	Params   part.Params   // of the workload
 	Trial    time.Duration
-	Warm     time.Duration // of a trial, before its window opens
+	Warm     time.Duration // part of a trial before its window opens
 	Plant    time.Duration
 	Visit    int    // index into Resolved.Visits
 	Load     string // id of its workload, or of the mix that it is a member of
 	Member   string // id of its own workload
-	First    int    // the first of its pairs in its lab; the others follow
+	First    int    // the first of its pairs in its lab; its other pairs follow
 	Asked    int    // index into Experiment.Workloads
 }
 
-// Has says whether one of the cell's pairs is that pair of its lab.
+// Has reports whether a pair of the lab belongs to the cell.
 func (c Cell) Has(pair int) bool { return c.First <= pair && pair < c.First+c.Pairs }
 
 // Visit is what has one turn in a block: a cell, or all members of a mix, whose pairs talk at the same time.
@@ -43,10 +43,10 @@ type Visit struct {
 	Cells []int  // indices into Resolved.Cells: of the same lab, family, probe, trial and warm-up
 }
 
-// Lab is what has to be built: one stack × placement × pairs × affinity, or the twin's.
+// Lab is a lab to build: one stack × placement × pairs × affinity, or the twin's.
 type Lab struct {
 	ID        string      // "bridge/same-host/1"; of a twin "host/same-host/1#2"
-	Named     string      // what its stack is called in ids: "bridge"
+	Named     string      // the name of its stack in ids: "bridge"
 	Stack     stack.Stack // complete
 	Placement Placement
 	Pairs     int
@@ -55,34 +55,35 @@ type Lab struct {
 	Settings  // of its stack
 }
 
-// Omission is a combination that was left out, and why.
+// Omission is a combination that was left out, with the reason.
 type Omission struct {
 	What   string `json:"what"`
 	Reason string `json:"reason"`
-	Stack  string `json:"-"` // as the experiment names it; "" if it is not the stack that does not fit
+	Stack  string `json:"-"` // as the experiment names it; "" if the stack is not the reason
 }
 
-// Resolved is an experiment as it will be run.
+// Resolved is an experiment ready to run.
 type Resolved struct {
 	Experiment Experiment
 	Cells      []Cell
 	Labs       []Lab
 	Visits     []Visit
 	Omitted    []Omission
-	Metrics    measure.Vocabulary // of all parts that there are
-	Probe      probe.Probe        // nil: cells are measured with none
-	Notes      []string           // what the reader should know of how it was resolved
+	Metrics    measure.Vocabulary // of all known parts
+	Probe      probe.Probe        // nil: cells are measured without one
+	Notes      []string           // what the reader should know about how it was resolved
 }
 
 // Limits of an experiment.
 const (
-	// minMTU is what IPv6 asks of every link (RFC 8200, section 5), maxMTU the largest of a veth (ETH_MAX_MTU,
-	// include/uapi/linux/if_ether.h).
+	// minMTU is the smallest MTU that IPv6 allows on a link (RFC 8200, section 5), maxMTU the largest of a veth
+	// (ETH_MAX_MTU, include/uapi/linux/if_ether.h).
 	minMTU, maxMTU = 1280, 65535
-	// minRate of an underlay, in bit/s: one small packet in some milliseconds. maxDelay keeps a round trip within a trial.
+	// minRate of an underlay is in bit/s: one small packet in a few milliseconds. maxDelay keeps a round trip within a
+	// trial.
 	minRate  = 64e3
 	maxDelay = 10 * time.Second
-	// minGenerations is how many an interval takes that says something (docs/method.md).
+	// minGenerations is the smallest number for a useful interval (docs/method.md).
 	minGenerations, maxGenerations = measure.LeastGenerations, 1000
 	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
 	maxPairs = 500
@@ -90,15 +91,15 @@ const (
 	maxHosts = 16
 	maxTrial = time.Minute
 	maxTime  = 7 * 24 * time.Hour
-	// maxCells is what a block of trials can hold and a person can read.
+	// maxCells is the largest number of cells that a block can hold and a person can read.
 	maxCells = 2000
-	// maxCombinations is how many cells may be crossed before those that mean nothing are left out: crossing them takes
+	// maxCombinations is the largest number of combinations before meaningless ones are left out: crossing them takes
 	// less than a second.
 	maxCombinations = 10 * maxCells
 )
 
-// check says what is wrong with the numbers of an experiment that was not read from a file, where each is checked in
-// its place.
+// check returns an error if a number of an experiment is not valid. It is for experiments made in code; the reader of
+// files checks each number in its place.
 func check(e Experiment) error {
 	for _, a := range e.Factors.Affinities {
 		if _, err := find("affinity", a, Affinities(), func(a string) string { return a }); err != nil {
@@ -156,23 +157,23 @@ func check(e Experiment) error {
 	return nil
 }
 
-// group is what cells share that are compared with each other; the members of a mix have such cells each.
+// group holds what cells that are compared with each other have in common; each member of a mix has such cells.
 type group struct {
-	members   []member // one, or those of a mix
+	members   []member // one, or the members of a mix
 	placement Placement
 	hosts     int // of a lab
 	pairs     int // of a lab
 	family    string
 	affinity  string
 	idle      string
-	programs  int  // on a CPU, besides its threads, that carry packets of some stack
-	usual     int  // hosts of a cross-host lab where nothing else is said
+	programs  int  // on a CPU, in addition to its threads: programs that carry packets of some stack
+	usual     int  // default number of hosts of a cross-host lab
 	asked     int  // index into Experiment.Workloads
-	alone     bool // each member of the mix is measured alone, too
+	alone     bool // each member of the mix is also measured alone
 }
 
-// An expansion is a Resolved on its way, with what is there already by name: each step takes the same time, however
-// many cells there are.
+// An expansion is a Resolved under construction, with indices by name: each step takes constant time, however many
+// cells there are.
 type expansion struct {
 	*Resolved
 	stacks         []calledStack
@@ -183,13 +184,13 @@ type expansion struct {
 	labs           map[string]int  // indices into Labs, by id
 	omitted        map[Omission]bool
 	fitted         map[string]bool   // by stack and hosts
-	unfitted       map[string]string // of them those that are left out, and why
-	unfit          error             // what is between hosts leaves no room for packets
+	unfitted       map[string]string // those of them that are left out, with the reason
+	unfit          error             // the layers between hosts leave no room for packets
 }
 
-// Resolve expands an experiment into cells and labs. Cells of one group follow each other: baseline, twin, then the
-// stacks in the order given. CPUs is how many CPUs the workers may use. What crosses to too much is refused before it
-// is expanded.
+// Resolve expands an experiment into cells and labs. The cells of a group are consecutive: baseline, twin, then the
+// stacks in the order given. cpus is the number of CPUs that the workers may use. An experiment with too many
+// combinations is refused before it is expanded.
 func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	if err := check(e); err != nil {
 		return nil, err
@@ -280,8 +281,9 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	return r.Resolved, nil
 }
 
-// told names, by workload, the parameters that records and reports hold: all but the quiet ones that have their default
-// wherever the experiment has the workload. So a run can be compared with one of a nettoll that did not know them.
+// told returns, by workload, the names of the parameters in records and reports. It leaves out quiet ones that have
+// their default wherever the experiment uses the workload. So a run can be compared with a run of a nettoll that did
+// not have these parameters.
 func (e Experiment) told(parts Parts) map[string]map[string]bool {
 	told := map[string]map[string]bool{}
 	for _, c := range e.choices() {
@@ -298,14 +300,14 @@ func (e Experiment) told(parts Parts) map[string]map[string]bool {
 	return told
 }
 
-// differs names the parameters that a workload has otherwise than with others.
+// differs returns the names of the parameters in which a workload differs from another set.
 func (m member) differs(other part.Params) []string {
 	return slices.DeleteFunc(m.workload.Describe().Params.Names(), func(name string) bool {
 		return m.params[name] == other[name]
 	})
 }
 
-// withDriver adds whose program drives a workload to its id.
+// withDriver adds the driver of a workload to its id.
 func withDriver(id, driver string) string {
 	if inside, ok := strings.CutSuffix(id, ")"); ok {
 		return inside + ",driver=" + driver + ")"
@@ -313,7 +315,7 @@ func withDriver(id, driver string) string {
 	return id + "(driver=" + driver + ")"
 }
 
-// reasons joins what was left out.
+// reasons lists what was left out, with the reasons.
 func (r *Resolved) reasons() string {
 	list := make([]string, len(r.Omitted))
 	for i, o := range r.Omitted {
@@ -322,7 +324,7 @@ func (r *Resolved) reasons() string {
 	return strings.Join(list, "; ")
 }
 
-// omit leaves something out, once.
+// omit records something that is left out, once.
 func (r *expansion) omit(what, format string, args ...any) {
 	r.leave(Omission{What: what, Reason: fmt.Sprintf(format, args...)})
 }
@@ -333,14 +335,14 @@ func (r *expansion) leave(o Omission) {
 	}
 }
 
-// Threads that share a CPU, also with a program that carries packets, are off it for whole ticks at a time: a trial has
-// to see many turns of each (design, "Trial length").
+// Threads that share a CPU with others, or with a program that carries packets, are off it for whole ticks at a time. A
+// trial has to contain many turns of each (design, "Trial length").
 const (
 	tick          = 4 * time.Millisecond // HZ=250
 	turnsPerTrial = 10
 )
 
-// threadsPerCPU is how many threads share the fullest CPU.
+// threadsPerCPU returns how many threads share the fullest CPU.
 func threadsPerCPU(affinity string, pairs, cpus int) int {
 	half := max(1, (cpus+1)/2)
 	threads, on := pairs, max(1, cpus/2)
@@ -353,8 +355,8 @@ func threadsPerCPU(affinity string, pairs, cpus int) int {
 	return (threads + on - 1) / on
 }
 
-// where is what tells the cells of a group from others of the same stack: "same-host/1/udp-rr(payload=64,mode=wait)".
-// What is as by default is left out.
+// where identifies a group among the cells of one stack: "same-host/1/udp-rr(payload=64,mode=wait)". It leaves out
+// defaults.
 func (g group) where() string {
 	w := fmt.Sprintf("%s/%d", g.placement, g.pairs)
 	if g.placement == CrossHost && g.hosts != g.usual {
@@ -372,7 +374,7 @@ func (g group) where() string {
 	return w + "/" + g.load()
 }
 
-// add adds the cells of a group, and of a mix those of all of its members.
+// add adds the cells of a group; for a mix, the cells of all of its members.
 func (r *expansion) add(g group) {
 	if reason := g.refused(r.cpus); reason != "" {
 		r.omit(g.where(), "%s", reason)
@@ -391,7 +393,7 @@ func (r *expansion) add(g group) {
 		return
 	}
 	var here []calledStack
-	unused := "" // why stacks have nothing to be compared in
+	unused := "" // the reason why stacks cannot be compared in the group
 	for _, s := range r.stacks {
 		if !s.at(g.placement) {
 			continue
@@ -459,14 +461,15 @@ func (r *expansion) add(g group) {
 	}
 }
 
-// compose returns a lab of a stack as it is planned.
+// compose returns the planned lab of a stack.
 func (r *expansion) compose(s calledStack, g group, mtu int) (network.Lab, error) {
 	lab := network.NewLab(g.hosts, mtu)
 	lab.Underlay = r.Experiment.Underlay
 	return network.Compose(lab, s.Parts)
 }
 
-// Between returns the layers between the hosts of a lab, from the underlay up to the containers; none of one host.
+// Between returns the layers between the hosts of a lab, from the underlay up to the containers; none if the lab has
+// one host.
 func (r *Resolved) Between(l Lab) ([]network.Layer, error) {
 	lab := network.NewLab(l.Hosts, cmp.Or(l.MTU, r.Experiment.Tune.MTU))
 	lab.Underlay = r.Experiment.Underlay
@@ -474,8 +477,8 @@ func (r *Resolved) Between(l Lab) ([]network.Layer, error) {
 	return lab.Between(), err
 }
 
-// fit notes the MTU that containers of different hosts have if it is not what was asked for, and whether a stack leaves
-// them too little. It returns why a stack that the factors gave its MTU is left out, "" if it is not.
+// fit adds a note if the MTU between containers on different hosts is not the requested one, and records an error if a
+// stack leaves them too little. It returns why a stack that has its MTU from the factors is left out; "" if it is not.
 func (r *expansion) fit(s calledStack, g group) string {
 	key := fmt.Sprintf("%s/%d", s.id, g.hosts)
 	if r.fitted[key] {
@@ -499,14 +502,14 @@ func (r *expansion) fit(s calledStack, g group) string {
 			break
 		}
 		note := fmt.Sprintf("%s: containers on different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
-		if !slices.Contains(r.Notes, note) { // of labs of another number of hosts
+		if !slices.Contains(r.Notes, note) { // of labs with another number of hosts
 			r.Notes = append(r.Notes, note)
 		}
 	}
 	return r.unfitted[key]
 }
 
-// needs is the MTU of the underlay that a stack needs, by the error that says so; 0 of any other one.
+// needs returns the MTU of the underlay that a stack needs, from the error that names it; 0 for any other error.
 func needs(err error) int {
 	if small, ok := errors.AsType[*network.TooSmallError](err); ok {
 		return small.Least
@@ -514,7 +517,7 @@ func needs(err error) int {
 	return 0
 }
 
-// narrow says why the links of a stack cannot have an MTU; "" if they can.
+// narrow returns why the links of a stack cannot have an MTU; "" if they can.
 func narrow(s stack.Stack, mtu int) string {
 	n, params, ok := stack.PartOf[network.Narrow](s)
 	if !ok || mtu <= n.MostMTU(params) {
@@ -523,7 +526,7 @@ func narrow(s stack.Stack, mtu int) string {
 	return fmt.Sprintf("its links cannot have an MTU of %d (at most %d)", mtu, n.MostMTU(params))
 }
 
-// doubtMix says what cannot be known of a mix.
+// doubtMix adds notes about what cannot be known about a mix.
 func (r *expansion) doubtMix(g group) {
 	const note = "in a mix, softirq time is charged to whichever thread was interrupted: CPU figures of a member " +
 		"include some of the others' and exclude ksoftirqd"
@@ -535,9 +538,9 @@ func (r *expansion) doubtMix(g group) {
 	}
 }
 
-// probed adds the cells of the last group, which begins at base, once more: in the same labs, with the probe. They are
-// a group of their own, so that each is compared with the baseline that has the probe on as well. A twin of that would
-// cost trials and say nothing new: the floor is one of the machine, and no verdict of the group's is shown.
+// probed adds the cells of the last group, which begins at base, a second time: in the same labs, with the probe. They
+// are a group of their own, so that each is compared with the baseline that also has the probe. It has no twin, which
+// would cost trials and add nothing: the floor is a property of the machine, and the group has no verdicts.
 func (r *expansion) probed(base int) {
 	mark := "+" + r.Experiment.Design.Probe
 	for _, c := range r.Cells[base:] {
@@ -554,7 +557,7 @@ func (r *expansion) probed(base int) {
 	}
 }
 
-// cell adds a cell of a member without its lab and pairs, and returns its index.
+// cell adds a cell of a member, without its lab and pairs, and returns its index.
 func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	d := m.workload.Describe()
 	params := part.Params{}
@@ -583,7 +586,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	return len(r.Cells) - 1
 }
 
-// implementations says who does the work of each part.
+// implementations returns the implementation of each part.
 func implementations(s stack.Stack) map[string]string {
 	who := map[string]string{}
 	for _, c := range s {
@@ -594,7 +597,7 @@ func implementations(s stack.Stack) map[string]string {
 	return who
 }
 
-// A recordedStack is a stack in labs of so many hosts as records hold it. Its cells share it.
+// A recordedStack is a stack, in labs of a number of hosts, as records hold it. Its cells share it.
 type recordedStack struct {
 	label          string
 	parts          []measure.Part
@@ -602,7 +605,7 @@ type recordedStack struct {
 	enforced       string
 }
 
-// recorded returns it, which it makes once.
+// recorded returns the recorded stack, which it makes once.
 func (r *expansion) recorded(s calledStack, hosts int) recordedStack {
 	key := fmt.Sprintf("%s/%d", s.id, hosts)
 	made, known := r.recordedStacks[key]
@@ -654,7 +657,7 @@ func (r *expansion) twin(i int) {
 	}
 }
 
-// lab returns the index of the lab that a cell is measured in, which it adds where it is new.
+// lab returns the index of the lab in which a cell is measured. It adds the lab if it is new.
 func (r *expansion) lab(s calledStack, g group, twin bool) int {
 	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
 	if g.placement == CrossHost && g.hosts != g.usual {
@@ -677,7 +680,7 @@ func (r *expansion) lab(s calledStack, g group, twin bool) int {
 	return len(r.Labs) - 1
 }
 
-// Alone says whether each thread of a cell has a CPU of its own.
+// Alone reports whether each thread of a cell has a CPU of its own.
 func (l Lab) Alone(cpus int) bool { return threadsPerCPU(l.Affinity, l.Pairs, cpus) == 1 }
 
 // SourceHost and SinkHost return the hosts, from 1, on which a pair's containers are.

@@ -9,7 +9,7 @@ import (
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is
-// written from the shapes that the decoder reads by and from the parts: what it refuses, the decoder refuses.
+// generated from the decoder's shapes and from the parts, so the decoder also refuses whatever the schema refuses.
 func Schema(parts Parts) ([]byte, error) {
 	e := Base(parts)
 	s := grammar(&e, parts).schema()
@@ -22,7 +22,7 @@ func Schema(parts Parts) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// schema describes a shape.
+// schema returns the schema of a shape.
 func (s shape) schema() map[string]any {
 	m := s.core()
 	if s.doc != "" {
@@ -83,7 +83,7 @@ func (s shape) core() map[string]any {
 	return m
 }
 
-// enum is one of some values. YAML has words of its own for true and false.
+// enum returns the schema of one of some values. YAML has several words for true and false.
 func enum(values []choice) map[string]any {
 	if slices.ContainsFunc(values, func(c choice) bool { return c.doc != "" }) {
 		var list []any
@@ -95,7 +95,7 @@ func enum(values []choice) map[string]any {
 	var list []any
 	for _, c := range values {
 		list = append(list, c.name)
-		if same := part.Switches(c.name); same != nil { // which the decoder takes for each other
+		if same := part.Switches(c.name); same != nil { // the decoder accepts these as equal
 			for _, word := range same {
 				list = append(list, word)
 			}
@@ -105,7 +105,7 @@ func enum(values []choice) map[string]any {
 	return map[string]any{"enum": list}
 }
 
-// schema is a part's name, or a map of the name and its parameters.
+// schema returns the schema of a part's name, or of a map of the name and its parameters.
 func (p *partShape) schema() map[string]any {
 	var bare []choice
 	var list []any

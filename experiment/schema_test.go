@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 )
 
-// The schema and the decoder agree: what the one takes the other takes, and what it refuses, too.
+// The schema and the decoder agree: each accepts and refuses the same files.
 func TestSchema(t *testing.T) {
 	parts := catalogue.New().Parts()
 	text, err := experiment.Schema(parts)
@@ -94,7 +94,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// plain turns what the YAML library makes into what JSON has.
+// plain converts values of the YAML library into values of JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

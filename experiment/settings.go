@@ -25,10 +25,11 @@ const (
 	kindCongestion = "congestion_control"
 )
 
-// automatic is the congestion control that all cells can set.
+// automatic stands for the congestion control that all cells can set.
 const automatic = "auto"
 
-// CongestionControls lists those that a stack can have, and first "auto", which is the experiment's.
+// CongestionControls lists the congestion controls that a stack can have. The first is "auto", which stands for the
+// experiment's.
 func CongestionControls() []string {
 	p, err := workload.StreamParams().Find("workload", settingCongestion)
 	if err != nil {
@@ -37,7 +38,7 @@ func CongestionControls() []string {
 	return p.Values
 }
 
-// SettingPath is where an experiment has a setting that all of its stacks are measured with.
+// SettingPath returns the path of the setting of all stacks in an experiment.
 func SettingPath(s stack.Setting) string {
 	if s.Name == settingCongestion {
 		return "factors.congestion-control"
@@ -45,7 +46,8 @@ func SettingPath(s stack.Setting) string {
 	return "factors." + s.Name
 }
 
-// congestionNames are what experiments call the congestion control beside its name among a workload's parameters.
+// congestionNames returns the names that experiments accept for the congestion control, in addition to the parameter's
+// name.
 func congestionNames() []string { return []string{"congestion-control", "congestion_control"} }
 
 // parameter returns the name of the parameter that a key stands for.
@@ -64,7 +66,7 @@ func named(p part.Param) []string {
 	return []string{p.Name}
 }
 
-// list writes settings as ids have them.
+// list returns settings as in ids.
 func (s Settings) list() []stack.Setting {
 	var list []stack.Setting
 	if s.MTU != 0 {
@@ -76,7 +78,7 @@ func (s Settings) list() []stack.Setting {
 	return list
 }
 
-// readSettings reads settings as ids have them.
+// readSettings reads settings as in ids.
 func readSettings(list []stack.Setting) (s Settings, err error) {
 	for _, one := range list {
 		switch one.Name {
@@ -94,7 +96,7 @@ func readSettings(list []stack.Setting) (s Settings, err error) {
 	return s, nil
 }
 
-// readStack reads a stack as ids have it: "bridge+nftables(rules=10)+mtu=9000".
+// readStack reads a stack as in ids: "bridge+nftables(rules=10)+mtu=9000".
 func (p Parts) readStack(id string) (Stack, error) {
 	rest, list := stack.Settings(strings.TrimSpace(id))
 	own, err := readSettings(list)
@@ -111,7 +113,7 @@ func (p Parts) readStack(id string) (Stack, error) {
 	return s, nil
 }
 
-// meant suggests what a name stands for that is no part.
+// meant suggests a correction for a name that is not a part.
 func (p Parts) meant(unknown *UnknownError) string {
 	for _, kind := range p.Kinds {
 		if d := kind.Describe(); slices.Contains(strings.Split(unknown.Kind, " or "), d.Name) {
@@ -125,7 +127,7 @@ func (p Parts) meant(unknown *UnknownError) string {
 	return part.Meant(unknown.Name, unknown.Known)
 }
 
-// settingFields are the settings that a stack of a file can have.
+// settingFields returns the settings that a stack in a file can have.
 func settingFields(s *Settings) []field {
 	congestion := shape{
 		doc: "TCP congestion control of this stack's cells; the default is that of the experiment.", example: "bbr",
@@ -142,7 +144,7 @@ func settingFields(s *Settings) []field {
 	}
 }
 
-// settingFactors are the settings as factors.
+// settingFactors returns the settings as factors.
 func settingFactors(f *Factors) []field {
 	congestion := listOf(&f.Congestions, shape{
 		doc: "TCP congestion control of all cells, as tune.congestion-control; of a list, the first is the baseline's, and " +
@@ -167,7 +169,7 @@ func settingFactors(f *Factors) []field {
 func (e *Experiment) settle(n *node) error {
 	for _, name := range []string{"mtu", "congestion-control", "congestion_control"} {
 		factor, tuned := n.at("factors", name), n.at("tune", name)
-		if factor != nil && tuned != nil && (factor.line > 0 || tuned.line == 0) { // a flag replaces what a file has
+		if factor != nil && tuned != nil && (factor.line > 0 || tuned.line == 0) { // a flag replaces the value of a file
 			return tuned.wrong("%s is given under factors too%s (valid: one of them)", name, first(factor.line))
 		}
 	}
@@ -187,7 +189,7 @@ func (e *Experiment) settle(n *node) error {
 	return nil
 }
 
-// at returns the last of a path of keys, nil if there is none. Unlike [node.key] it looks into objects alone.
+// at returns the last of a path of keys; nil if there is none. Unlike [node.key], it only looks into objects.
 func (n *node) at(path ...string) *node {
 	for i, name := range path {
 		at := n.index(name)
@@ -202,7 +204,7 @@ func (n *node) at(path ...string) *node {
 	return nil
 }
 
-// varied says whether stacks of the experiment have settings of their own, of each kind.
+// varied reports whether stacks of the experiment have MTUs and congestion controls of their own.
 func (e Experiment) varied() (mtus, congestions bool) {
 	mtus, congestions = len(e.Factors.MTUs) > 1, len(e.Factors.Congestions) > 1
 	for _, s := range append(slices.Clone(e.Stacks), e.Baseline) {
@@ -212,7 +214,7 @@ func (e Experiment) varied() (mtus, congestions bool) {
 	return mtus, congestions
 }
 
-// settingParts are the settings of a stack as records have them: each that is not the same for all stacks.
+// settingParts returns the settings of a stack for the records: those that are not the same for all stacks.
 func (e Experiment) settingParts(s Settings) []measure.Part {
 	var list []measure.Part
 	add := func(kind, value, usual, label string) {
@@ -242,8 +244,8 @@ func (e Experiment) settingParts(s Settings) []measure.Part {
 	return list
 }
 
-// unused says why a congestion control that the factors give a stack means nothing to a group: none of its workloads
-// has one to set. It is "" if one has.
+// unused returns why a congestion control from the factors has no effect in a group: none of its workloads has one to
+// set. It is "" if one has.
 func (g group) unused() string {
 	reason := ""
 	for _, m := range g.members {

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// given reads an experiment that flags change.
+// given reads an experiment with changes from flags.
 func given(t *testing.T, text string, settings ...experiment.Setting) *experiment.Resolved {
 	t.Helper()
 	e, err := experiment.Read("f.yaml", []byte(text), settings, catalogue.New().Parts())
@@ -36,7 +36,8 @@ func compared(r *experiment.Resolved) []string {
 
 const streams = "workloads: [tcp-stream]\n"
 
-// An MTU is one of a lab, a congestion control one of a stack: with one network the first of each is the baseline.
+// An MTU is a setting of a lab, a congestion control of a stack. With one network, the first value of each is the
+// baseline.
 func TestSettingsOfOneNetwork(t *testing.T) {
 	r := given(t, "factors: {network: bridge, placement: same-host, mtu: [1500, 9000], congestion_control: [cubic, bbr]}\n"+
 		"workloads: [tcp-stream, udp-rr]\n")
@@ -90,7 +91,7 @@ func TestSettingsOfNetworks(t *testing.T) {
 	}
 }
 
-// A single value is that of the experiment, as under tune: ids and records are those of old runs.
+// A single value is that of the experiment, as under tune: ids and records equal those of old runs.
 func TestOneSetting(t *testing.T) {
 	one := given(t, "factors: {network: bridge, placement: same-host, mtu: 9000, congestion-control: reno}\n"+streams)
 	old := given(t, "factors: {network: bridge, placement: same-host}\ntune: {mtu: 9000, congestion-control: reno}\n"+streams)
@@ -119,7 +120,7 @@ func encoded(t *testing.T, e experiment.Experiment) string {
 	return string(b)
 }
 
-// What is given twice is an error, in flags too.
+// A value that is given twice is an error, also in flags.
 func TestSettingsTwice(t *testing.T) {
 	flag := func(name, path, value string) experiment.Setting {
 		return experiment.Setting{Flag: name, Path: path, Value: value}
@@ -150,7 +151,7 @@ func TestSettingsTwice(t *testing.T) {
 	}
 }
 
-// A run that is resumed has the cells that it had: all settings are in its record.
+// A resumed run has the same cells as before: all settings are in its record.
 func TestSettingsAreRecorded(t *testing.T) {
 	r := given(t, "baseline: {network: nat, mtu: 4000}\n"+
 		"factors: {network: bridge, mtu: [1500, 9000], congestion_control: [auto, bbr]}\n"+
@@ -182,7 +183,7 @@ func TestSettingsAreRecorded(t *testing.T) {
 	}
 }
 
-// What a stack cannot be measured with is left out, with the reason; so is what would be measured twice.
+// Settings with which a stack cannot be measured are left out, with the reason; so are repetitions.
 func TestSettingsLeftOut(t *testing.T) {
 	r := given(t, "factors: {network: bridge, mtu: [1500, 9000], congestion_control: [cubic, bbr]}\nunderlay: {mtu: 1500}\n"+
 		"workloads: [tcp-stream: {congestion_control: reno}, udp-rr, tcp-rr]\n")
@@ -215,7 +216,7 @@ func TestSettingsLeftOut(t *testing.T) {
 	}
 }
 
-// A network whose links cannot have an MTU is left out with it.
+// A network whose links cannot have an MTU is left out for that MTU.
 func TestNarrowNetwork(t *testing.T) {
 	r := given(t, "factors: {network: [bridge, ovs], placement: same-host, mtu: [1500, 65521, 65535]}\n"+streams)
 	want := []experiment.Omission{{
@@ -229,7 +230,7 @@ func TestNarrowNetwork(t *testing.T) {
 	}
 }
 
-// The baseline is a stack as ids have it, or one with a name of its own.
+// The baseline is a stack as in ids, or a named one.
 func TestBaseline(t *testing.T) {
 	const tail = "factors: {network: [bridge, nat], placement: same-host}\n" +
 		"stacks: [{name: mine, network: routed, filter: nftables}]\nworkloads: [udp-rr]\n"
@@ -268,7 +269,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// With a single network, flags that ask for filters compare with it; a file means what it always has.
+// With a single network, filters from flags are compared with that network. Files keep their meaning.
 func TestImpliedBaseline(t *testing.T) {
 	flag := func(name, value string) experiment.Setting {
 		return experiment.Setting{Flag: "--" + name, Path: "factors." + name, Value: value}
@@ -321,7 +322,7 @@ func TestImpliedBaseline(t *testing.T) {
 	}
 }
 
-// What is written as on the command line is answered with how a file has it, of every kind.
+// The error about command-line syntax in a file shows the syntax of files, for every kind.
 func TestCommandLineSyntax(t *testing.T) {
 	for text, want := range map[string]string{
 		"factors: {network: bridge(hairpin=on)}\n" + streams:                         "in a file write {bridge: {hairpin: on}}",
@@ -348,7 +349,7 @@ func TestCommandLineSyntax(t *testing.T) {
 	}
 }
 
-// What the command line has is written as YAML that is read as it was meant.
+// Command-line syntax is translated into YAML with the same meaning.
 func TestFlow(t *testing.T) {
 	for given, want := range map[string]string{
 		"udp-rr":                           `"udp-rr"`,
@@ -367,7 +368,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// Records say of each cell what it was measured with, if that is not the same for all.
+// Records hold the settings of each cell if they are not the same for all.
 func TestRecordedSettings(t *testing.T) {
 	r := given(t, "factors: {network: bridge, placement: same-host}\n"+
 		"stacks: [{name: large, network: bridge, mtu: 9000}]\n"+streams)

@@ -12,40 +12,40 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A shape says what a value of an experiment looks like. The decoder reads by it, and the schema is written from it, so
-// that the two say the same.
+// A shape describes a value of an experiment. The decoder reads by it, and the schema is generated from it, so that the
+// two agree.
 type shape struct {
-	doc string // a sentence for the schema, and for people
+	doc string // a sentence for the schema and for people
 
-	// One of these says what it is.
+	// One of these determines the kind of value.
 	fields []field                 // a map
-	items  *shape                  // a list of such
+	items  *shape                  // a list of such values
 	parts  *partShape              // parts of one kind, and their parameters
 	take   func(text string) error // a single value
-	either []shape                 // of several kinds: the first whose kind is that of the node
+	either []shape                 // several kinds of value: the first whose kind is that of the node
 
-	// Of a single value.
-	values  []choice // the only ones, nil for any that take accepts
+	// For a single value.
+	values  []choice // the valid values; nil for any that take accepts
 	pattern string   // regular expression of its text
-	number  bool     // it may be a number, too
+	number  bool     // it may also be a number
 	example string
 
-	// Of a list.
+	// For a list.
 	lone        bool // one item may stand without its list
-	least, most int  // how many items; 0: any number but none
+	least, most int  // number of items; 0: any number except none
 
-	done func(n *node) error // is called when all of it was read
+	done func(n *node) error // called when all of it has been read
 }
 
-// A field is one key of a map.
+// A field is a key of a map.
 type field struct {
 	name     string
-	alias    string // is understood as well; "" for none
+	alias    string // another accepted name; "" for none
 	required bool
 	shape
 }
 
-// is says whether a key of a map is the field's.
+// is reports whether a key of a map is the field's.
 func (f field) is(key string) bool { return key == f.name || key == f.alias && key != "" }
 
 // A choice is one of the values of a parameter or a kind.
@@ -67,7 +67,7 @@ func names(list []choice) []string {
 	return all
 }
 
-// read reads a node into what the shape's functions fill. The path is that of the node: "design.time".
+// read reads a node with the functions of the shape. The path is that of the node: "design.time".
 func (s shape) read(path string, n *node) error {
 	if err := s.readAs(path, n); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s shape) readAs(path string, n *node) error {
 	return nil
 }
 
-// kind is what kind of node a shape reads.
+// kind returns the kind of node that a shape reads.
 func (s shape) kind() nodeKind {
 	switch {
 	case s.fields != nil:
@@ -120,7 +120,7 @@ func (s shape) kind() nodeKind {
 	return scalar
 }
 
-// wanted says what a value is to be.
+// wanted describes a valid value.
 func (s shape) wanted() string {
 	switch {
 	case s.either != nil:
@@ -172,7 +172,7 @@ func (s shape) readFields(path string, n *node) error {
 				part.Meant(key.text, known))
 		}
 	}
-	for _, f := range s.fields { // in this order: later ones may need what earlier ones read
+	for _, f := range s.fields { // in this order: later fields may need what earlier ones read
 		i := slices.IndexFunc(n.keys, func(key *node) bool { return f.is(key.text) })
 		if i < 0 {
 			if f.required {
@@ -218,27 +218,27 @@ func (s shape) readItems(path string, n *node) error {
 	return nil
 }
 
-// A partShape reads parts of one kind: NAME, or {NAME: {parameter: value}}, where a list of values stands for each of
-// them.
+// A partShape reads parts of one kind: NAME, or {NAME: {parameter: value}}. A list of values stands for each of them.
 type partShape struct {
 	kind  string // "network"
 	parts []described
-	own   func(name string) []field // further keys beside the parameters, which are not the part's: driver, placement
-	// beside are keys beside the name: {NAME: {parameter: value}, share: 3}.
+	own   func(name string) []field // further keys next to the parameters that are not the part's: driver, placement
+	// beside are keys next to the name: {NAME: {parameter: value}, share: 3}.
 	beside []field
-	// mix is an entry that has the key "mix" instead of a name; nil where there can be none.
+	// mix is the shape of an entry with the key "mix" instead of a name; nil if that is not valid.
 	mix *shape
-	// refused says why a name or a key cannot be here, "" of one that may be or that nobody knows; nil: there is none.
+	// refused returns why a name or a key is not valid here; "" if it is valid or unknown. nil: everything is valid.
 	refused func(word string) string
-	// take gets one part with one combination of its parameters, and what the further keys have read is set.
+	// take receives one part with one combination of its parameters, after the further keys have been read.
 	take func(n *node, name string, params part.Params) error
-	// hint says how to write what is no part of this kind, "" of what it does not know; nil: it knows nothing.
+	// hint returns how to write something that is not a part of this kind; "" if it does not know. nil: there are no
+	// hints.
 	hint func(text string) string
 	// begin is called before the parameters of a part are read.
 	begin func()
 }
 
-// described is a part as shapes know it.
+// described is a part in a shape.
 type described struct {
 	name, summary string
 	params        part.List
@@ -260,7 +260,7 @@ func (p *partShape) wanted() string {
 	return fmt.Sprintf("the name of a %s, or {NAME: {parameter: value}}", p.kind)
 }
 
-// entry finds the name of a part and what stands below it, and reads what stands beside it.
+// entry finds the name of a part and the node below it, and reads the keys next to it.
 func (p *partShape) entry(path string, n *node) (key, value *node, err error) {
 	if n.kind == scalar {
 		return n, nil, nil
@@ -359,7 +359,7 @@ func (p *partShape) read(path string, n *node) error {
 	return nil
 }
 
-// values reads a parameter: one value or a list of them, each checked in its place.
+// values reads a parameter: one value or a list of values, and checks each in its place.
 func values(param part.Param, path string, n *node) ([]string, error) {
 	one := shape{doc: param.Summary, example: param.Default}
 	var texts []string
@@ -379,7 +379,7 @@ func values(param part.Param, path string, n *node) ([]string, error) {
 	return texts, err
 }
 
-// keys lists what can be said of a part.
+// keys lists the valid keys of a part.
 func (p *partShape) keys(d described) []string {
 	list := d.params.Names()
 	if p.own != nil {
@@ -390,7 +390,7 @@ func (p *partShape) keys(d described) []string {
 	return list
 }
 
-// first says where something stands that is there already; nothing of a flag.
+// first names the line of an earlier value; "" if it is from a flag.
 func first(line int) string {
 	if line <= 0 {
 		return ""
@@ -398,7 +398,7 @@ func first(line int) string {
 	return fmt.Sprintf(" (first at line %d)", line)
 }
 
-// sentence makes the first sentence a part of another.
+// sentence turns the first sentence of a doc into a part of another sentence.
 func sentence(doc string) string {
 	doc, _, _ = strings.Cut(doc, ". ")
 	r, size := utf8.DecodeRuneInString(doc)
@@ -412,7 +412,7 @@ func orNone(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// cross gives each combination each of the values.
+// cross combines every set of parameters with every value.
 func cross(all []part.Params, name string, values []string) []part.Params {
 	var list []part.Params
 	for _, c := range all {

@@ -6,20 +6,20 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Span is how the cells of a group lie in a block, in which they follow each other.
+// Span describes the consecutive cells of a group in a block.
 type Span struct {
 	Group string
-	Cells int           // twins among them
-	Bases int           // of these, the baseline and its twin
-	Turn  time.Duration // from the start of a trial to that of the next one
+	Cells int           // including twins
+	Bases int           // number of them that are the baseline or its twin
+	Turn  time.Duration // time from the start of a trial to the start of the next one
 }
 
-// NewSpan is that of a group with so many cells, among them the bases, whose trials are so long.
+// NewSpan returns the span of a group with this number of cells and bases, and trials of this length.
 func NewSpan(cells, bases int, trial time.Duration) Span {
 	return Span{Cells: cells, Bases: bases, Turn: trial + turnTime}
 }
 
-// Spans are those of the groups in which cells are compared with a baseline, in their order.
+// Spans returns the spans of the groups in which cells are compared with a baseline, in their order.
 func (r *Resolved) Spans() []Span {
 	var list []Span
 	for _, g := range r.Groups() {
@@ -39,13 +39,13 @@ func (r *Resolved) Spans() []Span {
 	return list
 }
 
-// Base says whether the cell is what others are compared with: a baseline or its twin.
+// Base reports whether other cells are compared with the cell: it is a baseline or its twin.
 func (c Cell) Base() bool { return c.Baseline == "" || c.Twin }
 
-// Reach returns how many places a cell of a group is from the nearest of the bases at most, if a base is first or not:
-// as many as noise is usually remembered over, and more only in a group for which that is not possible.
+// Reach returns the largest number of places between a cell and the nearest base, depending on whether a base is first.
+// It is the number of trials within the usual memory of the noise, or more if the group is too large for that.
 func (s Span) Reach(first bool) int {
-	sides := 2 * s.Bases // of the bases on which others may stand
+	sides := 2 * s.Bases // sides of the bases that can have other cells
 	if first {
 		sides--
 	}
@@ -53,7 +53,7 @@ func (s Span) Reach(first bool) int {
 	return max(least, int(measure.UsualMemory*float64(time.Second)/float64(s.Turn)))
 }
 
-// Farthest is how far from the nearest of the bases a cell may start.
+// Farthest returns the largest time between the starts of a cell and of the nearest base.
 func (s Span) Farthest() time.Duration {
 	return time.Duration(min(s.Reach(true), s.Cells-s.Bases)) * s.Turn
 }

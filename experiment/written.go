@@ -12,14 +12,14 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Flow writes a part as the command line has it, such as "nftables(rules=[10,100])", as YAML on one line: {"nftables":
-// {"rules": ["10", "100"]}}.
+// Flow translates a part in command-line syntax, such as "nftables(rules=[10,100])", into YAML on one line:
+// {"nftables": {"rules": ["10", "100"]}}.
 func Flow(kind, text string) (string, error) { return flow(kind, text, strconv.Quote) }
 
-// FlowLoad writes a workload, or a mix of several.
+// FlowLoad translates a workload, or a mix of several.
 func FlowLoad(text string) (string, error) { return flowLoad(text, strconv.Quote) }
 
-// FlowChoice writes a part with its parameters.
+// FlowChoice writes a part with its parameters as YAML on one line.
 func FlowChoice(name string, params part.Params) string {
 	given := make(map[string][]string, len(params))
 	for key, value := range params {
@@ -79,7 +79,7 @@ func flowLoad(text string, quote func(string) string) (string, error) {
 	return "{mix: [" + strings.Join(list, ", ") + "]}", nil
 }
 
-// readable quotes a word of YAML if it has to be, also between braces.
+// readable quotes a YAML word if necessary, also between braces.
 func readable(s string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	if s != "" && strings.Trim(s, letters+"._/%+-") == "" && strings.IndexByte(letters, s[0]) >= 0 {
@@ -88,8 +88,8 @@ func readable(s string) string {
 	return strconv.Quote(s)
 }
 
-// written says how to write in a file what is written as on the command line, and where that belongs which is no part
-// of this kind; "" if it does not know.
+// written returns how to write command-line syntax in a file, and the right place for something that is not a part of
+// this kind; "" if it does not know.
 func (p *partShape) written(text string) string {
 	write := func(text string) (string, error) { return flow(p.kind, text, readable) }
 	name, given, err := part.ParseLists(p.kind, text)
@@ -115,10 +115,10 @@ func (p *partShape) written(text string) string {
 	return ""
 }
 
-// unknown says that there is no such part, and what may be meant.
+// unknown returns the error about an unknown part, with a suggestion.
 func (p *partShape) unknown(text string) error {
 	if name, given, err := part.ParseLists(p.kind, text); err == nil && len(given) > 0 {
-		text = name // its parameters say nothing
+		text = name // without its parameters
 	}
 	err := &UnknownError{Kind: p.kind, Name: text, Known: p.names()}
 	for _, d := range p.parts {
@@ -129,7 +129,8 @@ func (p *partShape) unknown(text string) error {
 	return fmt.Errorf("%w%s", err, part.Meant(text, err.Known))
 }
 
-// elsewhere says of what is no part of a kind that it is one of another, and where that is given; "" of what is none.
+// elsewhere returns the kind of something that is not a part of this kind, and where to give it; "" if it is of no
+// kind.
 func (p Parts) elsewhere(kind, text string) string {
 	name, _, err := part.ParseLists(kind, text)
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 // A Rekeyer is a step whose keys can be renewed while packets pass.
 type Rekeyer interface {
 	Step
-	// Rekey has the keys of packets renewed, and returns when new ones are in use. Of two hosts one begins: the step knows
-	// which. It is called on all hosts of a lab at the same time with stage 0, then with stage 1 and so on, as long as a
-	// host wants more: two ends that nobody coordinates can then renew keys step by step. It is a
-	// [linux.UnsupportedError] if nothing can have keys renewed, and an error if the keys are not new.
+	// Rekey renews the keys of packets, and returns when the new keys are in use. Of two hosts, one begins; the step
+	// knows which. Rekey is called on all hosts of a lab at the same time with stage 0, then with stage 1 and so on, as
+	// long as a host returns more. So two ends without other coordination can renew keys step by step. The error is a
+	// [linux.UnsupportedError] if no keys can be renewed. It is another error if the keys are not new.
 	Rekey(ctx context.Context, k *Kernel, stage int) (more bool, err error)
 }
 
-// Rekey calls Rekey of every step that is a [Rekeyer]. It is a [linux.UnsupportedError] if none is.
+// Rekey calls Rekey of every step that is a [Rekeyer]. The error is a [linux.UnsupportedError] if none is.
 func (s *Stack) Rekey(ctx context.Context, k *Kernel, stage int) (more bool, err error) {
 	some := false
 	for _, a := range s.applied {
@@ -45,9 +45,9 @@ func (s *Stack) Rekey(ctx context.Context, k *Kernel, stage int) (more bool, err
 	return more, nil
 }
 
-// Withdraw removes the steps that are in a plan, the last first, and leaves all others as they are. [Stack.Restore]
-// applies them again, in their places. It is an error if a step of the plan was not applied. If a step cannot be
-// removed, those before it stay.
+// Withdraw removes the steps of a plan, last first, and leaves all other steps. [Stack.Restore] applies them again, in
+// their places. It is an error if a step of the plan was not applied. If a step cannot be removed, the steps before it
+// stay.
 func (s *Stack) Withdraw(ctx context.Context, k *Kernel, p Plan) error {
 	var chosen []*applied
 	for _, step := range p.Steps {
@@ -71,7 +71,7 @@ func (s *Stack) Withdraw(ctx context.Context, k *Kernel, p Plan) error {
 	return nil
 }
 
-// Restore applies again what was withdrawn. If a step fails, it and those after it stay withdrawn.
+// Restore applies the withdrawn steps again. If a step fails, it and the steps after it stay withdrawn.
 func (s *Stack) Restore(ctx context.Context, k *Kernel) error {
 	for _, a := range s.applied {
 		if !a.withdrawn {
@@ -110,20 +110,20 @@ func (k *Kernel) Kill() error {
 	return nil
 }
 
-// killing is how long a killed program may take to be gone, as long as something else takes its CPU.
+// killing is how long a killed program may take to end on a busy CPU.
 const killing = 10 * time.Second
 
-// A ProgramUse is what a program that was started has used so far.
+// A ProgramUse holds the resources that a started program has used so far.
 type ProgramUse struct {
 	Name string `json:"name"`
 	// CPU is the run time of all of its threads.
 	CPU time.Duration `json:"cpu"`
-	// Memory in bytes is the share of the pages that are its, where those of several processes count in parts (PSS in
-	// /proc/PID/smaps_rollup); 0 if that cannot be read.
+	// Memory is the program's share of memory in bytes; pages that several processes share count in parts (PSS in
+	// /proc/PID/smaps_rollup). It is 0 if that cannot be read.
 	Memory int64 `json:"memory,omitempty"`
 }
 
-// Use returns what the programs have used that were started and run. With memory, the kernel walks their page tables.
+// Use returns what the running programs have used. With memory, the kernel walks their page tables.
 func (k *Kernel) Use(memory bool) []ProgramUse {
 	list := []ProgramUse{}
 	for _, p := range k.Programs() {
@@ -132,7 +132,7 @@ func (k *Kernel) Use(memory bool) []ProgramUse {
 		}
 		u := ProgramUse{Name: p.Name, CPU: process.RunTime(p.PID)}
 		if memory {
-			u.Memory, _ = procfs.Proportional(p.PID) // 0 says that it is not known
+			u.Memory, _ = procfs.Proportional(p.PID) // 0 means unknown
 		}
 		list = append(list, u)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// keyed is a mark with keys, which takes some stages to renew them.
+// keyed is a mark with keys whose renewal takes several stages.
 type keyed struct {
 	mark
 	Stages int
@@ -27,7 +27,7 @@ func (s keyed) Rekey(_ context.Context, _ *host.Kernel, stage int) (bool, error)
 	return stage+1 < s.Stages, s.Error
 }
 
-// What is withdrawn is removed, last first, and applied again in its place; the rest stays.
+// Withdrawn steps are removed, last first, and applied again in their places; the other steps stay.
 func TestWithdraw(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var log []string
@@ -105,7 +105,7 @@ func TestRestoreFails(t *testing.T) {
 	}
 }
 
-// Keys are renewed by the steps that have some, stage by stage; without any that is not supported.
+// The steps with keys renew them, stage by stage. Without such a step, the error says that it is not supported.
 func TestRekey(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var log []string
@@ -136,7 +136,7 @@ func TestRekey(t *testing.T) {
 	}
 }
 
-// The use of programs grows with what they do, one that is killed is noticed as dead, and a stopped one is left alone.
+// The use of programs grows with their work. A killed program is reported as dead, and a stopped one is not killed.
 func TestUse(t *testing.T) {
 	k, _ := kernel(t, nil)
 	for name, script := range map[string]string{"busy": "while :; do :; done", "idle": "read x", "gone": "read x"} {

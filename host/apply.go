@@ -35,31 +35,32 @@ func (n Namespace) Apply(ctx context.Context, k *Kernel) error {
 	return nil
 }
 
-// Remove takes the namespace out of its directory. It ends with the last process that has it open.
+// Remove unmounts the namespace from its directory. It ends when no process has it open any more.
 func (n Namespace) Remove(_ context.Context, k *Kernel) error { return k.remove(n.Name) }
 
-// loopback is the index of lo in every namespace: it is the first link to be registered there
-// (LOOPBACK_IFINDEX, include/net/flow.h).
+// loopback is the index of lo in every namespace: lo is the first link registered there (LOOPBACK_IFINDEX,
+// include/net/flow.h).
 const loopback = 1
 
-// loopbackAddress is what the kernel gives lo when it is set up for the first time, and leaves there when it is set
-// down (net/ipv4/devinet.c, inetdev_event).
+// loopbackAddress is the address that the kernel gives lo when it is set up for the first time. The kernel leaves it
+// there when lo is set down (net/ipv4/devinet.c, inetdev_event).
 func loopbackAddress() netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 8)
 }
 
-// Made is what steps that make a link save: its index, which distinguishes it from another link of the same name.
+// Made is kept by steps that make a link: the link's index, which distinguishes it from another link of the same name.
 type Made struct {
 	Index int `json:"index"`
 }
 
-// Remove removes the link of that name in a namespace, if it is still there. Far is the namespace of its other end,
-// "" for none or for the host's own: the link goes with it, and is waited for.
+// Remove removes the link of that name in a namespace, if it is still there. Far is the namespace of its other end, ""
+// if there is none or if it is the host's own. If that namespace was removed, the kernel removes the link with it, and
+// Remove waits for that.
 func (m Made) Remove(ctx context.Context, k *Kernel, ns, name, far string) error {
 	return k.removeLink(ctx, ns, m.Index, name, far)
 }
 
-// keepLink keeps a link that a step has made, and calls configure, which goes on with it. What fails is removed.
+// keepLink keeps a link that a step has made, and then calls configure. If that fails, it removes the link.
 func (k *Kernel) keepLink(ctx context.Context, s *space, index int, name string, configure func() error) error {
 	k.remember(s, name, index)
 	err := k.Keep(Made{index})
@@ -107,7 +108,7 @@ func (b Bridge) Remove(ctx context.Context, k *Kernel) error {
 	return k.removeMade(ctx, b.NS, b.Name, "")
 }
 
-// Apply makes both ends, each in its namespace.
+// Apply makes both ends, each in its own namespace.
 func (v Veth) Apply(ctx context.Context, k *Kernel) error {
 	mac, err := parseMAC(v.MAC)
 	if err != nil {
@@ -199,18 +200,18 @@ func (m Macvlan) Remove(ctx context.Context, k *Kernel) error {
 	return k.removeMade(ctx, m.NS, m.Name, "")
 }
 
-// linkWas is what a [Link] found where it changed it, and what it added.
+// linkWas holds the former settings of a link that a [Link] changed, and what the Link added.
 type linkWas struct {
 	Index int    `json:"index"`
 	MAC   string `json:"mac,omitempty"`
 	MTU   int    `json:"mtu,omitempty"`
-	// Down says that it was down.
+	// Down is true if the link was down.
 	Down bool `json:"down,omitempty"`
-	// Added are the addresses that were not there; among them the one that the kernel gives the loopback.
+	// Added are the addresses that the link did not have, including the one that the kernel gives the loopback.
 	Added []netip.Prefix `json:"added,omitempty"`
 }
 
-// Apply sets what the step gives, and keeps what was there.
+// Apply makes the step's settings, and keeps the former ones.
 func (l Link) Apply(_ context.Context, k *Kernel) error {
 	mac, err := parseMAC(l.MAC)
 	if err != nil {
@@ -259,7 +260,7 @@ func (l Link) Apply(_ context.Context, k *Kernel) error {
 		}
 		for _, a := range addresses {
 			if err := h.AddAddress(found.Index, a); errors.Is(err, link.ErrExists) {
-				continue // it was not us, so it is not ours to remove
+				continue // the step did not add it, so it must not remove it
 			} else if err != nil {
 				return err
 			}
@@ -273,7 +274,7 @@ func (l Link) Apply(_ context.Context, k *Kernel) error {
 	return nil
 }
 
-// Remove puts back what was there.
+// Remove restores the former settings.
 func (l Link) Remove(_ context.Context, k *Kernel) error {
 	var was linkWas
 	if ok, err := k.Kept(&was); !ok {
@@ -284,14 +285,14 @@ func (l Link) Remove(_ context.Context, k *Kernel) error {
 		return err
 	}
 	if now, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && now.Name != l.Name {
-		return nil // it is gone, and its index another's
+		return nil // the link is gone, and another link has its index
 	} else if err != nil {
 		return err
 	}
 	return was.restore(h)
 }
 
-// restore puts back what was there, the other way round than it was changed.
+// restore restores the former settings, in the reverse order of the changes.
 func (w linkWas) restore(h *link.Handle) error {
 	var errs []error
 	try := func(err error) {
@@ -310,7 +311,7 @@ func (w linkWas) restore(h *link.Handle) error {
 	if w.Down {
 		try(h.SetUp(w.Index, false))
 	}
-	remove(true) // the kernel gives it again to a loopback that is up
+	remove(true) // the kernel adds it again to a loopback that is up
 	if w.MTU != 0 {
 		try(h.SetMTU(w.Index, w.MTU))
 	}
@@ -340,7 +341,7 @@ func (r Route) Apply(_ context.Context, k *Kernel) error {
 	})
 }
 
-// Remove deletes the route. It goes with its link.
+// Remove deletes the route. If the link is gone, so is the route.
 func (r Route) Remove(_ context.Context, k *Kernel) error {
 	route, err := r.parse()
 	if err != nil {
@@ -360,7 +361,7 @@ func (r Route) Remove(_ context.Context, k *Kernel) error {
 	return err
 }
 
-// parse turns the text of the step into a route, without its link.
+// parse converts the text of the step into a route, without its link.
 func (r Route) parse() (link.Route, error) {
 	to, err := netip.ParsePrefix(r.To)
 	if err != nil {
@@ -381,7 +382,7 @@ func (r Route) parse() (link.Route, error) {
 	return route, nil
 }
 
-// Parse turns the text into addresses.
+// Parse converts the text into addresses.
 func (e Encap) Parse() (link.Encap, error) {
 	if e == (Encap{}) {
 		return link.Encap{}, nil
@@ -402,7 +403,7 @@ type sysctlWas struct {
 	Value string `json:"value"`
 }
 
-// Apply sets the variable and keeps the value it had.
+// Apply sets the variable and keeps its former value.
 func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 	var was string
 	err := k.Do(s.NS, func() (err error) {
@@ -410,7 +411,7 @@ func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) && s.IfPresent {
-		if _, known := k.space(s.NS); known != nil { // it was the namespace that is not there
+		if _, known := k.space(s.NS); known != nil { // the namespace is missing, not the variable
 			return known
 		}
 		return nil
@@ -421,7 +422,7 @@ func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 	return k.Keep(sysctlWas{was})
 }
 
-// Remove puts back the value that the variable had.
+// Remove restores the former value of the variable.
 func (s Sysctl) Remove(_ context.Context, k *Kernel) error {
 	var was sysctlWas
 	if ok, err := k.Kept(&was); !ok {
@@ -437,7 +438,7 @@ func (s Sysctl) Remove(_ context.Context, k *Kernel) error {
 	return err
 }
 
-// Check says, without changing it, whether this kernel has the variable.
+// Check returns an error if this kernel does not have the variable. It changes nothing.
 func (s Sysctl) Check() error {
 	_, err := sysctl.Read(s.Key)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -469,7 +470,7 @@ func (n NAT) Remove(_ context.Context, k *Kernel) error {
 	return nil
 }
 
-// Where chains of translation stand among those of others, and what their maps are called.
+// The priorities of chains for translation, and the names of their maps.
 const (
 	priorityDNAT = -100 // NF_IP_PRI_NAT_DST, include/uapi/linux/netfilter_ipv4.h
 	prioritySNAT = 100  // NF_IP_PRI_NAT_SRC
@@ -477,8 +478,8 @@ const (
 	ports6       = "ports6"
 )
 
-// table is the step as nftables has it: for each family a map from ports to addresses, which two rules (UDP, TCP) look
-// into, and a rule for each range of sources.
+// table returns the step as an nftables table. Each family has a map from ports to addresses, which two rules (UDP,
+// TCP) look up, and a rule for each range of sources.
 func (n NAT) table() (nft.Table, error) {
 	four, six := nft.Map{Name: ports4}, nft.Map{Name: ports6, IPv6: true}
 	for _, p := range n.Published {
@@ -496,7 +497,7 @@ func (n NAT) table() (nft.Table, error) {
 	}
 	in := nft.Chain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: priorityDNAT}
 	out := nft.Chain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: prioritySNAT}
-	behind := map[bool]netip.Addr{} // by whether it is of IPv6
+	behind := map[bool]netip.Addr{} // by whether it is IPv6
 	for _, text := range n.Public {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
@@ -541,17 +542,17 @@ func (k *Kernel) inside(ns string) (*space, *link.Handle, error) {
 	return s, h, nil
 }
 
-// The kernel removes the links of a namespace in the background after its last reference is gone, many namespaces at
-// once: 300 in 0.6 s at worst. A link is waited for as long, and then removed by hand: a socket still
-// holds its namespace.
+// The kernel removes the links of a namespace in the background after its last reference is gone, for many namespaces
+// at once: 300 take at most 0.6 s. removeLink waits that long for a link, and then removes it itself, because a socket
+// still holds the namespace.
 const (
 	patience    = 300 * time.Millisecond
-	patienceFor = 3 * time.Millisecond // each namespace
+	patienceFor = 3 * time.Millisecond // for each namespace
 	pollPause   = 2 * time.Millisecond
 )
 
-// removeLink removes a link that a step had made in ns. far is where its other end is, "" for none: if this process
-// has removed that namespace the link goes with it, and is only waited for.
+// removeLink removes a link that a step has made in ns. far is the namespace of its other end, "" for none. If this
+// process has removed that namespace, the kernel removes the link with it, and removeLink only waits.
 func (k *Kernel) removeLink(ctx context.Context, ns string, index int, name, far string) error {
 	s, h, stands, err := k.standing(ns)
 	if !stands {
@@ -581,9 +582,9 @@ func (k *Kernel) removeLink(ctx context.Context, ns string, index int, name, far
 	return nil
 }
 
-// withIndex calls f with the index of the link of this name, 0 for the name "". It spares the question for a link that
-// a step has made: if f fails with the index remembered, the name may be another link's by now, so that the kernel is
-// asked and f called again. A call that fails leaves nothing behind.
+// withIndex calls f with the index of the link of this name; 0 for the name "". For a link that a step has made, it
+// uses the remembered index, which saves a request. If f fails with that index, the name may belong to another link by
+// now; withIndex then asks the kernel and calls f again. A failed f must leave nothing behind.
 func (k *Kernel) withIndex(s *space, h *link.Handle, name string, f func(index int) error) error {
 	if name == "" {
 		return f(0)

@@ -17,21 +17,21 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// pause is longer than the kernel takes to free what is left of 40 namespaces after the last link is gone.
+// pause is longer than the kernel takes to free 40 namespaces after the last link is gone.
 const pause = 150 * time.Millisecond
 
-// containers is how many containers the benchmark makes at once.
+// containers is the number of containers that the benchmark makes at once.
 const containers = 40
 
-// BenchmarkContainers makes 40 containers by a plan and by the smallest loop of netlink requests that makes the same
-// links, in turns, and prints how the times compare (minimum and median over the rounds): the aim is below 1.3. It also
-// prints how long it takes to verify them, and to undo them until the last link is gone (aim: 0.5 s).
+// BenchmarkContainers makes 40 containers in turns by a plan and by the smallest loop of netlink requests that makes
+// the same links. It prints the ratio of the times (minimum and median over the rounds); the goal is below 1.3. It also
+// prints the time to verify the containers, and the time to undo them until the last link is gone (goal: 0.5 s).
 func BenchmarkContainers(b *testing.B) {
 	k, m := kernel(b, nil)
 	var plan, minimal, verify, undo []time.Duration
 	number := 0
 	round := func() {
-		// Each goes first in every other round, and only after the kernel is done with the namespaces of the one before.
+		// Each goes first in every other round, and only after the kernel has freed the previous namespaces.
 		number++
 		if number%2 == 0 {
 			time.Sleep(pause)
@@ -77,7 +77,7 @@ func median(d []time.Duration) time.Duration {
 	return d[len(d)/2]
 }
 
-// many is a bridge with n containers.
+// many returns a plan for a bridge with n containers.
 func many(n int) host.Plan {
 	p := host.Plan{Steps: []host.Step{host.Bridge{Name: "br0", Addresses: []string{"10.1.0.1/16", "fd00:10:1::1/64"}}}}
 	for i := range n {
@@ -96,8 +96,8 @@ func many(n int) host.Plan {
 	return p
 }
 
-// minimally makes the same links, addresses and routes as many with as few requests as possible, and returns how long
-// that took. Everything is gone when it returns.
+// minimally makes the same links, addresses and routes as many, with as few requests as possible, and returns the time
+// that took. It removes everything before it returns.
 func minimally(b *testing.B, m *testnet.Machine) (took time.Duration) {
 	b.Helper()
 	must := func(err error) {
@@ -163,7 +163,7 @@ func minimally(b *testing.B, m *testnet.Machine) (took time.Duration) {
 	return took
 }
 
-// address is 10.… with 16 bits of prefix, or fd00:10:1::… with 64 and without looking for duplicates.
+// address returns 10.… with a prefix of 16 bits, or fd00:10:1::… with 64 bits and without duplicate address detection.
 func address(family int, a, b, c, d byte) *netlink.Addr {
 	if family == 4 {
 		return &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(a, b, c, d), Mask: net.CIDRMask(16, 32)}}

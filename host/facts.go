@@ -9,13 +9,11 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
-// shown is how many ends of veth links of the host itself are described: those of its uplink and of its first
-// container.
+// shown is how many veth links of the host itself are described: the ends of its uplink and of its first container.
 const shown = 2
 
-// Facts says what the links of the host and of its first container really are, by their names: whatever was asked for,
-// and whatever was left to the kernel. The key of a container's link is "eth0 in src0". What cannot be read is left
-// out.
+// Facts describes the actual links of the host and of its first container, by name, including settings that were left
+// to the kernel. The key of a container's link is "eth0 in src0". Facts leaves out what it cannot read.
 func (s *Stack) Facts(k *Kernel) map[string]string {
 	facts := map[string]string{}
 	spaces := []string{""}
@@ -26,7 +24,7 @@ func (s *Stack) Facts(k *Kernel) map[string]string {
 		}
 	}
 	for _, ns := range spaces {
-		_ = k.Do(ns, func() error { // what cannot be entered has nothing to tell
+		_ = k.Do(ns, func() error { // a namespace that cannot be entered has no facts
 			describeLinks(k, ns, facts)
 			return nil
 		})
@@ -34,7 +32,7 @@ func (s *Stack) Facts(k *Kernel) map[string]string {
 	return facts
 }
 
-// describeLinks describes the links of the namespace that the calling thread is in.
+// describeLinks describes the links in the namespace of the calling thread.
 func describeLinks(k *Kernel, ns string, facts map[string]string) {
 	h, err := k.Links(ns)
 	if err != nil {
@@ -46,7 +44,7 @@ func describeLinks(k *Kernel, ns string, facts map[string]string) {
 	}
 	files, err := sysfs.Open()
 	if err != nil {
-		files = nil // as in a user namespace whose /sys is hidden
+		files = nil // as in a user namespace without a visible /sys
 	} else {
 		defer files.Close()
 	}

@@ -2,13 +2,13 @@ package host
 
 import "context"
 
-// A WorkerSpec says what worker to start.
+// A WorkerSpec describes a worker to start.
 type WorkerSpec struct {
 	// ID names the worker in errors and records: "source@host1".
 	ID string `json:"id"`
-	// CPUs is the affinity of the process, numbers as in /proc/cpuinfo. Empty means: every CPU.
+	// CPUs is the affinity of the process, numbers as in /proc/cpuinfo. Empty means every CPU.
 	CPUs []int `json:"cpus,omitempty"`
-	// Container is the name of the container in which it runs; "" is beside them, on the host.
+	// Container is the name of the container in which it runs; "" means next to the containers, on the host.
 	Container string `json:"container,omitempty"`
 }
 
@@ -18,15 +18,15 @@ type Worker interface {
 	Call(ctx context.Context, method string, params, result any) error
 	// Done is closed when the process is gone.
 	Done() <-chan struct{}
-	// Err says why the process is gone, with the last lines of its standard error. It is nil before
-	// Done is closed and after an end that was asked for.
+	// Err returns why the process is gone, with the last lines of its standard error. It is nil before Done is closed,
+	// and if the worker was asked to end.
 	Err() error
 	// Kill ends the process and waits for it. It is idempotent.
 	Kill() error
 }
 
-// A Stopper is a host or a worker that can say why it does not answer: which process that its calls take is stopped,
-// and by what; "" if none is.
+// A Stopper is a host or a worker that can report why it does not answer. It names the stopped process on the way of
+// its calls, and what has stopped it; "" if none is stopped.
 type Stopper interface {
 	Stopped() string
 }
@@ -37,11 +37,11 @@ type Command struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Args is the program and its arguments. The program is looked up in the agent's PATH.
 	Args []string `json:"args"`
-	// CPUs is the affinity of the process. Empty means: every CPU.
+	// CPUs is the affinity of the process. Empty means every CPU.
 	CPUs []int `json:"cpus,omitempty"`
 }
 
-// Output is what a command said, and how it ended.
+// Output is the output of a command, and how it ended.
 type Output struct {
 	Stdout []byte `json:"stdout,omitempty"`
 	Stderr []byte `json:"stderr,omitempty"`

@@ -8,26 +8,27 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// An IPVlan makes an ipvlan link that is up. It is made directly in its namespace, it is never moved, and has the MAC
-// address of the link below.
+// An IPVlan makes an ipvlan link that is up. It makes the link directly in its namespace and never moves it. The link
+// has the MAC address of the link below.
 type IPVlan struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// Mode says where its packets find their way: "l2", "l3" or "l3s", as in ip-link(8). All on one link have the same.
+	// Mode selects where its packets are routed: "l2", "l3" or "l3s", as in ip-link(8). All ipvlan links on one link
+	// have the same mode.
 	Mode string `json:"mode"`
-	// LowerNS and Lower are the link that its packets take.
+	// LowerNS and Lower are the link below, which carries its packets.
 	LowerNS string `json:"lower_ns,omitempty"`
 	Lower   string `json:"lower"`
 	// MTU in bytes; 0 leaves it to the kernel.
 	MTU int `json:"mtu,omitempty"`
-	// Addresses are in CIDR notation, of either family. No other on the link below has one of them.
+	// Addresses are in CIDR notation, of either family. They are unique among the links on the link below.
 	Addresses []string `json:"addresses,omitempty"`
 }
 
 // Kind returns "ipvlan".
 func (IPVlan) Kind() string { return "ipvlan" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (i IPVlan) String() string {
 	return "ipvlan " + at(i.Name, i.NS) + traits("", i.MTU, i.Addresses) + ", mode " + i.Mode + ", over " +
 		at(i.Lower, i.LowerNS)
@@ -64,7 +65,7 @@ func (i IPVlan) Remove(ctx context.Context, k *Kernel) error {
 	return k.removeMade(ctx, i.NS, i.Name, "")
 }
 
-// Verify reads the link back. It waits for its carrier, which comes after that of the link below.
+// Verify compares the link with the step. It waits for its carrier, which comes after that of the link below.
 func (i IPVlan) Verify(k *Kernel) error {
 	c := check{step: i}
 	return c.settled(k, i.Name, func() (bool, error) {
@@ -72,7 +73,7 @@ func (i IPVlan) Verify(k *Kernel) error {
 	})
 }
 
-// stacked is a link that stands on another.
+// stacked is a link on top of another one.
 type stacked struct {
 	kind, ns, name, mode string
 	lowerNS, lower       string
@@ -81,7 +82,7 @@ type stacked struct {
 	addresses            []string
 }
 
-// above compares a link that stands on another, and says whether it runs.
+// above compares a link on top of another one, and reports whether it runs.
 func (c *check) above(k *Kernel, s stacked) (running bool, err error) {
 	lower := 0
 	err = c.link(k, s.lowerNS, s.lower, func(l link.Link, _ *link.Handle) error {

@@ -7,9 +7,9 @@ import (
 	"io"
 )
 
-// Keep saves, as JSON, what the step has found out and its Remove needs. A later call overwrites it. A step that makes
-// something that outlives namespaces ([Outliving]) calls Keep before it changes anything that it could not restore
-// otherwise: it is then written to the journal. Only a [Stack] can store it.
+// Keep saves, as JSON, what the step has found out and its Remove needs. A later call overwrites an earlier one. A step
+// that makes something that outlives namespaces ([Outliving]) calls Keep before it changes anything that it could not
+// restore otherwise. Keep then also writes to the journal. It works only in a [Stack].
 func (k *Kernel) Keep(found any) error {
 	if k.at == nil {
 		return errors.New("save the state of a step: it was not applied by a stack")
@@ -27,7 +27,7 @@ func (k *Kernel) Keep(found any) error {
 	return nil
 }
 
-// Kept reads what Keep saved for the step, and reports whether there is anything.
+// Kept reads what Keep saved for the step, and reports whether it saved anything.
 func (k *Kernel) Kept(found any) (bool, error) {
 	if k.at == nil || len(k.at.Kept) == 0 {
 		return false, nil
@@ -38,8 +38,9 @@ func (k *Kernel) Kept(found any) (bool, error) {
 	return true, nil
 }
 
-// Hold gives the stack something that this process has open for the step, such as file descriptors of programs. It is
-// closed after the step is removed, or by [Stack.Release]. Other processes do not have it, so Remove cannot rely on it.
+// Hold gives the stack something that this process has open for the step, such as file descriptors of programs. The
+// stack closes it after the step is removed, or in [Stack.Release]. Other processes do not have it, so Remove must not
+// rely on it.
 func (k *Kernel) Hold(c io.Closer) error {
 	if k.at == nil {
 		return errors.New("hold the resources of a step: it was not applied by a stack")
@@ -48,29 +49,28 @@ func (k *Kernel) Hold(c io.Closer) error {
 	return nil
 }
 
-// A Lifetime says when the kernel itself removes what a step has made.
+// A Lifetime is the lifetime of what a step has made, if it is not removed.
 type Lifetime int
 
 // The lifetimes.
 const (
 	// WithNamespaces ends with the namespaces of its host.
 	WithNamespaces Lifetime = iota
-	// UntilBoot stays until somebody removes it, or the machine boots: a cgroup, a mount, a card that is not where
-	// it was.
+	// UntilBoot stays until somebody removes it, or the machine boots: a cgroup, a mount, a NIC that was moved.
 	UntilBoot
 	// UntilRemoved stays on disk.
 	UntilRemoved
 )
 
-// An Outliving step can make something that outlives the namespaces of its host. The step is written to the [Journal]
-// of the run before it is applied, and what it saves before it changes anything. `nettoll clean` can then remove it
-// after the run has ended.
+// An Outliving step can make something that outlives the namespaces of its host. The run's [Journal] records the step
+// before it is applied, and what the step saves before it changes anything. So `nettoll clean` can remove it after the
+// run has ended.
 type Outliving interface {
 	Step
 	Outlives() Lifetime
 }
 
-// outlives says how long what a step makes stays.
+// outlives returns the lifetime of what a step makes.
 func outlives(s Step) Lifetime {
 	if o, ok := s.(Outliving); ok {
 		return o.Outlives()
@@ -80,20 +80,20 @@ func outlives(s Step) Lifetime {
 
 // A Journal records what outlives namespaces before it is made. Its methods may be called from several goroutines.
 type Journal interface {
-	// Write has written the note when it returns: the process can be killed at any moment.
+	// Write writes the note to the file before it returns: the process can be killed at any moment.
 	Write(n Note) error
 }
 
 // A Note is a line of a journal about a step: that it is about to be applied, what it has kept, or that it is
 // removed.
 type Note struct {
-	// ID tells steps of a journal apart.
+	// ID identifies a step within a journal.
 	ID string `json:"id"`
-	// Step is the step, as in plans: it is about to be applied.
+	// Step is the step, as in plans; it is about to be applied.
 	Step json.RawMessage `json:"step,omitempty"`
-	// Kept is what the step has kept: it is about to change something.
+	// Kept is what the step has kept; it is about to change something.
 	Kept json.RawMessage `json:"kept,omitempty"`
-	// Removed says that nothing of it is left.
+	// Removed is true if nothing of the step is left.
 	Removed bool `json:"removed,omitempty"`
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// mark is a step that stays, and fails at what its fields say.
+// mark is a step that leaves a file, and fails as its fields say.
 type mark struct {
 	Name    string `json:"name"`
 	Until   host.Lifetime
@@ -60,7 +60,7 @@ func (m mark) Remove(_ context.Context, k *host.Kernel) error {
 	return nil
 }
 
-// A step that is verified has what it has kept.
+// A step has what it has kept when it is verified.
 func TestKeptInVerify(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var s host.Stack
@@ -76,7 +76,7 @@ func TestKeptInVerify(t *testing.T) {
 	}
 }
 
-// logged is a journal that writes into a log of what happens, or fails.
+// logged is a journal that logs its notes, or fails.
 type logged struct {
 	log   *[]string
 	fails string
@@ -97,14 +97,14 @@ func (l logged) Write(n host.Note) error {
 	return nil
 }
 
-// What outlives its host is noted before it is made, and nothing is made that could not be noted.
+// A step that outlives its host is noted before it is applied. It is not applied if it cannot be noted.
 func TestJournalComesFirst(t *testing.T) {
 	m := testnet.New(t)
 	for _, c := range []struct {
 		name string
 		step mark
-		full string // what cannot be written
-		none bool   // no journal at all
+		full string // a note that cannot be written
+		none bool   // without a journal
 		want string
 		err  string
 	}{
@@ -163,7 +163,7 @@ func TestJournalComesFirst(t *testing.T) {
 	}
 }
 
-// A stack is the same when it was written and read again, and only what is known is read.
+// A stack is the same after it is written and read again. Unknown kinds and fields are refused.
 func TestStackFromData(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var s host.Stack

@@ -16,22 +16,22 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// DefaultDir is where namespaces stand, as for ip-netns(8).
+// DefaultDir is the directory of namespaces, as for ip-netns(8).
 const DefaultDir = "/run/netns"
 
-// filePrefix begins the names of inherited files that are namespaces.
+// filePrefix is the beginning of the names of inherited namespaces.
 const filePrefix = "netns:"
 
-// A Kernel is the kernel of one host as the steps of plans see it: the namespaces they name, with a netlink socket for
-// each that stays open. It is made by the agent of the host. Its methods may be called from several goroutines.
+// A Kernel is the kernel of one host as the steps of plans see it: the namespaces that they name, with a netlink socket
+// for each that stays open. The agent of the host makes it. Its methods may be called from several goroutines.
 //
-// A [Stack] hands each step a view of it that keeps what the step finds out, see [Kernel.Keep].
+// A [Stack] gives each step its own view of the Kernel, which keeps what the step finds out, see [Kernel.Keep].
 type Kernel struct {
 	*opened
-	at *applied // the step that is applied or removed; nil outside of a stack
+	at *applied // the step that is being applied or removed; nil outside a stack
 }
 
-// opened is what all views of a Kernel share.
+// opened is the state that all views of a Kernel share.
 type opened struct {
 	dir     string
 	run     string
@@ -44,34 +44,35 @@ type opened struct {
 	report   Report
 	programs []*Running
 	spaces   map[string]*space    // by reference
-	gone     map[string]time.Time // namespaces removed so far, by reference, and when
-	tap      tap                  // that listens; nil: none does
-	haste    bool                 // the last link that was waited for did not come to run
+	gone     map[string]time.Time // removed namespaces, by reference, with the time
+	tap      tap                  // the active tap; nil: none
+	haste    bool                 // the last link waited for did not run in time
 }
 
-// A KernelConfig says where a Kernel finds namespaces.
+// A KernelConfig configures a Kernel.
 type KernelConfig struct {
-	// Dir is the directory in which namespaces are bind-mounted; "" is [DefaultDir]. It is made if need be, and stays.
+	// Dir is the directory in which namespaces are bind-mounted; "" is [DefaultDir]. It is made if necessary, and
+	// stays.
 	Dir string
 	// Run is the directory in which programs keep sockets, databases and logs; "" is [DefaultRun].
 	Run string
-	// Files are the inherited files by name, as passed by --file. Those called "netns:NAME" are the
-	// namespaces "@NAME". They stay the caller's.
+	// Files are the inherited files by name, as passed by --file. Files named "netns:NAME" are the namespaces "@NAME".
+	// The caller still owns them.
 	Files map[string]*os.File
-	// Journal is where steps are noted before they make what outlives namespaces. nil refuses such steps.
+	// Journal records steps before they make something that outlives namespaces. If it is nil, such steps are refused.
 	Journal Journal
-	// Secret is that of the lab; the zero value is none, see [Kernel.Entrust].
+	// Secret is the secret of the lab; the zero value means none, see [Kernel.Entrust].
 	Secret Secret
 }
 
-// space is an open namespace. What steps have put there refers to the space and not to its name, which can come to mean
-// another.
+// space is an open namespace. What steps have put there refers to the space and not to its name, because the name can
+// come to mean another namespace.
 type space struct {
 	ref   string
 	file  *os.File
 	links *link.Handle // nil until it is needed
-	// made are the indexes of links that steps have made here, by name. It spares questions when steps are applied; what
-	// is verified is always asked for.
+	// made holds the indexes of links that steps have made here, by name. It saves requests when steps are applied;
+	// verification always asks the kernel.
 	made map[string]int
 }
 
@@ -94,7 +95,7 @@ func NewKernel(c KernelConfig) (*Kernel, error) {
 	return k, nil
 }
 
-// Close closes what the Kernel has opened. It removes nothing: undo what was applied before. It is idempotent.
+// Close closes what the Kernel has opened. It removes nothing, so undo what was applied before. It is idempotent.
 func (k *Kernel) Close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,8 +114,7 @@ func (k *Kernel) Close() error {
 	return errors.Join(errs...)
 }
 
-// Do calls f on a thread inside the namespace ns and returns its error. What f starts on other goroutines is not
-// inside.
+// Do calls f on a thread inside the namespace ns and returns its error. Other goroutines that f starts are not inside.
 func (k *Kernel) Do(ns string, f func() error) error {
 	s, err := k.space(ns)
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *Kernel) Do(ns string, f func() error) error {
 	return netns.Do(int(s.file.Fd()), f)
 }
 
-// Open opens the namespace ns. The file is the caller's to close.
+// Open opens the namespace ns. The caller closes the file.
 func (k *Kernel) Open(ns string) (*os.File, error) {
 	var f *os.File
 	err := k.Do(ns, func() (err error) {
@@ -133,7 +133,7 @@ func (k *Kernel) Open(ns string) (*os.File, error) {
 	return f, err
 }
 
-// Links returns the netlink socket of the namespace ns. It is the Kernel's, do not close it.
+// Links returns the netlink socket of the namespace ns. The Kernel owns it; do not close it.
 func (k *Kernel) Links(ns string) (*link.Handle, error) {
 	s, err := k.space(ns)
 	if err != nil {
@@ -142,7 +142,7 @@ func (k *Kernel) Links(ns string) (*link.Handle, error) {
 	return k.handle(s)
 }
 
-// space opens the namespace a reference stands for, once.
+// space opens the namespace for a reference, once.
 func (k *Kernel) space(ref string) (*space, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -158,7 +158,7 @@ func (k *Kernel) space(ref string) (*space, error) {
 		if !ok {
 			return nil, fmt.Errorf("open namespace %q: no such file was passed to this host (passed: %s)", ref, k.passed())
 		}
-		// A second file, as the first is the caller's to close.
+		// A second file, because the caller closes the first one.
 		var err error
 		if f, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", theirs.Fd())); err != nil {
 			return nil, fmt.Errorf("open namespace %q: %w", ref, err)
@@ -197,7 +197,7 @@ func (k *Kernel) handle(s *space) (*link.Handle, error) {
 	return s.links, nil
 }
 
-// make makes the namespace of a name and lets it stand in the directory.
+// make makes the namespace of a name and mounts it in the directory.
 func (k *Kernel) make(name string) (*space, error) {
 	if err := checkNamespace(name); err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (k *Kernel) make(name string) (*space, error) {
 	}
 	s := &space{ref: name}
 	var err error
-	// The netlink socket is opened on the way: every container needs it, and its thread is there already.
+	// The netlink socket is opened at the same time: every container needs it, and the thread is already inside.
 	if s.file, err = netns.New(func() (err error) {
 		s.links, err = link.Open()
 		return err
@@ -223,15 +223,14 @@ func (k *Kernel) make(name string) (*space, error) {
 		return nil, errors.Join(err, s.close())
 	}
 	if old, ok := k.spaces[name]; ok {
-		_ = old.close() // its place was taken away behind our back; Bind found none there
+		_ = old.close() // its mount was removed by someone else; Bind found none there
 	}
 	k.spaces[name] = s
 	delete(k.gone, name)
 	return s, nil
 }
 
-// remove ends the namespace of a name that [Kernel.make] made, in this process or in another. Removing it again
-// succeeds.
+// remove ends the namespace of a name that [Kernel.make] made, in this or another process. A second call succeeds.
 func (k *Kernel) remove(name string) error {
 	if err := checkNamespace(name); err != nil {
 		return err
@@ -255,7 +254,7 @@ func (k *Kernel) remove(name string) error {
 	return s.close()
 }
 
-// removed says when this process removed a namespace, the zero time if it did not, and how many it has removed.
+// removed returns when this process removed a namespace, the zero time if it did not, and how many it has removed.
 func (k *Kernel) removed(ref string) (at time.Time, all int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -274,7 +273,7 @@ func (k *Kernel) Gone(ns string) (bool, error) {
 	return false, err
 }
 
-// standing is [Kernel.inside], and says whether the namespace stands at all.
+// standing is [Kernel.inside], and also reports whether the namespace exists.
 func (k *Kernel) standing(ns string) (s *space, h *link.Handle, stands bool, err error) {
 	if gone, err := k.Gone(ns); gone || err != nil {
 		return nil, nil, false, err
@@ -283,7 +282,7 @@ func (k *Kernel) standing(ns string) (s *space, h *link.Handle, stands bool, err
 	return s, h, err == nil, err
 }
 
-// remember notes the index of a link that a step has made.
+// remember saves the index of a link that a step has made.
 func (k *Kernel) remember(s *space, name string, index int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -294,7 +293,7 @@ func (k *Kernel) remember(s *space, name string, index int) {
 	k.haste = false
 }
 
-// remembered returns what [Kernel.remember] noted.
+// remembered returns the index that [Kernel.remember] saved.
 func (k *Kernel) remembered(s *space, name string) (index int, ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -302,21 +301,21 @@ func (k *Kernel) remembered(s *space, name string) (index int, ok bool) {
 	return index, ok
 }
 
-// forget drops what [Kernel.remember] noted.
+// forget drops the index that [Kernel.remember] saved.
 func (k *Kernel) forget(s *space, name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(s.made, name)
 }
 
-// hasty says whether links are not worth waiting for.
+// hasty reports whether it is useless to wait for links.
 func (k *Kernel) hasty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.haste
 }
 
-// hurry notes what hasty says.
+// hurry sets the result of hasty.
 func (k *Kernel) hurry(haste bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

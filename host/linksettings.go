@@ -22,26 +22,26 @@ import (
 type LinkSettings struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// Queue is how many packets wait that the link cannot take at once: a number, "0" for no queue at all. See
+	// Queue is how many packets may wait that the link cannot send at once: a number, "0" for no queue. See
 	// [link.Handle.SetQueue].
 	Queue string `json:"queue,omitempty"`
-	// RPS are the CPUs that go on with packets received (Documentation/networking/scaling.rst): a list like "0-1,3",
-	// "all", or "off", where the one goes on that has received them.
+	// RPS are the CPUs that process received packets (Documentation/networking/scaling.rst): a list like "0-1,3",
+	// "all", or "off", which means the CPU that received them.
 	RPS string `json:"rps,omitempty"`
-	// RFS is how many flows the link's receive queues share, a power of two or 0: packets go to the CPU where their flow
-	// is read.
+	// RFS is the number of flows shared by the link's receive queues, a power of two or 0. With RFS, packets go to the
+	// CPU on which their flow is read.
 	RFS string `json:"rfs,omitempty"`
 	// On and Off are offloads to switch, by their names of ethtool(8): "tx", "rx" (checksums), "tso", "gso", "gro".
 	On  []string `json:"on,omitempty"`
 	Off []string `json:"off,omitempty"`
-	// Hairpin lets a port of a bridge send packets back to where they came from.
+	// Hairpin lets a port of a bridge send packets back out of the port on which they arrived.
 	Hairpin bool `json:"hairpin,omitempty"`
-	// Isolated keeps a port of a bridge from other isolated ports: what is for them goes by the host (BR_ISOLATED,
-	// net/bridge/br_forward.c).
+	// Isolated prevents a port of a bridge from reaching other isolated ports directly: such packets go through the
+	// host (BR_ISOLATED, net/bridge/br_forward.c).
 	Isolated bool `json:"isolated,omitempty"`
 }
 
-// Values of RPS that are no list.
+// Values of RPS that are not lists.
 const (
 	rpsOff = "off"
 	rpsAll = "all"
@@ -59,7 +59,7 @@ const (
 // Kind returns "link-settings".
 func (LinkSettings) Kind() string { return "link-settings" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (t LinkSettings) String() string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -91,7 +91,7 @@ func (t LinkSettings) String() string {
 	return "settings of " + at(t.Name, t.NS) + ": " + strings.Join(parts, ", ")
 }
 
-// steersFlows is where the machine says how many flows of all links it knows the CPUs of. Namespaces below have no such
+// steersFlows is the variable with the size of the machine's table of flows and their CPUs. Namespaces have no such
 // variable (net/core/sysctl_net_core.c, net_core_table).
 const steersFlows = "net.core.rps_sock_flow_entries"
 
@@ -114,7 +114,7 @@ func (t LinkSettings) Check() error {
 	return nil
 }
 
-// parse returns the length of the queue, -1 for none given.
+// parse returns the length of the queue; -1 if none is given.
 func (t LinkSettings) parse() (queue int, err error) {
 	queue = -1
 	if t.Queue != "" {
@@ -133,8 +133,8 @@ func (t LinkSettings) parse() (queue int, err error) {
 	return queue, nil
 }
 
-// mask writes a list of CPUs as the kernel reads and writes bitmaps: hexadecimal words of 32 bits with commas between
-// them (lib/bitmap.c).
+// mask writes a list of CPUs in the kernel's bitmap format: hexadecimal words of 32 bits with commas between them
+// (lib/bitmap.c).
 func mask(list string) (string, error) {
 	set := new(big.Int)
 	for part := range strings.SplitSeq(list, ",") {
@@ -166,12 +166,12 @@ func words(set *big.Int) string {
 	return strings.Join(list, ",")
 }
 
-// sameMask compares two masks whatever zeros they begin with: the kernel writes as many as it has CPUs.
+// sameMask compares two masks without their leading zeros, whose number depends on the kernel's number of CPUs.
 func sameMask(a, b string) bool { return bare(a) == bare(b) }
 
 func bare(m string) string { return strings.TrimLeft(strings.ReplaceAll(m, ",", ""), "0") }
 
-// cpus is what rps_cpus is to hold, "" to leave it.
+// cpus returns the value for rps_cpus; "" to leave it unchanged.
 func (t LinkSettings) cpus(l *sysfs.Links) (string, error) {
 	switch t.RPS {
 	case "":
@@ -188,7 +188,7 @@ func (t LinkSettings) cpus(l *sysfs.Links) (string, error) {
 	return mask(t.RPS)
 }
 
-// attributes are what the step wants of the link below /sys/class/net, in order.
+// attributes returns the step's values for the link below /sys/class/net, in order.
 func (t LinkSettings) attributes(l *sysfs.Links) ([][2]string, error) {
 	var want [][2]string
 	if t.Hairpin {
@@ -220,10 +220,10 @@ func (t LinkSettings) attributes(l *sysfs.Links) ([][2]string, error) {
 	return want, nil
 }
 
-// files says whether the step needs /sys at all.
+// files reports whether the step needs /sys.
 func (t LinkSettings) files() bool { return t.Hairpin || t.Isolated || t.RPS != "" || t.RFS != "" }
 
-// settingsBefore is what a [LinkSettings] found where it changed it.
+// settingsBefore holds the former values of the settings that a [LinkSettings] changed.
 type settingsBefore struct {
 	Index int         `json:"index"`
 	Queue *link.Queue `json:"queue,omitempty"`
@@ -266,7 +266,7 @@ func (t LinkSettings) Apply(_ context.Context, k *Kernel) error {
 	})
 }
 
-// set sets everything in the namespace of the calling thread, and notes what was there.
+// set makes all settings in the namespace of the calling thread, and saves the former ones.
 func (t LinkSettings) set(h *link.Handle, queue int, was *settingsBefore) error {
 	if queue >= 0 {
 		found, err := h.Queue(was.Index)
@@ -297,10 +297,10 @@ func (t LinkSettings) Remove(_ context.Context, k *Kernel) error {
 	return k.Do(t.NS, func() error { return t.restore(h, was) })
 }
 
-// restore puts back what was there, in the namespace of the calling thread.
+// restore restores the former settings, in the namespace of the calling thread.
 func (t LinkSettings) restore(h *link.Handle, was settingsBefore) error {
 	if l, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != t.Name {
-		return nil // it is gone, and its index another's
+		return nil // the link is gone, and another link has its index
 	} else if err != nil {
 		return err
 	}
@@ -329,8 +329,8 @@ func (t LinkSettings) restore(h *link.Handle, was settingsBefore) error {
 	return errors.Join(errs...)
 }
 
-// switchOffloads switches them in the namespace of the calling thread, checksums first when they come on: others want
-// them.
+// switchOffloads switches the offloads in the namespace of the calling thread. It switches checksums on first, because
+// others require them.
 func (t LinkSettings) switchOffloads(was *settingsBefore) error {
 	for _, o := range ethtool.Offloads() {
 		on := slices.Contains(t.On, string(o))
@@ -385,7 +385,7 @@ func (t LinkSettings) eachAttribute(do func(l *sysfs.Links, name, want string) e
 	return nil
 }
 
-// Verify reads everything back.
+// Verify compares all settings with the step.
 func (t LinkSettings) Verify(k *Kernel) error {
 	queue, err := t.parse()
 	if err != nil {
@@ -412,7 +412,7 @@ func (t LinkSettings) Verify(k *Kernel) error {
 	})
 }
 
-// compare reads back, in the namespace of the calling thread, what netlink does not tell.
+// compare compares, in the namespace of the calling thread, the settings that are not in netlink.
 func (t LinkSettings) compare(c *check) error {
 	for _, list := range []struct {
 		offloads []string

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// state is what a LinkSettings can change of a link.
+// state holds what a LinkSettings can change in a link.
 type state struct {
 	Queue    link.Queue
 	Offloads map[ethtool.Offload]bool
@@ -59,8 +59,8 @@ func stateOf(t *testing.T, k *host.Kernel, ns, name string) state {
 	return s
 }
 
-// TestLinkSettings tunes both ends of a container's link, reads back what became of them, and wants them as they were
-// after that.
+// TestLinkSettings changes the settings of both ends of a container's link, reads them back, and checks that undoing
+// restores the former ones.
 func TestLinkSettings(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var under host.Stack

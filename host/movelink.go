@@ -11,43 +11,43 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// Machine refers to the network namespace of the machine, for a host that was given it: that of a network which takes a
-// NIC from there.
+// Machine refers to the network namespace of the machine, for a host that has access to it: that of a network which
+// takes a NIC from there.
 const Machine = "@machine"
 
-// A MoveLink moves an existing link into a container and sets it up there. Removing it moves the link back, with the
-// name, the MTU and the state that it had. A link that is in use where it is cannot be moved.
+// A MoveLink moves an existing link into a container and sets it up there. Removing the step moves the link back, with
+// its former name, MTU and state. A link that is in use where it is cannot be moved.
 //
-// A card of the machine ([Machine]) outlives the container: when that ends first, the kernel gives it back to the
-// machine, down and with the MTU of the container. Removing it then puts back MTU and state.
+// A NIC of the machine ([Machine]) outlives the container. If the container ends first, the kernel returns the NIC to
+// the machine, down and with the MTU of the container. Removing the step then restores MTU and state.
 type MoveLink struct {
-	// FromNS and From are where the link is, and its name there.
+	// FromNS and From are the former namespace and name of the link.
 	FromNS string `json:"from_ns,omitempty"`
 	From   string `json:"from"`
-	// NS and Name are where it goes, and its name there.
+	// NS and Name are the new namespace and name of the link.
 	NS   string `json:"ns"`
 	Name string `json:"name"`
-	// MTU in bytes; 0 leaves it.
+	// MTU in bytes; 0 leaves it unchanged.
 	MTU int `json:"mtu,omitempty"`
 	// Addresses are in CIDR notation, of either family.
 	Addresses []string `json:"addresses,omitempty"`
-	// Timed notes how long it takes, as plug_time (s): from the beginning of the move until the link has its carrier and
-	// takes in packets to its addresses. It is the median of several times (of a real card, which takes seconds, of one),
-	// which are taken before anything else is built on the link: moving it takes away the neighbours, routes and filters
-	// that are tied to it.
+	// Timed measures how long the move takes, as plug_time (s): from the beginning of the move until the link has its
+	// carrier and accepts packets to its addresses. It is the median of several moves; for a real NIC, which takes
+	// seconds, it is a single move. The moves happen before anything else is built on the link, because a move removes
+	// its neighbours, routes and filters.
 	Timed bool `json:"timed,omitempty"`
 }
 
 const (
 	// moves is how often a timed link is moved.
 	moves = 3
-	// carrierPause is between questions whether it is there.
+	// carrierPause is the time between two checks for the carrier.
 	carrierPause = 50 * time.Microsecond
-	// negotiating is how long a real card may take to have its carrier.
+	// negotiating is how long a real NIC may take to have its carrier.
 	negotiating = 6 * time.Second
-	// returning is how long a link of the machine is waited for: the kernel gives those of a namespace that has
-	// ended back in the background. On a busy machine it takes its time, and what is not waited for would stay as
-	// the container had left it.
+	// returning is how long to wait for a link of the machine: the kernel returns the links of an ended namespace in
+	// the background. That takes time on a busy machine. If the step did not wait, the link would stay as the container
+	// left it.
 	returning = time.Second
 	returned  = 3 * time.Second
 )
@@ -59,7 +59,7 @@ func (MoveLink) Kind() string { return "move-link" }
 // reads them.
 const oldMoveLink = "plug"
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (p MoveLink) String() string {
 	s := "move " + at(p.From, p.FromNS) + into(p.NS) + " as " + p.Name + traits("", p.MTU, p.Addresses)
 	if p.Timed {
@@ -69,10 +69,10 @@ func (p MoveLink) String() string {
 }
 
 // UndoneFirst makes MoveLink a [FirstUndone]: a link that is still in a container when the container ends does not
-// return to where it was.
+// return to its former namespace.
 func (MoveLink) UndoneFirst() {}
 
-// Outlives says that a card of the machine outlives the container.
+// Outlives returns UntilBoot for a NIC of the machine: it outlives the container.
 func (p MoveLink) Outlives() Lifetime {
 	if p.FromNS == Machine {
 		return UntilBoot
@@ -80,15 +80,15 @@ func (p MoveLink) Outlives() Lifetime {
 	return WithNamespaces
 }
 
-// movedFrom is what a [MoveLink] keeps of the link before it is moved.
+// movedFrom is what a [MoveLink] keeps about the link before it moves it.
 type movedFrom struct {
-	// MAC tells the link from another one of its name.
+	// MAC distinguishes the link from another one of the same name.
 	MAC string `json:"mac"`
 	MTU int    `json:"mtu"`
 	Up  bool   `json:"up,omitempty"`
 }
 
-// is says whether a link is the one that was moved.
+// is reports whether a link is the one that was moved.
 func (w movedFrom) is(l link.Link) bool { return l.MAC.String() == w.MAC }
 
 // Apply moves the link.
@@ -114,7 +114,7 @@ func (p MoveLink) Apply(ctx context.Context, k *Kernel) error {
 		return err
 	}
 	rounds := 1
-	if p.Timed && p.FromNS != Machine { // a real card takes seconds to agree with the other end of its cable
+	if p.Timed && p.FromNS != Machine { // a real NIC takes seconds to negotiate with the other end of its cable
 		rounds = moves
 	}
 	var times []time.Duration
@@ -132,7 +132,7 @@ func (p MoveLink) Apply(ctx context.Context, k *Kernel) error {
 		if !p.Timed {
 			return nil
 		}
-		if !ready { // the other end may come later; Verify will say
+		if !ready { // the other end may come later; Verify reports that
 			k.Doubt("plug_time of %s was not measured: the link has no carrier after %v", p.From, p.patience())
 			return nil
 		}
@@ -143,10 +143,10 @@ func (p MoveLink) Apply(ctx context.Context, k *Kernel) error {
 	return nil
 }
 
-// find reads the link where it is, and refuses one that is needed there.
+// find reads the link in its former place, and refuses a link that is in use there.
 func (p MoveLink) find(ctx context.Context, h *link.Handle) (link.Link, error) {
 	l, err := p.await(ctx, h, returning)
-	if err != nil || p.FromNS == "" { // what is on the host was made for this
+	if err != nil || p.FromNS == "" { // links on the host were made for this
 		return l, err
 	}
 	switch reason, err := h.InUse(p.From); {
@@ -158,7 +158,7 @@ func (p MoveLink) find(ctx context.Context, h *link.Handle) (link.Link, error) {
 	return l, nil
 }
 
-// await reads the link where it comes from. One of the machine may be on its way back from a container that has
+// await reads the link in its former place. A link of the machine may still be returning from a container that has
 // ended.
 func (p MoveLink) await(ctx context.Context, h *link.Handle, limit time.Duration) (link.Link, error) {
 	l, err := h.ByName(p.From)
@@ -175,8 +175,8 @@ func (p MoveLink) await(ctx context.Context, h *link.Handle, limit time.Duration
 	return l, err
 }
 
-// move moves the link there and, where it is timed, waits until packets can pass, and says whether they can. What
-// fails leaves it where moveBack finds it.
+// move moves the link. If timed, it waits until packets can pass, and reports whether they can. If it fails, it leaves
+// the link where moveBack finds it.
 func (p MoveLink) move(
 	k *Kernel, h *link.Handle, to *space, inside *link.Handle, addresses []netip.Prefix,
 ) (ready bool, err error) {
@@ -190,7 +190,7 @@ func (p MoveLink) move(
 	if err := h.Move(found.Index, to.file); err != nil {
 		return false, err
 	}
-	l, err := inside.ByName(p.From) // its index can be another's there
+	l, err := inside.ByName(p.From) // another link can have its index there
 	if err != nil {
 		return false, err
 	}
@@ -214,7 +214,7 @@ func (p MoveLink) move(
 	return p.wait(inside, addresses)
 }
 
-// patience is how long the link is waited for.
+// patience is how long to wait for the link.
 func (p MoveLink) patience() time.Duration {
 	if p.FromNS == Machine {
 		return negotiating
@@ -222,7 +222,7 @@ func (p MoveLink) patience() time.Duration {
 	return settle
 }
 
-// wait waits until packets can pass, and says whether they can.
+// wait waits until packets can pass, and reports whether they can.
 func (p MoveLink) wait(inside *link.Handle, addresses []netip.Prefix) (ready bool, err error) {
 	for deadline := time.Now().Add(p.patience()); ; time.Sleep(carrierPause) {
 		l, err := inside.ByName(p.Name)
@@ -243,8 +243,8 @@ func (p MoveLink) wait(inside *link.Handle, addresses []netip.Prefix) (ready boo
 	}
 }
 
-// Remove moves the link back. It succeeds if the link is gone. A card of the machine returns by itself when its
-// container ends, and gets its former settings back.
+// Remove moves the link back. It succeeds if the link is gone. A NIC of the machine returns by itself when its
+// container ends; Remove then restores its former settings.
 func (p MoveLink) Remove(ctx context.Context, k *Kernel) error {
 	var was movedFrom
 	if ok, err := k.Kept(&was); !ok { // it was not moved yet
@@ -262,10 +262,10 @@ func (p MoveLink) Remove(ctx context.Context, k *Kernel) error {
 	}
 	l, err := p.await(ctx, h, returned)
 	if errors.Is(err, link.ErrNotFound) && ctx.Err() != nil {
-		return ctx.Err() // it may come yet
+		return ctx.Err() // it may still come
 	}
 	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
-		return nil // it was pulled out, and its name is another's
+		return nil // the NIC was removed, and another link has its name
 	}
 	if err != nil {
 		return err
@@ -273,7 +273,7 @@ func (p MoveLink) Remove(ctx context.Context, k *Kernel) error {
 	return p.putBack(h, l, was)
 }
 
-// moveBack moves the link out of the container, if it is there.
+// moveBack moves the link out of the container, if it is still there.
 func (p MoveLink) moveBack(k *Kernel, was movedFrom) error {
 	to, inside, stands, err := k.standing(p.NS)
 	if !stands {
@@ -281,7 +281,7 @@ func (p MoveLink) moveBack(k *Kernel, was movedFrom) error {
 	}
 	l, err := inside.ByName(p.Name)
 	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
-		l, err = inside.ByName(p.From) // it did not come to be renamed
+		l, err = inside.ByName(p.From) // the link was moved but not renamed
 	}
 	if errors.Is(err, link.ErrNotFound) || err == nil && !was.is(l) {
 		return nil
@@ -317,8 +317,8 @@ func (p MoveLink) moveBack(k *Kernel, was movedFrom) error {
 	return p.putBack(h, back, was)
 }
 
-// putBack gives the link what it had where it is from. An MTU that is not the container's was set by somebody else
-// since.
+// putBack restores the link's former settings in its former place. An MTU that differs from the container's was set by
+// somebody else since, and stays.
 func (p MoveLink) putBack(h *link.Handle, l link.Link, was movedFrom) error {
 	if p.MTU != 0 && l.MTU == p.MTU && l.MTU != was.MTU {
 		if err := h.SetMTU(l.Index, was.MTU); err != nil {
@@ -331,7 +331,7 @@ func (p MoveLink) putBack(h *link.Handle, l link.Link, was movedFrom) error {
 	return nil
 }
 
-// Verify reads the link back where it went. It waits for its carrier.
+// Verify compares the link in its new place with the step. It waits for its carrier.
 func (p MoveLink) Verify(k *Kernel) error {
 	c := check{step: p}
 	for deadline := time.Now().Add(p.patience() - settle); time.Now().Before(deadline) && p.waiting(k); {
@@ -350,7 +350,7 @@ func (p MoveLink) Verify(k *Kernel) error {
 	})
 }
 
-// waiting says whether the link is there and has no carrier yet.
+// waiting reports whether the link exists and has no carrier yet.
 func (p MoveLink) waiting(k *Kernel) bool {
 	h, err := k.Links(p.NS)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestMoveLink moves a link of the machine, for which one end of a veth stands, into a container and back.
+// TestMoveLink moves a link of the machine into a container and back. One end of a veth represents that link.
 func TestMoveLink(t *testing.T) {
 	machine := testnet.New(t)
 	k, _ := kernel(t, map[string]*os.File{"netns:machine": machine.NS})
@@ -70,7 +70,7 @@ func TestMoveLink(t *testing.T) {
 	}
 }
 
-// TestMoveLinkRefused wants what is needed where it is to stay there.
+// TestMoveLinkRefused checks that a link that is in use stays where it is.
 func TestMoveLinkRefused(t *testing.T) {
 	machine := testnet.New(t)
 	k, _ := kernel(t, map[string]*os.File{"netns:machine": machine.NS})
@@ -131,7 +131,7 @@ func TestMoveLinkRefused(t *testing.T) {
 	}
 }
 
-// TestMoveLinkLost ends a container behind the back of its plan, with the link in it.
+// TestMoveLinkLost ends a container without undoing its plan, with the link in it.
 func TestMoveLinkLost(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var s host.Stack

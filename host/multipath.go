@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
-// A Multipath adds a route to the main table that has several next hops of equal cost. Which of them a flow takes is
-// decided by fib_multipath_hash_policy (Documentation/networking/ip-sysctl.rst).
+// A Multipath adds a route with several next hops of equal cost to the main table. fib_multipath_hash_policy decides
+// which of them a flow takes (Documentation/networking/ip-sysctl.rst).
 type Multipath struct {
 	NS string `json:"ns,omitempty"`
 	// To is a prefix in CIDR notation.
@@ -24,7 +24,7 @@ type Multipath struct {
 	Hops []NextHop `json:"hops"`
 }
 
-// A NextHop is one of several.
+// A NextHop is one next hop of a [Multipath].
 type NextHop struct {
 	// Via is the address of the gateway.
 	Via string `json:"via"`
@@ -35,7 +35,7 @@ type NextHop struct {
 // Kind returns "multipath".
 func (Multipath) Kind() string { return "multipath" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (m Multipath) String() string {
 	list := make([]string, len(m.Hops))
 	for i, h := range m.Hops {
@@ -46,7 +46,7 @@ func (m Multipath) String() string {
 
 // Check returns an error if this kernel has no such routes. It changes nothing.
 func (Multipath) Check() error {
-	_, err := sysctl.Read("net.ipv4.fib_multipath_hash_fields") // of kernels that have them: net/ipv4/sysctl_net_ipv4.c
+	_, err := sysctl.Read("net.ipv4.fib_multipath_hash_fields") // exists where such routes do: net/ipv4/sysctl_net_ipv4.c
 	if errors.Is(err, fs.ErrNotExist) {
 		return &linux.UnsupportedError{
 			What: "spread flows over several paths", Missing: "CONFIG_IP_ROUTE_MULTIPATH",
@@ -69,7 +69,7 @@ func (m Multipath) Apply(_ context.Context, k *Kernel) error {
 	return h.AddMultipath(to, hops)
 }
 
-// Remove deletes the route. It goes with its links.
+// Remove deletes the route. If its links are gone, so is the route.
 func (m Multipath) Remove(_ context.Context, k *Kernel) error {
 	_, h, stands, err := k.standing(m.NS)
 	if !stands {
@@ -85,7 +85,7 @@ func (m Multipath) Remove(_ context.Context, k *Kernel) error {
 	return err
 }
 
-// parse turns the text of the step into a route, with the links that there are.
+// parse converts the text of the step into a route with the existing links.
 func (m Multipath) parse(h *link.Handle) (to netip.Prefix, hops []link.Route, err error) {
 	if to, err = netip.ParsePrefix(m.To); err != nil {
 		return to, nil, fmt.Errorf("route to %q: %w", m.To, err)
@@ -104,7 +104,7 @@ func (m Multipath) parse(h *link.Handle) (to netip.Prefix, hops []link.Route, er
 	return to.Masked(), hops, nil
 }
 
-// Verify reads the route back, with all of its next hops.
+// Verify compares the route with the step, with all of its next hops.
 func (m Multipath) Verify(k *Kernel) error {
 	c := check{step: m}
 	_, h, err := k.inside(m.NS)

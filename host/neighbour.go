@@ -11,16 +11,17 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A Neighbour adds static neighbour entries for the addresses of a neighbour on a link, so that no address has to be
-// resolved and the size of the neighbour table does not matter; or it lets the host answer for them (proxy). Learned
-// entries for the addresses are removed.
+// A Neighbour adds static neighbour entries for the addresses of a neighbour on a link. No address then has to be
+// resolved, and the size of the neighbour table does not matter. With Proxy, it makes the host answer for the addresses
+// instead. It removes learned entries for the addresses.
 type Neighbour struct {
 	NS string `json:"ns,omitempty"`
 	// Dev is the name of the link.
 	Dev string `json:"dev"`
-	// Addresses are those of the neighbour, of either family.
+	// Addresses are the addresses of the neighbour, of either family.
 	Addresses []string `json:"addresses"`
-	// At is the neighbour's MAC address; "" for Proxy. In a plan it is also that of the neighbour's own link.
+	// At is the neighbour's MAC address; "" for Proxy. Within a plan it equals the MAC address of the neighbour's own
+	// link.
 	At string `json:"at,omitempty"`
 	// Proxy makes the host answer for the addresses on this link.
 	Proxy bool `json:"proxy,omitempty"`
@@ -29,7 +30,7 @@ type Neighbour struct {
 // Kind returns "neighbour".
 func (Neighbour) Kind() string { return "neighbour" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (n Neighbour) String() string {
 	what := "neighbour " + strings.Join(n.Addresses, ", ") + " at " + n.At
 	if n.Proxy {
@@ -79,7 +80,7 @@ func (n Neighbour) Apply(_ context.Context, k *Kernel) error {
 	})
 }
 
-// Remove deletes the entries. They go with their link.
+// Remove deletes the entries. If the link is gone, so are the entries.
 func (n Neighbour) Remove(_ context.Context, k *Kernel) error {
 	entries, err := n.parse()
 	if err != nil {
@@ -112,7 +113,7 @@ func forgetNeighbours(h *link.Handle, entries []link.Neighbour) error {
 	return errors.Join(errs...)
 }
 
-// Verify reads the entries back.
+// Verify compares the entries with the step.
 func (n Neighbour) Verify(k *Kernel) error {
 	c := check{step: n}
 	entries, err := n.parse()

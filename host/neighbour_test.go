@@ -64,7 +64,7 @@ func TestNeighbour(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			for range 2 { // what was undone can be done again
+			for range 2 { // a step that was undone can be applied again
 				if err := s.Apply(ctx, k, host.Plan{Steps: neighbours}); err != nil {
 					t.Fatal(err)
 				}

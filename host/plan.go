@@ -20,30 +20,31 @@ type Plan struct {
 	Steps []Step
 }
 
-// A Step puts one thing into the kernel of a host. Steps are plain values (structs with JSON tags, methods on the
+// A Step makes one change in the kernel of a host. Steps are plain values (structs with JSON tags, methods on the
 // value), so that plans can be compared.
 type Step interface {
 	// Kind names the type of the step in JSON: "namespace", "bridge", "veth", "link", "route", "sysctl", …
 	Kind() string
-	// String says the step as a person would.
+	// String describes the step in plain words.
 	String() string
-	// Apply puts it into the kernel. What Remove has to know beyond the step itself it notes with [Kernel.Keep]:
-	// the value that a variable had, the number that the kernel gave a link. If it fails it leaves nothing behind.
+	// Apply makes the change in the kernel. With [Kernel.Keep] it saves what Remove has to know beyond the step itself:
+	// the former value of a variable, or the index that the kernel gave to a link. If it fails, it leaves nothing
+	// behind.
 	Apply(ctx context.Context, k *Kernel) error
-	// Remove takes it away again, by the step and by what was kept alone: the process that applied it may be gone.
-	// It can be called more than once, and removing what is gone succeeds.
+	// Remove undoes the change. It uses only the step and what was kept: the process that applied it may be gone. It
+	// can be called more than once, and succeeds if the change is already gone.
 	Remove(ctx context.Context, k *Kernel) error
-	// Verify reads it back from the kernel. What differs is named by a [DriftError]: want, got.
+	// Verify compares the kernel with the step. Differences are a [DriftError] with the wanted and the found values.
 	Verify(*Kernel) error
 }
 
-// A Stepper is a network, or a kind of parts, that brings its own kinds of steps.
+// A Stepper is a network, or a kind of parts, with its own kinds of steps.
 type Stepper interface {
 	// Steps returns a function that returns a new, empty step for each kind, see [Decoder].
 	Steps() map[string]func() Step
 }
 
-// String prints a line for each step.
+// String returns a line for each step.
 func (p Plan) String() string {
 	var b strings.Builder
 	for i, s := range p.Steps {
@@ -96,13 +97,13 @@ func encode(s Step) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// A Decoder reads plans. It knows the kinds of steps it is given and refuses all others.
+// A Decoder reads plans. It knows the given kinds of steps and refuses all others.
 type Decoder struct {
-	// Kinds gives for each kind a function that returns a pointer to a new, empty step of it.
+	// Kinds holds, for each kind, a function that returns a pointer to a new, empty step.
 	Kinds map[string]func() Step
 }
 
-// Steps returns the basic kinds of steps, which every host knows. The map is the caller's to extend.
+// Steps returns the basic kinds of steps, which every host knows. The caller may extend the map.
 func Steps() map[string]func() Step {
 	return map[string]func() Step{
 		Namespace{}.Kind():    func() Step { return new(Namespace) },
@@ -181,7 +182,7 @@ func (d Decoder) Step(raw json.RawMessage) (Step, error) {
 type DriftError struct {
 	// Step is the text of the step.
 	Step string
-	// Drifts are the things that differ, at least one.
+	// Drifts are the differences, at least one.
 	Drifts []linux.Difference
 }
 

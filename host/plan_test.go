@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// every is a plan with every kind of step and every field.
+// every returns a plan with every kind of step and every field.
 func every() host.Plan {
 	return host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "src0"},
@@ -84,7 +84,7 @@ func TestPlanRoundTrip(t *testing.T) {
 	}
 }
 
-// A journal that an earlier build left calls the step plug.
+// A journal that an earlier build left has the name plug for the step.
 func TestDecodePlug(t *testing.T) {
 	plan, err := host.Decoder{Kinds: host.Steps()}.Decode([]byte(
 		`[{"kind":"plug","from_ns":"@machine","from":"eth1","ns":"src0","name":"eth0","mtu":1400}]`))
@@ -116,7 +116,7 @@ func TestDecodeErrors(t *testing.T) {
 	}
 }
 
-// FuzzDecodePlan holds that a decoder gives an error or a plan that survives a round trip, and never panics.
+// FuzzDecodePlan checks that a decoder returns an error or a plan that survives a round trip, and never panics.
 func FuzzDecodePlan(f *testing.F) {
 	data, err := json.Marshal(every())
 	if err != nil {

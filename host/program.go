@@ -20,60 +20,61 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// DefaultRun is where programs keep sockets, databases and logs. A host has a /run of its own.
+// DefaultRun is the directory in which programs keep sockets, databases and logs. Each host has its own /run.
 const DefaultRun = "/run/nettoll"
 
 // self is the program of this process.
 const self = "/proc/self/exe"
 
-// orphanWait is how long what a program has started may go on to write after the program has ended: then it is killed.
+// orphanWait is how long child processes of a program may go on to write after the program has ended. After that they
+// are killed.
 const orphanWait = 200 * time.Millisecond
 
-// A Program is a program such as ovs-vswitchd that must run as long as a step is applied.
+// A Program is a program, such as ovs-vswitchd, that must run as long as a step is applied.
 type Program struct {
 	// Name is unique among the programs of a host: "ovs-vswitchd".
 	Name string
 	// Args are the program and its arguments. The program is looked up in PATH.
 	Args []string
-	// NS is the network namespace it runs in; "" is the host's own.
+	// NS is the network namespace in which it runs; "" is the host's own.
 	NS string
 	// Env is added to the environment.
 	Env []string
-	// Package is what Debian calls the package that has it: for the error where it is missing.
+	// Package is the name of its Debian package, for the error if it is missing.
 	Package string
-	// Self says that the program is this one, in the role that Args name, see [Daemon].
+	// Self is true if the program is nettoll itself, in the role that Args name, see [Daemon].
 	Self bool
 	// Control gives the program a socket as its standard input, whose other end is [Running.Control].
 	Control bool
 }
 
-// A Daemon is a role of this program that carries packets of a lab. Control is its standard input: when that ends, it
-// ends, too. What it writes to log is kept as what programs say.
+// A Daemon is a role of nettoll that carries packets of a lab. Control is its standard input: the daemon ends when that
+// ends. What it writes to log is kept like the output of other programs.
 type Daemon func(ctx context.Context, control net.Conn, args []string, log io.Writer) error
 
-// DaemonCommand is the command of this program that runs a daemon: its arguments are the name of the daemon and those
-// that it gets.
+// DaemonCommand is the command of nettoll that runs a daemon. Its arguments are the name of the daemon and the daemon's
+// own arguments.
 const DaemonCommand = "daemon"
 
-// A Daemoner is a part that brings daemons, by their names.
+// A Daemoner is a part with daemons, by name.
 type Daemoner interface {
 	Daemons() map[string]Daemon
 }
 
-// A Running is a program that was started. It is killed when its agent ends, for whatever reason.
+// A Running is a started program. It is killed when its agent ends, for whatever reason.
 type Running struct {
 	program Program
 	cmd     *exec.Cmd
 	tail    process.Tail
 	log     *os.File
 	done    chan struct{}
-	control net.Conn // nil without
+	control net.Conn // nil without one
 
 	mu      sync.Mutex
 	stopped bool // it was asked to end
 }
 
-// RunDir returns the directory in which a program keeps its sockets and files, which it makes. Who made it removes it.
+// RunDir makes and returns the directory in which a program keeps its sockets and files. The caller removes it.
 func (k *Kernel) RunDir(name string) (string, error) {
 	dir := filepath.Join(k.run, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -82,8 +83,8 @@ func (k *Kernel) RunDir(name string) (string, error) {
 	return dir, nil
 }
 
-// Start starts a program in a network namespace of the host, its input empty unless it is controlled, its output in a
-// log. Where the program is not installed the error is a [linux.UnsupportedError].
+// Start starts a program in a network namespace of the host. Its input is empty unless it has a control socket, and its
+// output goes to a log. If the program is not installed, the error is a [linux.UnsupportedError].
 func (k *Kernel) Start(p Program) (*Running, error) {
 	if len(p.Args) == 0 {
 		return nil, fmt.Errorf("start %q: no program given", p.Name)
@@ -116,7 +117,7 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	r.cmd.Env = append(os.Environ(), p.Env...)
 	if p.Self {
 		r.cmd.Args = append([]string{"nettoll"}, p.Args...)
-		r.cmd.Env = append(r.cmd.Env, "GOMAXPROCS=") // that of an agent is 1, and this one carries packets
+		r.cmd.Env = append(r.cmd.Env, "GOMAXPROCS=") // that of an agent is 1, but this program carries packets
 	}
 	r.cmd.Stdout, r.cmd.Stderr = r, r
 	if p.Control {
@@ -138,7 +139,7 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
 	}
 	go func() {
-		_ = r.cmd.Wait() // the state says more
+		_ = r.cmd.Wait() // the state has more information
 		_ = process.KillGroup(r.cmd)
 		if r.control != nil {
 			_ = r.control.Close()
@@ -152,32 +153,32 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 	return r, nil
 }
 
-// Write is for what the program says.
+// Write receives the output of the program.
 func (r *Running) Write(p []byte) (int, error) {
 	_, _ = r.tail.Write(p) // never fails
 	return r.log.Write(p)
 }
 
-// Control is the other end of the program's input, nil if it has none. It is closed when the program has ended. One
-// caller at a time uses it.
+// Control returns the other end of the program's input; nil if it has none. It is closed when the program has ended.
+// Only one caller at a time may use it.
 func (r *Running) Control() net.Conn { return r.control }
 
-// PID is the number of the process.
+// PID returns the PID of the process.
 func (r *Running) PID() int { return r.cmd.Process.Pid }
 
-// Done is closed when the program has ended.
+// Done returns a channel that is closed when the program has ended.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
-// A Process is a program that a step has started, as data: another process than the one that started it can end it.
+// A Process identifies a started program, as data, so that a process other than the one that started it can end it.
 type Process struct {
 	Name string `json:"name"`
-	// PID is its number where the host's processes are numbered, and Started when it was started, in ticks since
-	// boot: the two together are never another's.
+	// PID is its number in the PID namespace of the host, and Started its start time, in ticks since boot. The pair is
+	// unique.
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"`
 }
 
-// Process is the program as data.
+// Process returns the program as data.
 func (r *Running) Process() (Process, error) {
 	p := Process{Name: r.program.Name, PID: r.PID()}
 	var err error
@@ -185,8 +186,8 @@ func (r *Running) Process() (Process, error) {
 	return p, err
 }
 
-// Process returns the program of that name which was started last and has not been stopped, the zero value if there
-// is none or it has died.
+// Process returns the program with that name that was started last and has not been stopped. It is the zero value if
+// there is none or if it has died.
 func (k *Kernel) Process(name string) Process {
 	if r := k.Running(name); r != nil {
 		if p, err := r.Process(); err == nil {
@@ -196,8 +197,8 @@ func (k *Kernel) Process(name string) Process {
 	return Process{}
 }
 
-// Running returns the program of that name which this process has started last and which has not been stopped, nil if
-// there is none. It may have died.
+// Running returns the program with that name that this process has started last and not stopped; nil if there is none.
+// The program may have died.
 func (k *Kernel) Running(name string) *Running {
 	k.mu.Lock()
 	programs := slices.Clone(k.programs)
@@ -210,7 +211,7 @@ func (k *Kernel) Running(name string) *Running {
 	return nil
 }
 
-// Runs says whether a program still runs, whichever process has started it.
+// Runs reports whether a program still runs, whichever process has started it.
 func (k *Kernel) Runs(p Process) bool {
 	if p.PID == 0 {
 		return false
@@ -219,8 +220,8 @@ func (k *Kernel) Runs(p Process) bool {
 	return err == nil && started == p.Started
 }
 
-// Stop asks a program to end, kills it with what it has started if it has not within the grace, and waits for it.
-// It may have been started by another process. Stopping what is gone succeeds.
+// Stop asks a program to end, and waits for it. After the grace time, it kills the program with its child processes.
+// Another process may have started it. Stop succeeds if the program is already gone.
 func (k *Kernel) Stop(p Process, grace time.Duration) error {
 	k.mu.Lock()
 	ours := slices.IndexFunc(k.programs, func(r *Running) bool { return r.program.Name == p.Name && r.PID() == p.PID })
@@ -251,7 +252,7 @@ func (k *Kernel) Stop(p Process, grace time.Duration) error {
 	return nil
 }
 
-// Signal sends the program a signal. It is os.ErrProcessDone if it has ended.
+// Signal sends the program a signal. The error is os.ErrProcessDone if it has ended.
 func (r *Running) Signal(s os.Signal) error { return r.cmd.Process.Signal(s) }
 
 func (r *Running) isStopped() bool {
@@ -260,7 +261,7 @@ func (r *Running) isStopped() bool {
 	return r.stopped
 }
 
-// Died says why a program is gone that nobody stopped, with its last lines; nil while it runs.
+// Died returns why a program ended without being stopped, with its last lines. It returns nil while the program runs.
 func (r *Running) Died() error {
 	select {
 	case <-r.done:
@@ -275,8 +276,8 @@ func (r *Running) Died() error {
 	return errors.New(r.tail.After(fmt.Sprintf("%s died: %s", r.program.Name, process.Ended(r.cmd.ProcessState))))
 }
 
-// Stop asks the program to end, kills it with what it has started if it has not within the grace, and waits for it. It
-// is idempotent.
+// Stop asks the program to end, and waits for it. After the grace time, it kills the program with its child processes.
+// It is idempotent.
 func (r *Running) Stop(grace time.Duration) error {
 	r.mu.Lock()
 	again := r.stopped
@@ -297,12 +298,12 @@ func (r *Running) Stop(grace time.Duration) error {
 	return nil
 }
 
-// A ProgramState describes a program that was started.
+// A ProgramState describes a started program.
 type ProgramState struct {
 	Name string `json:"name"`
-	// PID is its number where the host's processes are numbered.
+	// PID is its number in the PID namespace of the host.
 	PID int `json:"pid"`
-	// Died is why it is gone though nobody stopped it, with its last lines; "" while it runs.
+	// Died is why it ended without being stopped, with its last lines; "" while it runs.
 	Died string `json:"died,omitempty"`
 }
 
@@ -324,10 +325,10 @@ func (k *Kernel) Programs() []ProgramState {
 	return list
 }
 
-// maxLog is how much of a log is told: what was said last.
+// maxLog is how much of a log is returned: its end.
 const maxLog = 1 << 20
 
-// Logs returns what the programs of the host have said, by name: the last megabyte of each.
+// Logs returns the output of the host's programs, by name: the last megabyte of each.
 func (k *Kernel) Logs() (map[string]string, error) {
 	logs := map[string]string{}
 	for _, p := range k.Programs() {

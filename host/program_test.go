@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// What a program has started does not outlive it, and does not hide that it is gone.
+// Child processes of a program do not outlive it, and do not hide its end.
 func TestProgramThatForks(t *testing.T) {
 	k, _ := kernel(t, nil)
 	r, err := k.Start(host.Program{Name: "forks", Args: []string{"sh", "-c", "echo last words; sleep 60 & exit 3"}})

@@ -11,25 +11,25 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// A Report is what the steps of a host note while they are applied and measured.
+// A Report is what the steps of a host report while they are applied and measured.
 type Report struct {
-	// Implementations say who does the work, by kind of part, if that was only known after the step was applied:
+	// Implementations name who does the work, by kind of part, if that was only known after the step was applied:
 	// {"network": "ovs (userspace datapath)"}.
 	Implementations map[string]string `json:"implementations,omitempty"`
-	// Metrics are what building and changing cost, in base units, by the names of package measure: {"rules_load_time":
-	// 0.12}.
+	// Metrics are the costs of building and changing, in base units, by the names of package measure:
+	// {"rules_load_time": 0.12}.
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 	// Doubts are reasons to mistrust a figure.
 	Doubts []string `json:"doubts,omitempty"`
-	// Facts describe the links of the host and of its first container, see [Stack.Facts]. Only [Host.MeasureCost] returns
-	// them.
+	// Facts describe the links of the host and of its first container, see [Stack.Facts]. Only [Host.MeasureCost]
+	// returns them.
 	Facts map[string]string `json:"facts,omitempty"`
-	// Programs are those that run.
+	// Programs are the running programs.
 	Programs []ProgramState `json:"programs,omitempty"`
 }
 
-// A CostMeter is a step that measures what a change of it costs, after everything is applied and before traffic flows.
-// It takes its changes back and notes the cost by [Kernel.Metric].
+// A CostMeter is a step that measures the cost of changing it, after everything is applied and before traffic flows. It
+// undoes its changes and reports the cost with [Kernel.Metric].
 type CostMeter interface {
 	Step
 	MeasureCost(ctx context.Context, k *Kernel) error
@@ -37,22 +37,23 @@ type CostMeter interface {
 
 // A RuleUpdate is one update of a rule of a filter, see [Host.UpdateRule].
 type RuleUpdate struct {
-	// Began is when it began, ns of CLOCK_MONOTONIC: all hosts of one kernel have the same, and no others.
+	// Began is the time of its beginning, in ns of CLOCK_MONOTONIC, which is common to all hosts of one kernel, but not
+	// to others.
 	Began int64 `json:"began"`
-	// Took is how long it was until the change had returned.
+	// Took is the time until the change had returned.
 	Took time.Duration `json:"took"`
 }
 
-// A RuleUpdater makes a step allow one kind of packet that it refuses otherwise, or refuse it again. It returns known
-// == false for steps of a kind that it cannot update.
+// A RuleUpdater makes a step allow one kind of packet that it otherwise refuses, or refuse it again. It returns known
+// == false for a kind of step that it cannot update.
 type RuleUpdater func(k *Kernel, s Step, allow bool) (known bool, err error)
 
-// Metric notes what something cost. It overwrites an earlier value of the same name.
+// Metric reports a cost. It overwrites an earlier value of the same name.
 func (k *Kernel) Metric(name string, value float64) {
 	k.note(name, func(float64) float64 { return value })
 }
 
-// note changes a figure, which is 0 before.
+// note changes a value, which is 0 at first.
 func (k *Kernel) note(name string, change func(before float64) float64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +63,7 @@ func (k *Kernel) note(name string, change func(before float64) float64) {
 	k.report.Metrics[name] = change(k.report.Metrics[name])
 }
 
-// Implementation notes who does the work of the part of that kind.
+// Implementation reports who does the work of the part of that kind.
 func (k *Kernel) Implementation(kind, who string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,14 +73,14 @@ func (k *Kernel) Implementation(kind, who string) {
 	k.report.Implementations[kind] = who
 }
 
-// Doubt notes a reason to mistrust a figure.
+// Doubt reports a reason to mistrust a figure.
 func (k *Kernel) Doubt(format string, args ...any) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.report.Doubts = append(k.report.Doubts, fmt.Sprintf(format, args...))
 }
 
-// Report returns what was noted, and the programs that run.
+// Report returns what was reported, and the running programs.
 func (k *Kernel) Report() Report {
 	programs := k.Programs()
 	k.mu.Lock()
@@ -90,9 +91,9 @@ func (k *Kernel) Report() Report {
 	}
 }
 
-// Load calls f, which puts rules or entries into the kernel. It notes how long that took (s) and by how much kernel
+// Load calls f, which loads rules or entries into the kernel. It reports how long that took (s) and by how much kernel
 // memory grew (bytes), as PREFIX_load_time and PREFIX_memory; later calls with the same prefix add to both. Memory is
-// machine-wide: slab, vmalloc and per-CPU areas (/proc/meminfo). A growth below 100 kB means nothing.
+// machine-wide: slab, vmalloc and per-CPU areas (/proc/meminfo). A growth below 100 kB is not significant.
 func (k *Kernel) Load(prefix string, f func() error) error {
 	before, known := procfs.KernelMemory()
 	began := time.Now()

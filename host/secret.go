@@ -9,12 +9,12 @@ import (
 	"io"
 )
 
-// secretLength is the length of a secret in bytes: that of the hash that keys are derived with (RFC 5869, section 2.2).
+// secretLength is the length of a secret in bytes: that of the hash for deriving keys (RFC 5869, section 2.2).
 const secretLength = sha256.Size
 
-// A Secret is shared by the hosts of one lab. Keys of the lab's parts are derived from it, so that plans hold none. It
-// is made when the lab is built, stays in memory and goes to the agents over their connections. It does not print or
-// encode itself. The zero value is no secret.
+// A Secret is shared by the hosts of one lab. Keys of the lab's parts are derived from it, so that plans contain no
+// keys. It is made when the lab is built, stays in memory, and is sent to the agents over their connections. It does
+// not print or encode itself. The zero value is no secret.
 type Secret struct{ bytes *[secretLength]byte }
 
 // NewSecret returns a random secret.
@@ -24,7 +24,7 @@ func NewSecret() Secret {
 	return s
 }
 
-// SecretOf returns the secret with these bytes, as [Secret.Reveal] gave them.
+// SecretOf returns the secret with the bytes that [Secret.Reveal] returned.
 func SecretOf(b []byte) (Secret, error) {
 	if len(b) != secretLength {
 		return Secret{}, fmt.Errorf("invalid secret of %d bytes (valid: %d)", len(b), secretLength)
@@ -32,7 +32,7 @@ func SecretOf(b []byte) (Secret, error) {
 	return Secret{(*[secretLength]byte)(append([]byte(nil), b...))}, nil
 }
 
-// Reveal returns the bytes, for the connection to an agent; nil of the zero value.
+// Reveal returns the bytes, for the connection to an agent; nil for the zero value.
 func (s Secret) Reveal() []byte {
 	if s.bytes == nil {
 		return nil
@@ -40,10 +40,10 @@ func (s Secret) Reveal() []byte {
 	return s.bytes[:]
 }
 
-// Format writes what it is and not its bytes, whatever the verb.
+// Format writes the type and never the bytes, for any verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "a secret") }
 
-// MarshalJSON is always an error: a secret must not get into records, journals or plans.
+// MarshalJSON always returns an error: a secret must not get into records, journals or plans.
 func (Secret) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a secret of a lab must not be written anywhere")
 }
@@ -56,7 +56,7 @@ func (k *Kernel) Entrust(s Secret) {
 }
 
 // Derive returns 32 bytes for one purpose, such as "wireguard of host 1", by HKDF-SHA256 (RFC 5869). All hosts of the
-// lab derive the same ones, and other labs others. It is an error if the host was not given a secret.
+// lab derive the same bytes; other labs derive others. It returns an error if the host has no secret.
 func (k *Kernel) Derive(purpose string) ([]byte, error) {
 	k.mu.Lock()
 	secret := k.secret

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Hosts of one lab derive the same keys, each purpose has another, and so has each lab.
+// Hosts of one lab derive the same keys. Keys differ between purposes and between labs.
 func TestDerive(t *testing.T) {
 	key := func(s Secret, purpose string) []byte {
 		k := &Kernel{opened: &opened{}}
@@ -40,7 +40,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// A secret is shown by no verb, and encoded by nothing.
+// No verb shows a secret, and no encoder encodes it.
 func TestSecretIsNotShown(t *testing.T) {
 	s := NewSecret()
 	holder := struct {

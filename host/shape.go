@@ -17,20 +17,20 @@ import (
 // A Shape limits the rate of an existing link, delays its packets or drops some of them. Undoing it restores the former
 // queue.
 //
-// Packets are delayed and dropped by the kernel's queueing discipline netem. Where the kernel has none, a process does
-// that to the frames that the far end receives, see package detour.
+// The kernel's queueing discipline netem delays and drops packets. If the kernel does not have it, a process does that
+// to the frames that the far end receives, see package detour.
 type Shape struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// Port is the link of the plan's own namespace that receives, from whoever sends to the lab, what is to be delayed:
-	// the far end of a link in NS, or the link itself.
+	// Port is the receiving link in the plan's own namespace for the packets to delay. It is the far end of a link in
+	// NS, or the link itself.
 	Port string `json:"port,omitempty"`
-	// Rate in bit/s of Ethernet frames; 0 leaves it. See [link.Shape].
+	// Rate in bit/s of Ethernet frames; 0 leaves it unchanged. See [link.Shape].
 	Rate int64 `json:"rate,omitempty"`
-	// Delay is how much later each packet leaves, give or take Jitter.
+	// Delay is how much later each packet leaves, plus or minus Jitter.
 	Delay  time.Duration `json:"delay,omitempty"`
 	Jitter time.Duration `json:"jitter,omitempty"`
-	// Loss is the share of packets that are lost, from 0 to 1.
+	// Loss is the share of dropped packets, from 0 to 1.
 	Loss float64 `json:"loss,omitempty"`
 	// MTU of the link in bytes.
 	MTU int `json:"mtu"`
@@ -39,7 +39,7 @@ type Shape struct {
 // Kind returns "shape".
 func (Shape) Kind() string { return "shape" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (s Shape) String() string {
 	var parts []string
 	if s.Rate > 0 {
@@ -63,14 +63,13 @@ func (s Shape) shape() link.Shape {
 	return link.Shape{Rate: s.Rate, Delay: s.Delay, Jitter: s.Jitter, Loss: s.Loss, MTU: s.MTU}
 }
 
-// late says whether the shape is more than a rate.
+// late reports whether the shape does more than limit the rate.
 func (s Shape) late() bool { return s.Delay > 0 || s.Loss > 0 }
 
-// rest is what is left to the link of a shape whose packets a process delays: the rate.
+// rest returns the part of a shape that the link still does if a process delays its packets: the rate.
 func (s Shape) rest() link.Shape { return link.Shape{Rate: s.Rate, MTU: s.MTU} }
 
-// Check returns an error if links cannot be shaped so here: neither by this kernel nor by a process. It changes
-// nothing.
+// Check returns an error if neither this kernel nor a process can shape links like this. It changes nothing.
 func (s Shape) Check() error {
 	err := link.CheckShape(s.shape())
 	if !s.late() || s.Port == "" || !errors.Is(err, errors.ErrUnsupported) {
@@ -85,11 +84,11 @@ func (s Shape) Check() error {
 	return nil
 }
 
-// shapeWas is what a [Shape] found, and the process that it has started.
+// shapeWas holds the former queue of a link that a [Shape] changed, and the process that it has started.
 type shapeWas struct {
 	Index    int              `json:"index"`
 	Queue    link.Queue       `json:"queue"`
-	Process  Process          `json:"process,omitzero"` // none where the kernel delays
+	Process  Process          `json:"process,omitzero"` // zero if the kernel delays
 	Attached []bpf.Attachment `json:"attached,omitempty"`
 }
 
@@ -125,10 +124,10 @@ func (s Shape) Apply(_ context.Context, k *Kernel) error {
 	return nil
 }
 
-// underlayKind is what reports call who delays packets between hosts.
+// underlayKind is the key in reports for who delays packets between hosts.
 const underlayKind = "underlay"
 
-// detour has a process delay the frames, and the kernel limit their rate.
+// detour starts a process that delays the frames, and makes the kernel limit their rate.
 func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 	if s.Rate > 0 {
 		if err := h.SetShape(was.Index, s.rest()); err != nil {
@@ -178,14 +177,14 @@ func (s Shape) program() string { return delayDaemon + "-" + s.Port }
 const (
 	// delayDaemon is the role of the process, see [Daemons].
 	delayDaemon = "delay"
-	// shapeGrace is how long the process is given to end, and to begin.
+	// shapeGrace is how long the process has to end, and to begin.
 	shapeGrace = 2 * time.Second
 )
 
 // Daemons returns the roles of this program that steps of this package need.
 func Daemons() map[string]Daemon { return map[string]Daemon{delayDaemon: detour.Serve} }
 
-// ready waits until the process says that its device is up. If it ends before, it has said why.
+// ready waits until the process reports that its device is up. If it ends before, its output has the reason.
 func ready(r *Running) error {
 	said := make([]byte, len(detour.Ready))
 	err := r.Control().SetReadDeadline(time.Now().Add(5 * shapeGrace))
@@ -216,7 +215,7 @@ func (s Shape) remove(k *Kernel, was shapeWas) error {
 	if was.Process.PID != 0 {
 		errs = append(errs, k.Do("", func() error { return bpf.Detach(was.Attached) }), k.Stop(was.Process, shapeGrace))
 		if s.Rate == 0 {
-			return errors.Join(errs...) // the queue was left as it is
+			return errors.Join(errs...) // the queue stays as it is
 		}
 	}
 	return errors.Join(append(errs, s.restore(k, was))...)
@@ -229,7 +228,7 @@ func (s Shape) restore(k *Kernel, was shapeWas) error {
 		return err
 	}
 	if l, err := h.ByIndex(was.Index); errors.Is(err, link.ErrNotFound) || err == nil && l.Name != s.Name {
-		return nil // it is gone, and its index another's
+		return nil // the link is gone, and another link has its index
 	} else if err != nil {
 		return err
 	}
@@ -239,7 +238,7 @@ func (s Shape) restore(k *Kernel, was shapeWas) error {
 	return nil
 }
 
-// Verify reads the queue back, and looks at the process and at what leads frames to it.
+// Verify checks the queue, the process and what redirects frames to it.
 func (s Shape) Verify(k *Kernel) error {
 	var was shapeWas
 	if _, err := k.Kept(&was); err != nil {

@@ -10,35 +10,35 @@ import (
 	"io"
 )
 
-// A Stack is what has been applied to a kernel, so that it can be verified and undone. The zero value is an empty
-// stack. It is not safe for use by several goroutines. Undo it before its [Kernel] is closed.
+// A Stack holds the steps that were applied to a kernel, so that they can be verified and undone. The zero value is an
+// empty stack. It is not safe for use by several goroutines. Undo it before its [Kernel] is closed.
 //
-// As JSON it holds all that another process needs to undo it: see [Stack.MarshalJSON] and [Decoder.Stack].
+// As JSON it holds everything that another process needs to undo it: see [Stack.MarshalJSON] and [Decoder.Stack].
 type Stack struct{ applied []*applied }
 
 // applied is a step that was applied.
 type applied struct {
 	Number int // in its plan, from 1
 	Step   Step
-	Kept   json.RawMessage // what it has kept, nil for nothing
-	Note   string          // its ID in the journal; "" where it ends with its namespaces
+	Kept   json.RawMessage // what it has kept; nil if nothing
+	Note   string          // its ID in the journal; "" if it ends with its namespaces
 	held   []io.Closer     // what this process has open for it
 
-	withdrawn bool // it is removed for now, see [Stack.Withdraw]
+	withdrawn bool // temporarily removed, see [Stack.Withdraw]
 }
 
-// A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps before all others and together:
-// the kernel then removes the links of many containers at once, instead of 20 ms for each.
+// A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps together, before all others: the
+// kernel then removes the links of many containers at once, instead of 20 ms for each.
 type FirstUndone interface {
 	Step
 	UndoneFirst()
 }
 
-// view is the kernel as the step sees it that is applied or removed.
+// view returns the kernel for a step that is applied or removed.
 func (k *Kernel) view(a *applied) *Kernel { return &Kernel{opened: k.opened, at: a} }
 
-// Apply applies all steps of p in order. On an error what this call had applied is undone again, and the error names
-// the number and the text of the step.
+// Apply applies all steps of p in order. If a step fails, the steps of this call are undone, and the error has the
+// number and the text of the step.
 func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 	var now Stack
 	for i, step := range p.Steps {
@@ -53,7 +53,7 @@ func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 		err = fmt.Errorf("apply step %d of %d (%s): %w", i+1, len(p.Steps), step, err)
 		if uerr := now.Undo(context.WithoutCancel(ctx), k); uerr != nil {
 			err = errors.Join(err, uerr)
-			s.applied = append(s.applied, now.applied...) // for another try
+			s.applied = append(s.applied, now.applied...) // for another attempt
 		}
 		return err
 	}
@@ -61,7 +61,8 @@ func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
 	return nil
 }
 
-// apply applies a step, and notes it before if it outlives namespaces. A step that fails has left nothing.
+// apply applies a step. It first notes the step in the journal if it outlives namespaces. A step that fails has left
+// nothing.
 func (a *applied) apply(ctx context.Context, k *Kernel) error {
 	if outlives(a.Step) > WithNamespaces {
 		step, err := encode(a.Step)
@@ -76,7 +77,7 @@ func (a *applied) apply(ctx context.Context, k *Kernel) error {
 	}
 	err := a.Step.Apply(ctx, k.view(a))
 	if err != nil && a.Note != "" {
-		// Its own clearing up may have failed: the journal forgets it only when nothing is left.
+		// The step's own cleanup may have failed: the journal forgets the step only when nothing is left.
 		return errors.Join(err, a.remove(context.WithoutCancel(ctx), k))
 	}
 	if err != nil {
@@ -85,7 +86,7 @@ func (a *applied) apply(ctx context.Context, k *Kernel) error {
 	return nil
 }
 
-// remove takes away what a step has made, closes what is open for it, and notes that nothing is left of it.
+// remove undoes a step, closes what is open for it, and notes that nothing of it is left.
 func (a *applied) remove(ctx context.Context, k *Kernel) error {
 	if err := a.Step.Remove(ctx, k.view(a)); err != nil {
 		return err
@@ -111,15 +112,15 @@ func (a *applied) strike(k *Kernel) error {
 	return k.write(Note{ID: a.Note, Removed: true})
 }
 
-// maxErrors bounds what one error lists: when a bridge is gone, so are its hundreds of ports.
+// maxErrors limits the number of errors in a list: if a bridge is gone, so are its hundreds of ports.
 const maxErrors = 10
 
-// Verify asks the kernel whether everything that was applied still stands. The error lists up to ten steps with
-// which it does not agree, each a [DriftError].
+// Verify checks that the kernel still has everything that was applied. The error lists up to ten steps that differ,
+// each as a [DriftError].
 func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	var errs []error
 	more := 0
-	last := map[Sysctl]int{} // step that has the say of a variable: a filter may turn on what its network has turned off
+	last := map[Sysctl]int{} // the last step for a variable: a filter may switch on what its network has switched off
 	for i, a := range s.applied {
 		if v, ok := a.Step.(Sysctl); ok {
 			last[Sysctl{NS: v.NS, Key: v.Key}] = i
@@ -146,8 +147,8 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 	return errors.Join(errs...)
 }
 
-// Undo removes everything that was applied: steps that end containers first ([FirstUndone]), then the rest, last
-// applied first. Undoing a step whose effects are gone succeeds. Steps that could not be undone stay on the stack.
+// Undo removes everything that was applied: first steps that end containers ([FirstUndone]), then the others, last
+// applied first. It succeeds for steps whose effects are gone. Steps that could not be undone stay on the stack.
 func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	var errs []error
 	failed := make([]bool, len(s.applied))
@@ -173,8 +174,8 @@ func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	return errors.Join(errs...)
 }
 
-// Release closes what this process has open for the steps, and empties the stack. It removes nothing: that is left
-// to a process which has the stack as JSON.
+// Release closes what this process has open for the steps, and empties the stack. It removes nothing: a process that
+// has the stack as JSON can do that.
 func (s *Stack) Release() error {
 	var errs []error
 	for _, a := range s.applied {
@@ -184,10 +185,10 @@ func (s *Stack) Release() error {
 	return errors.Join(errs...)
 }
 
-// Len is the number of steps that are applied.
+// Len returns the number of applied steps.
 func (s *Stack) Len() int { return len(s.applied) }
 
-// wire is a step that was applied, as it is in JSON.
+// wire is an applied step in JSON.
 type wire struct {
 	Number int             `json:"number"`
 	Step   json.RawMessage `json:"step"`
@@ -195,7 +196,7 @@ type wire struct {
 	Note   string          `json:"note,omitempty"`
 }
 
-// MarshalJSON writes the list of the steps that are applied, in order, each with what it has kept.
+// MarshalJSON writes the list of applied steps, in order, each with what it has kept.
 func (s Stack) MarshalJSON() ([]byte, error) {
 	list := make([]wire, len(s.applied))
 	for i, a := range s.applied {
@@ -208,8 +209,8 @@ func (s Stack) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// Stack reads what [Stack.MarshalJSON] wrote: what another process has applied, to be undone in this one. Unknown
-// kinds and unknown fields are errors.
+// Stack reads what [Stack.MarshalJSON] wrote: the steps of another process, to be undone in this one. Unknown kinds and
+// unknown fields are errors.
 func (d Decoder) Stack(data []byte) (*Stack, error) {
 	var list []wire
 	dec := json.NewDecoder(bytes.NewReader(data))
@@ -228,8 +229,8 @@ func (d Decoder) Stack(data []byte) (*Stack, error) {
 	return s, nil
 }
 
-// Restore returns the stack of one step of a journal: what is left of a host that is dead. note is its last state:
-// the step, and what it has kept.
+// Restore returns a stack with one step from the journal of a dead host. note is its last state: the step, and what it
+// has kept.
 func (d Decoder) Restore(note Note) (*Stack, error) {
 	step, err := d.Step(note.Step)
 	if err != nil {

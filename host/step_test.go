@@ -50,7 +50,7 @@ func kernel(t testing.TB, files map[string]*os.File) (*host.Kernel, *testnet.Mac
 	return k, m
 }
 
-// lab is a bridge with one container.
+// lab returns a plan for a bridge with one container.
 func lab() host.Plan {
 	return host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "c"},
@@ -119,7 +119,7 @@ func TestSteps(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	// Everything can be done once more.
+	// Everything can be done a second time.
 	if err := s.Apply(ctx, k, lab()); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// links prints the links of a namespace, with their state and addresses.
+// links lists the links of a namespace, with their state and addresses.
 func links(t *testing.T, k *host.Kernel, ns string) string {
 	t.Helper()
 	h, err := k.Links(ns)
@@ -147,7 +147,7 @@ func links(t *testing.T, k *host.Kernel, ns string) string {
 		}
 		var texts []string
 		for _, a := range addresses {
-			if a.Addr().IsLoopback() { // come and go with lo
+			if a.Addr().IsLoopback() { // they come and go with lo
 				continue
 			}
 			texts = append(texts, a.String())
@@ -460,7 +460,7 @@ func TestApplyCancelled(t *testing.T) {
 	}
 }
 
-// TestInheritedNamespace makes one end of a veth in a namespace that was passed as a file, as the underlay does.
+// TestInheritedNamespace makes one end of a veth in a namespace that was passed as a file, as for the underlay.
 func TestInheritedNamespace(t *testing.T) {
 	other := testnet.New(t)
 	k, _ := kernel(t, map[string]*os.File{"netns:host1": other.NS})
@@ -537,7 +537,7 @@ func TestReplacedLink(t *testing.T) {
 	}
 }
 
-// TestUndoWithSocket ends a container whose namespace a socket still holds: its link must go all the same.
+// TestUndoWithSocket ends a container whose namespace is still held by a socket: its link must be removed nevertheless.
 func TestUndoWithSocket(t *testing.T) {
 	k, _ := kernel(t, nil)
 	var s host.Stack

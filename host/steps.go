@@ -5,57 +5,58 @@ import (
 	"strings"
 )
 
-// A Namespace makes a network namespace, with its loopback link up. It stands at Dir/Name of the [Kernel].
+// A Namespace makes a network namespace, with its loopback link up, at Dir/Name of the [Kernel].
 type Namespace struct {
 	Name string `json:"name"`
 }
 
-// A Bridge makes a Linux bridge that is up. It does not speak the spanning tree protocol.
+// A Bridge makes a Linux bridge that is up, without the spanning tree protocol.
 type Bridge struct {
-	// NS is the namespace it stands in.
+	// NS is its namespace.
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
 	// MAC is the address of the bridge; "" leaves it to the kernel.
 	MAC string `json:"mac,omitempty"`
 	// MTU in bytes; 0 leaves it to the kernel.
 	MTU int `json:"mtu,omitempty"`
-	// Snooping lets the bridge look into IGMP and MLD, which is the kernel's default; otherwise it
-	// floods multicast.
+	// Snooping switches on IGMP and MLD snooping, which is the kernel's default; otherwise the bridge floods multicast.
 	Snooping bool `json:"snooping,omitempty"`
 	// Addresses are in CIDR notation, of either family.
 	Addresses []string `json:"addresses,omitempty"`
 }
 
 // A Veth makes a pair of veth links, both up. The peer is made directly in its namespace, and stays there unless
-// PeerMoves says otherwise.
+// PeerMoves is set.
 type Veth struct {
-	// NS and Name are those of the near end.
+	// NS and Name are the namespace and the name of the near end.
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
 	// MAC and PeerMAC are the addresses of the ends; "" leaves them to the kernel.
 	MAC string `json:"mac,omitempty"`
 	// MTU in bytes of both ends; 0 leaves it to the kernel.
 	MTU int `json:"mtu,omitempty"`
-	// Master is the bridge in NS which the near end is a port of; "" for none.
+	// Master is the bridge in NS of which the near end is a port; "" for none.
 	Master string `json:"master,omitempty"`
-	// PeerNS and PeerName are those of the far end.
+	// PeerNS and PeerName are the namespace and the name of the far end.
 	PeerNS   string `json:"peer_ns,omitempty"`
 	PeerName string `json:"peer_name"`
 	PeerMAC  string `json:"peer_mac,omitempty"`
-	// PeerMoves says that the far end is given to another namespace: only the near one is verified. See [MoveLink].
+	// PeerMoves is true if the far end moves to another namespace, so that only the near one is verified. See
+	// [MoveLink].
 	PeerMoves bool `json:"peer_moves,omitempty"`
 	// Addresses and PeerAddresses are in CIDR notation, of either family.
 	Addresses     []string `json:"addresses,omitempty"`
 	PeerAddresses []string `json:"peer_addresses,omitempty"`
 }
 
-// A Macvlan makes a macvlan link that is up. It is made directly in its namespace, it is never moved.
+// A Macvlan makes a macvlan link that is up. It makes the link directly in its namespace and never moves it.
 type Macvlan struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// Mode says how those above one link reach each other: "bridge", "private", "vepa" or "passthru", as in ip-link(8).
+	// Mode selects how macvlan links on one link reach each other: "bridge", "private", "vepa" or "passthru", as in
+	// ip-link(8).
 	Mode string `json:"mode"`
-	// LowerNS and Lower are the link that its packets take.
+	// LowerNS and Lower are the link below, which carries its packets.
 	LowerNS string `json:"lower_ns,omitempty"`
 	Lower   string `json:"lower"`
 	// MAC is the address of the link; "" leaves it to the kernel.
@@ -66,18 +67,18 @@ type Macvlan struct {
 	Addresses []string `json:"addresses,omitempty"`
 }
 
-// A Link configures an existing link: the loopback link, or one that the underlay made. Undoing it restores the former
-// configuration.
+// A Link configures an existing link: the loopback link, or a link that the underlay made. Undoing it restores the
+// former configuration.
 type Link struct {
 	NS   string `json:"ns,omitempty"`
 	Name string `json:"name"`
-	// MAC is the address to set; "" leaves it.
+	// MAC is the address to set; "" leaves it unchanged.
 	MAC string `json:"mac,omitempty"`
-	// MTU in bytes; 0 leaves it.
+	// MTU in bytes; 0 leaves it unchanged.
 	MTU int `json:"mtu,omitempty"`
 	// Addresses are added, in CIDR notation, of either family.
 	Addresses []string `json:"addresses,omitempty"`
-	// Up sets the link up; otherwise its state is left.
+	// Up sets the link up; otherwise its state does not change.
 	Up bool `json:"up,omitempty"`
 }
 
@@ -88,20 +89,20 @@ type Route struct {
 	To string `json:"to"`
 	// Via is the address of the gateway; "" for a route to a link.
 	Via string `json:"via,omitempty"`
-	// Dev is the name of the link; "" leaves it to the kernel, which takes it from Via.
+	// Dev is the name of the link; if "", the kernel derives it from Via.
 	Dev string `json:"dev,omitempty"`
-	// Encap is what the route tells an external tunnel device, which Dev is then; the zero value is nothing.
+	// Encap is what the route passes to the external tunnel device Dev; the zero value is nothing.
 	Encap Encap `json:"encap,omitzero"`
 }
 
-// An Encap is what a route tells an external tunnel device about its packets (ip-route(8), encap ip and encap ip6).
+// An Encap is what a route passes to an external tunnel device about its packets (ip-route(8), encap ip and encap ip6).
 type Encap struct {
 	// ID is the identifier of the virtual network (VNI).
 	ID uint32 `json:"id"`
-	// Local and Remote are the addresses, of one family, between which the device sends the packets.
+	// Local and Remote are the source and destination of the device's packets, of one family.
 	Local  string `json:"local"`
 	Remote string `json:"remote"`
-	// Checksum lets the packets of the device have a UDP checksum.
+	// Checksum adds a UDP checksum to the packets of the device.
 	Checksum bool `json:"checksum,omitempty"`
 }
 
@@ -111,15 +112,15 @@ type Sysctl struct {
 	// Key is written with dots: "net.ipv4.ip_forward". A dot inside an element is written as a slash.
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	// IfPresent makes a variable that does not exist agree with every value, as that of a feature which
-	// this kernel does not have (bridge-nf-call-iptables without br_netfilter).
+	// IfPresent makes the step agree with every value if the variable does not exist, because this kernel lacks the
+	// feature (bridge-nf-call-iptables without br_netfilter).
 	IfPresent bool `json:"if_present,omitempty"`
 }
 
-// A NAT lets the addresses behind a host be known by one of the host's, by a table of nftables that holds nothing else.
-// A packet that is forwarded from one of Sources gets the public address of its family as its source; one to a public
-// address and a published port gets another destination. Ports stay what they are, unless two sources use the same one
-// towards the same place.
+// A NAT translates addresses behind a host to one of the host's, with an nftables table of its own. A forwarded packet
+// from one of Sources gets the public address of its family as its source. A packet to a public address and a published
+// port gets another destination. Ports stay the same, unless two sources use the same port towards the same
+// destination.
 type NAT struct {
 	NS string `json:"ns,omitempty"`
 	// Table is the name of the table, of the family inet.
@@ -128,13 +129,14 @@ type NAT struct {
 	Public []string `json:"public"`
 	// Sources are prefixes in CIDR notation.
 	Sources []string `json:"sources,omitempty"`
-	// Published are the ports at which the public addresses lead elsewhere, over UDP and over TCP. They do not overlap.
+	// Published are the ports at which the public addresses lead to other addresses, for UDP and TCP. They do not
+	// overlap.
 	Published []Publication `json:"published,omitempty"`
 }
 
-// A Publication is where packets for some ports of a public address go.
+// A Publication is the destination of packets to some ports of a public address.
 type Publication struct {
-	// First and Last are the ports and all between them.
+	// First and Last are the ends of the range of ports, inclusive.
 	First uint16 `json:"first"`
 	Last  uint16 `json:"last"`
 	// To are addresses, at most one of each family.
@@ -165,10 +167,10 @@ func (Sysctl) Kind() string { return "sysctl" }
 // Kind returns "nat".
 func (NAT) Kind() string { return "nat" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (n Namespace) String() string { return "namespace " + n.Name }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (b Bridge) String() string {
 	s := "bridge " + at(b.Name, b.NS) + traits(b.MAC, b.MTU, b.Addresses)
 	if b.Snooping {
@@ -177,7 +179,7 @@ func (b Bridge) String() string {
 	return s
 }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (v Veth) String() string {
 	s := "veth " + at(v.Name, v.NS) + traits(v.MAC, v.MTU, v.Addresses)
 	if v.Master != "" {
@@ -190,13 +192,13 @@ func (v Veth) String() string {
 	return s
 }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (m Macvlan) String() string {
 	return "macvlan " + at(m.Name, m.NS) + traits(m.MAC, m.MTU, m.Addresses) + ", mode " + m.Mode + ", over " +
 		at(m.Lower, m.LowerNS)
 }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (l Link) String() string {
 	s := "link " + at(l.Name, l.NS) + traits(l.MAC, l.MTU, l.Addresses)
 	if l.Up {
@@ -205,7 +207,7 @@ func (l Link) String() string {
 	return s
 }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (r Route) String() string {
 	s := "route to " + r.To
 	if r.Via != "" {
@@ -220,7 +222,7 @@ func (r Route) String() string {
 	return s + in(r.NS)
 }
 
-// String says it in a few words.
+// String describes it in a few words.
 func (e Encap) String() string {
 	s := fmt.Sprintf("encap id %d from %s to %s", e.ID, e.Local, e.Remote)
 	if e.Checksum {
@@ -229,7 +231,7 @@ func (e Encap) String() string {
 	return s
 }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (s Sysctl) String() string {
 	text := "sysctl " + s.Key + "=" + s.Value + in(s.NS)
 	if s.IfPresent {
@@ -238,10 +240,10 @@ func (s Sysctl) String() string {
 	return text
 }
 
-// maxPublished is how many publications a line shows.
+// maxPublished is the largest number of publications in a line.
 const maxPublished = 4
 
-// String says the step as a person would. Of many publications it shows the first.
+// String describes the step in plain words. It shows only the first ones of many publications.
 func (n NAT) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "nat %s behind %s", at(n.Table, n.NS), strings.Join(n.Public, ", "))
@@ -260,7 +262,7 @@ func (n NAT) String() string {
 
 func at(name, ns string) string { return name + in(ns) }
 
-// into ends the text of a step that moves something into a namespace.
+// into returns the end of the text of a step that moves something into a namespace.
 func into(ns string) string {
 	if ns == "" {
 		return ""

@@ -15,48 +15,49 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// A Tap has a host listen at links: from one [Trace] on, which has it in its question, to the next one.
+// A Tap makes a host capture frames on links, from the [Trace] whose question has it until the next Trace.
 type Tap struct {
-	// Links are links of the host's own namespace. What they receive is looked at, and not what they send.
+	// Links are links of the host's own namespace. The tap captures frames that they receive, not those that they send.
 	Links []string `json:"links"`
-	// Mark is looked for in each frame.
+	// Mark is searched for in each frame.
 	Mark []byte `json:"mark"`
-	// Keep has it keep the frames for a [Capture].
+	// Keep makes the tap keep the frames for a [Capture].
 	Keep bool `json:"keep,omitempty"`
 }
 
-// A Capture holds the frames that a [Tap] has heard, as a file that Wireshark reads.
+// A Capture holds the frames that a [Tap] has captured, as a file for Wireshark.
 type Capture struct {
 	PCAPNG []byte `json:"pcapng"`
-	// Left is how many frames are not in it, because there were too many.
+	// Left is the number of frames that are not in it, because there were too many.
 	Left int `json:"left,omitempty"`
 }
 
-// kept is how many bytes of frames of a link are kept at most: those of a proof of 40 pairs.
+// kept is how many bytes of frames are kept for each link: those of a proof of 40 pairs.
 const kept = 8 << 20
 
-// Frames are frames that a link has received while a [Tap] listened, alike in what carries them.
+// Frames describes captured frames of a link with the same outermost headers.
 type Frames struct {
 	Link string `json:"link"`
 	Wire
 	Count  int `json:"count"`
 	Marked int `json:"marked"` // of those, frames that hold the mark
-	// Longest is the length in bytes of the longest one, with its Ethernet header (14 bytes) and without its checksum.
+	// Longest is the length of the longest frame in bytes, with its Ethernet header (14 bytes) and without its
+	// checksum.
 	Longest int `json:"longest"`
 }
 
-// A Wire is what the outermost headers of a frame say.
+// A Wire holds the fields of a frame's outermost headers.
 type Wire struct {
-	// Family is "ipv4" or "ipv6"; "" if the frame holds another protocol, as ARP.
+	// Family is "ipv4" or "ipv6"; "" if the frame holds another protocol, such as ARP.
 	Family string `json:"family,omitempty"`
 	// Protocol is the number of the protocol that IP carries (IANA, Protocol Numbers); without IP, the EtherType.
 	Protocol int `json:"protocol"`
-	// Port is the port of the destination, and of TCP the lower one of both ends: that of the server in packets of both
-	// directions. 0 if the protocol has none, or the frame is not the first fragment.
+	// Port is the destination port; for TCP, the lower port of both ends, which is that of the server in packets of
+	// both directions. It is 0 if the protocol has no ports, or if the frame is not the first fragment.
 	Port int `json:"port,omitempty"`
 }
 
-// String says it as a person would: "UDP to port 4789".
+// String describes it in plain words: "UDP to port 4789".
 func (w Wire) String() string {
 	text, known := map[int]string{
 		1: "ICMP", 2: "IGMP", 4: "IPv4", 6: "TCP", udp: "UDP", 41: "IPv6", 47: "GRE", 50: "ESP", 58: "ICMPv6",
@@ -73,10 +74,11 @@ func (w Wire) String() string {
 	return text
 }
 
-// tap is one that listens.
+// tap is an active [Tap].
 type tap []*ear
 
-// ear listens at one link. What it hears it reads at once: who may not have a large buffer would miss most of a proof.
+// ear captures on one link. It reads frames at once, because without permission for a large buffer it would miss most
+// of a proof.
 type ear struct {
 	link  string
 	mark  []byte
@@ -85,13 +87,13 @@ type ear struct {
 	heard map[Wire]*Frames
 	all   []pcapng.Frame // if they are kept
 	size  int            // of those, in bytes
-	left  int            // how many of them are not kept
+	left  int            // frames that are not kept
 	err   error
 	ended chan struct{}
 }
 
-// retap ends the tap that listens, if there is one, and returns what it has heard and kept; then it begins the next, if
-// any.
+// retap ends the active tap, if there is one, and returns what it has captured and kept; then it begins the next one,
+// if any.
 func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 	k.mu.Lock()
 	last := k.tap
@@ -117,7 +119,7 @@ func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 	return list, c, nil
 }
 
-// listen begins to listen at links.
+// listen begins to capture on links.
 func (k *Kernel) listen(t Tap) (tap, error) {
 	var open tap
 	handle, err := k.Links("")
@@ -160,7 +162,7 @@ func (t tap) Close() error {
 	return errors.Join(errs...)
 }
 
-// frames returns what was received so far. It is an error if some of that was missed: nobody knows what it was.
+// frames returns what was captured so far. It is an error if some frames were missed, because their content is unknown.
 func (t tap) frames() ([]Frames, error) {
 	list := []Frames{}
 	for _, e := range t {
@@ -178,7 +180,7 @@ func (t tap) frames() ([]Frames, error) {
 	return list, nil
 }
 
-// capture returns the frames that it has kept, nil if it keeps none. It has ended.
+// capture returns the kept frames; nil if none are kept. The tap has ended.
 func (t tap) capture() *Capture {
 	var c Capture
 	var links []string
@@ -207,7 +209,7 @@ func (e *ear) end() error {
 		return err
 	}
 	<-e.ended
-	// A read after its deadline returns nothing, whatever there is. So each one has a deadline of its own.
+	// A read after its deadline returns nothing, even if there is data. So each read has its own deadline.
 	if err := errors.Join(e.err, e.listen(func() error {
 		return e.file.SetReadDeadline(time.Now().Add(time.Millisecond))
 	})); err != nil {
@@ -220,7 +222,7 @@ func (e *ear) end() error {
 	return err
 }
 
-// listen reads frames until a deadline has passed. Before each one it calls first.
+// listen reads frames until a deadline has passed. It calls first before each frame.
 func (e *ear) listen(first func() error) error {
 	for frame := make([]byte, 1<<17); ; {
 		if err := first(); err != nil {
@@ -260,7 +262,7 @@ const (
 	ethernet, least4, least6 = 14, 20, 40
 )
 
-// WireOf reads the headers of an Ethernet frame. What is cut off is read as far as it goes.
+// WireOf reads the headers of an Ethernet frame. A truncated frame is read as far as it goes.
 func WireOf(frame []byte) Wire {
 	if len(frame) < ethernet {
 		return Wire{}

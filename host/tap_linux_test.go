@@ -14,7 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A tap hears what a link receives from one trace to the next, once, and tells apart what carries it; then it is gone.
+// A tap captures what a link receives from one trace to the next, and sorts it by the outermost headers. It is gone
+// after that.
 func TestTap(t *testing.T) {
 	k, _ := kernel(t, nil)
 	ctx := t.Context()
@@ -29,7 +30,7 @@ func TestTap(t *testing.T) {
 	send := func(n int, text string) {
 		t.Helper()
 		if err := k.Do("c", func() error {
-			c, err := net.ListenUDP("udp4", nil) // one that is connected would be told that nobody listens
+			c, err := net.ListenUDP("udp4", nil) // a connected socket would receive the error that nobody listens
 			if err != nil {
 				return err
 			}
@@ -59,14 +60,14 @@ func TestTap(t *testing.T) {
 	}
 	send(3, "with "+string(mark))
 	send(2, "without, and a little longer than the other one")
-	// Read while the next one begins.
+	// The frames are read while the next tap begins.
 	want := []host.Frames{{
 		Link: "v0", Wire: host.Wire{Family: "ipv4", Protocol: 17, Port: 4711}, Count: 5, Marked: 3, Longest: 14 + 20 + 8 + 47,
 	}}
 	if diff := cmp.Diff(want, ask(listening)); diff != "" {
 		t.Errorf("heard (-want +got):\n%s", diff)
 	}
-	// Many are read to the last one.
+	// Many frames are read, to the last one.
 	const many = 5000
 	send(many, string(mark))
 	crowd := ask(listening)
@@ -82,7 +83,7 @@ func TestTap(t *testing.T) {
 	if got := ask(host.Question{}); got != nil {
 		t.Errorf("a tap that has ended has heard %+v", got)
 	}
-	// What is kept is all of it, in the order in which it came.
+	// Kept frames are complete and in order.
 	keeping := host.Question{Tap: &host.Tap{Links: []string{"v0"}, Mark: mark, Keep: true}}
 	if _, err := s.Trace(ctx, k, keeping); err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestTap(t *testing.T) {
 	if at := bytes.Index(file, []byte("first")); at < 0 || !bytes.Contains(file[at:], []byte("second")) {
 		t.Errorf("kept %q", file)
 	}
-	// in an enhanced packet block the time stands 5 words before the frame, whose headers have 42 bytes
+	// in an enhanced packet block the time is 5 words before the frame, whose headers have 42 bytes
 	stamp := file[bytes.Index(file, []byte("first"))-42-16:]
 	at := time.Unix(0, int64(binary.LittleEndian.Uint32(stamp))<<32|int64(binary.LittleEndian.Uint32(stamp[4:])))
 	if at.Before(began) || at.After(time.Now()) {
@@ -109,7 +110,7 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// What carries a frame is read from its headers, and no frame is read beyond its end.
+// FuzzWire checks that the headers of any frame are read without reading beyond its end.
 func FuzzWire(f *testing.F) {
 	ether := func(kind uint16, rest ...byte) []byte {
 		return append(binary.BigEndian.AppendUint16(make([]byte, 12), kind), rest...)

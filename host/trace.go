@@ -10,23 +10,22 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// A Counter is the name of something on a host that counts packets. It is the same text in plans and in what hosts
-// report.
+// A Counter names something on a host that counts packets. Plans and hosts use the same text.
 type Counter struct {
-	// NS is the namespace in which a link counts. What steps count is in no namespace ("").
+	// NS is the namespace of a counting link. Counters of steps have no namespace ("").
 	NS string `json:"ns,omitempty"`
-	// Name says what is counted, as the beginning of a sentence: "packets received by vsrc0, port of br0".
+	// Name describes what is counted, as the beginning of a sentence: "packets received by vsrc0, port of br0".
 	Name string `json:"name"`
 }
 
-// String says the counter as a person would.
+// String describes the counter in plain words.
 func (c Counter) String() string { return c.Name + in(c.NS) }
 
-// Received counts the packets that a link has received. Master is the bridge that the link is a port of, "" for none: a
-// link that has another master is another counter.
+// Received returns the counter of packets that a link has received. Master is the bridge of which the link is a port,
+// "" for none: a link with another master is another counter.
 func Received(ns, name, master string) Counter { return carried("received", ns, name, master) }
 
-// Sent counts the packets that a link has sent, as [Received] does.
+// Sent returns the counter of packets that a link has sent, like [Received].
 func Sent(ns, name, master string) Counter { return carried("sent", ns, name, master) }
 
 func carried(how, ns, name, master string) Counter {
@@ -37,49 +36,49 @@ func carried(how, ns, name, master string) Counter {
 	return Counter{ns, text}
 }
 
-// Forwarded counts the packets of a family ("ipv4" or "ipv6") that the network stack of the host has forwarded from one
-// link to another.
+// Forwarded returns the counter of packets of a family ("ipv4" or "ipv6") that the network stack of the host has
+// forwarded from one link to another.
 func Forwarded(family string) Counter {
 	return Counter{Name: "packets of " + family + " forwarded by the host's network stack"}
 }
 
-// A Counting is a step that counts packets itself: those of a switch, a tunnel, a program.
+// A Counting is a step that counts packets itself: those of a switch, a tunnel or a program.
 type Counting interface {
 	Step
-	// Count returns how many packets were counted so far, by the names of counters.
+	// Count returns the numbers of packets counted so far, by the names of the counters.
 	Count(k *Kernel) (map[string]uint64, error)
 }
 
-// A Question is what a [Trace] is to answer.
+// A Question is the question of a [Trace].
 type Question struct {
 	// Hops are packets that leave a namespace.
 	Hops []Hop `json:"hops,omitempty"`
-	// Links are the namespaces whose links are to be counted, besides the host's own.
+	// Links are the namespaces whose links are counted, in addition to the host's own.
 	Links []string `json:"links,omitempty"`
-	// Tap begins to listen. A tap that listens already has its frames in the answer, and ends.
+	// Tap begins to capture. The answer has the frames of the tap that was active before, which ends.
 	Tap *Tap `json:"tap,omitempty"`
 }
 
-// A Hop is packets that leave a namespace.
+// A Hop describes packets that leave a namespace.
 type Hop struct {
 	NS string `json:"ns,omitempty"`
-	// From is their source; the zero value is any. To is where they go.
+	// From is their source; the zero value means any. To is their destination.
 	From netip.Addr `json:"from,omitzero"`
 	To   netip.Addr `json:"to"`
 }
 
-// A Next is where packets of a [Hop] go.
+// A Next is the next hop of packets of a [Hop].
 type Next struct {
-	// Link is the link that they leave by, and Via the neighbour that gets them: a gateway, or the destination itself.
+	// Link is the outgoing link, and Via the neighbour that receives them: a gateway, or the destination itself.
 	Link string     `json:"link"`
 	Via  netip.Addr `json:"via"`
-	// MAC is the address that the neighbour table has for it, "" for none.
+	// MAC is the neighbour's address in the neighbour table; "" if there is none.
 	MAC string `json:"mac,omitempty"`
-	// Error is why the kernel would not send them anywhere.
+	// Error is why the kernel would not send them.
 	Error string `json:"error,omitempty"`
 }
 
-// String says where that is.
+// String describes the next hop.
 func (n Next) String() string {
 	if n.Error != "" {
 		return fmt.Sprintf("nowhere (%s)", n.Error)
@@ -91,26 +90,26 @@ func (n Next) String() string {
 	return s
 }
 
-// A Trace is which way packets take on a host.
+// A Trace describes the path of packets on a host.
 type Trace struct {
-	// Next are the answers to the hops, in order.
+	// Next holds the answers to the hops, in order.
 	Next []Next `json:"next,omitempty"`
-	// Counts are what all counters of the host have counted, by namespace and name.
+	// Counts holds the values of all counters of the host, by namespace and name.
 	Counts map[string]map[string]uint64 `json:"counts"`
-	// Frames are what a tap has heard that listened until now.
+	// Frames are what the tap that was active until now has captured.
 	Frames []Frames `json:"frames,omitempty"`
-	// Capture holds those frames, if it was to keep them.
+	// Capture holds those frames, if the tap kept them.
 	Capture *Capture `json:"capture,omitempty"`
 }
 
-// Count returns what a counter has counted. A counter that the host does not have is not ok.
+// Count returns the value of a counter. ok is false if the host does not have the counter.
 func (t Trace) Count(c Counter) (packets uint64, ok bool) {
 	packets, ok = t.Counts[c.NS][c.Name]
 	return packets, ok
 }
 
-// Trace asks the kernel where packets go on, and reads the counters of links, of the host's network stack and of all
-// steps that count.
+// Trace asks the kernel for next hops, and reads the counters of links, of the host's network stack and of all steps
+// that count.
 func (s *Stack) Trace(ctx context.Context, k *Kernel, q Question) (Trace, error) {
 	t := Trace{Counts: map[string]map[string]uint64{}}
 	var err error

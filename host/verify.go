@@ -17,7 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
-// check collects what differs from a step.
+// check collects the differences from a step.
 type check struct {
 	step   Step
 	drifts []linux.Difference
@@ -43,7 +43,7 @@ const (
 	down    = "down"
 )
 
-// Verify asks whether the namespace stands in its place, and its loopback link is up.
+// Verify checks that the namespace exists in its place, and that its loopback link is up.
 func (n Namespace) Verify(k *Kernel) error {
 	c := check{step: n}
 	k.mu.Lock()
@@ -73,7 +73,7 @@ func (n Namespace) Verify(k *Kernel) error {
 	})
 }
 
-// Verify reads the bridge back.
+// Verify compares the bridge with the step.
 func (b Bridge) Verify(k *Kernel) error {
 	c := check{step: b}
 	return c.link(k, b.NS, b.Name, func(l link.Link, h *link.Handle) error {
@@ -84,19 +84,19 @@ func (b Bridge) Verify(k *Kernel) error {
 	})
 }
 
-// settle is how long a link that is up is given to find its carrier, and its addresses of IPv6 to be taken in. The
-// kernel does both from a work queue (net/core/link_watch.c, net/ipv6/addrconf.c), which is a matter of milliseconds
-// unless the machine is busy; packets are dropped before.
+// settle is how long to wait for the carrier of a link that is up, and for its IPv6 addresses to be usable. The kernel
+// does both from a work queue (net/core/link_watch.c, net/ipv6/addrconf.c), which takes milliseconds unless the machine
+// is busy. Until then, packets are dropped.
 const settle = 2 * time.Second
 
-// Verify reads both ends back. It waits for their carrier, so that a packet sent after it is not lost.
+// Verify compares both ends with the step. It waits for their carrier, so that a packet sent afterwards is not lost.
 func (v Veth) Verify(k *Kernel) error {
 	c := check{step: v}
 	return c.settled(k, v.Name, func() (bool, error) { return v.read(k, &c) })
 }
 
-// settled calls read until the link runs or something differs. After it has waited for a link in vain it does not wait
-// for others, until one runs: hundreds of links may have theirs from the same one below.
+// settled calls read until the link runs or something differs. If it has waited for a link without success, it does not
+// wait for others until one runs: hundreds of links may get their carrier from the same link below.
 func (c *check) settled(k *Kernel, name string, read func() (running bool, err error)) error {
 	deadline := time.Now()
 	if !k.hasty() {
@@ -122,8 +122,8 @@ func (c *check) settled(k *Kernel, name string, read func() (running bool, err e
 	}
 }
 
-// switched is the type of the link which the ports of an Open vSwitch in the kernel have as their master: the
-// datapath's, and no bridge (net/openvswitch/vport-internal_dev.c).
+// switched is the type of the master of ports of an Open vSwitch in the kernel: the datapath's link, not a bridge
+// (net/openvswitch/vport-internal_dev.c).
 const switched = "openvswitch"
 
 func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
@@ -166,7 +166,7 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 	return near.Running && far.Running, nil
 }
 
-// Verify reads the link back. It waits for its carrier, which comes after that of the link below.
+// Verify compares the link with the step. It waits for its carrier, which comes after that of the link below.
 func (m Macvlan) Verify(k *Kernel) error {
 	c := check{step: m}
 	return c.settled(k, m.Name, func() (bool, error) {
@@ -174,7 +174,7 @@ func (m Macvlan) Verify(k *Kernel) error {
 	})
 }
 
-// Verify reads the link back.
+// Verify compares the link with the step.
 func (l Link) Verify(k *Kernel) error {
 	c := check{step: l}
 	return c.link(k, l.NS, l.Name, func(got link.Link, h *link.Handle) error {
@@ -247,7 +247,7 @@ func describe(h *link.Handle, r link.Route) string {
 	return strings.Join(parts, " ")
 }
 
-// Verify reads the variable back.
+// Verify compares the variable with the step.
 func (s Sysctl) Verify(k *Kernel) error {
 	c := check{step: s}
 	var got string
@@ -267,7 +267,7 @@ func (s Sysctl) Verify(k *Kernel) error {
 	return c.err()
 }
 
-// Verify reads the table back.
+// Verify compares the table with the step.
 func (n NAT) Verify(k *Kernel) error {
 	c := check{step: n}
 	t, err := n.table()
@@ -291,7 +291,7 @@ func (n NAT) Verify(k *Kernel) error {
 	return c.err()
 }
 
-// link reads a link and compares it by f; a link that is not there is a drift of its own.
+// link reads a link and compares it with f; a missing link is a difference of its own.
 func (c *check) link(k *Kernel, ns, name string, f func(link.Link, *link.Handle) error) error {
 	_, h, err := k.inside(ns)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -315,7 +315,7 @@ func (c *check) link(k *Kernel, ns, name string, f func(link.Link, *link.Handle)
 	return c.err()
 }
 
-// traits compares what the kinds of links have in common. What the step leaves to the kernel agrees with everything.
+// traits compares what all kinds of links have in common. Any value agrees with what the step leaves to the kernel.
 func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, addresses []string) error {
 	if mac != "" {
 		want, err := parseMAC(mac)
@@ -350,7 +350,7 @@ func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, address
 	return nil
 }
 
-// local waits until packets to an address of a link that is up are taken in.
+// local waits until packets to an address of a link that is up are accepted.
 func (c *check) local(h *link.Handle, a netip.Addr) error {
 	for deadline := time.Now().Add(settle); ; time.Sleep(pollPause) {
 		if local, err := h.Local(a); err != nil || local {
@@ -363,7 +363,7 @@ func (c *check) local(h *link.Handle, a netip.Addr) error {
 	}
 }
 
-// instead lists what addresses of the family are there instead.
+// instead lists the existing addresses of the family.
 func instead(a netip.Prefix, got []netip.Prefix) string {
 	var others []string
 	for _, g := range got {

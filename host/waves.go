@@ -6,11 +6,12 @@ import (
 	"strings"
 )
 
-// A Reaching is a step that puts something into namespaces of other hosts: the end of a link. A plan for such a
-// host is applied when the step stands.
+// A Reaching is a step that puts something into namespaces of other hosts: the end of a link. The plan of such a host
+// is applied after the step.
 type Reaching interface {
 	Step
-	// Reaches returns references to the namespaces ("@host2"). Those that are none of another host are ignored.
+	// Reaches returns references to the namespaces ("@host2"). References to namespaces that do not belong to another
+	// host are ignored.
 	Reaches() []string
 }
 
@@ -20,9 +21,9 @@ func (v Veth) Reaches() []string { return []string{v.PeerNS} }
 // Reaches returns the namespace of the variable.
 func (s Sysctl) Reaches() []string { return []string{s.NS} }
 
-// Waves says in which order the plans of a lab are applied: each wave is a list of hosts, by their places in names,
-// whose plans can be applied at the same time, once those of the waves before are. A host waits for those whose
-// plans reach into it. plans[i] is that of names[i].
+// Waves returns the order in which the plans of a lab are applied. Each wave is a list of hosts, by their places in
+// names, whose plans can be applied at the same time, after those of the waves before. A host waits for those whose
+// plans reach into it. plans[i] is the plan of names[i].
 func Waves(names []string, plans []Plan) ([][]int, error) {
 	waits := make([][]int, len(names))
 	for from, p := range plans {

@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// A host waits for those that make something in its namespaces, and for nobody else.
+// A host waits for those that make something in its namespaces, and for no others.
 func TestWaves(t *testing.T) {
 	reach := func(names ...string) host.Plan {
 		p := host.Plan{Steps: []host.Step{host.Bridge{Name: "br0"}}}

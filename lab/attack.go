@@ -10,25 +10,25 @@ import (
 	"github.com/nettoll/nettoll/proof/attack"
 )
 
-// Attacks say which attacks to make on a lab that stands, see [attack.Target].
+// Attacks select the attacks to make on a live lab, see [attack.Target].
 type Attacks struct {
 	Attacks    []attack.Attack `json:"attacks"`
 	Exhaustive bool            `json:"exhaustive,omitempty"`
 }
 
-// An Attacked is what came of attacks on a lab that stands.
+// An Attacked is the result of attacks on a live lab.
 type Attacked struct {
 	Lab       string               `json:"lab"` // "bridge/same-host/1"
 	Stack     string               `json:"stack"`
 	Placement experiment.Placement `json:"placement"`
 	Pairs     int                  `json:"pairs"`
-	// Unchanged is the claim that its kernel is as its plan says, before it is attacked.
+	// Unchanged is the claim that the lab's kernel state matches its plan before the attack.
 	Unchanged measure.Proof   `json:"unchanged"`
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
 }
 
-// attack attacks the lab. What was changed in it stays as it is, and is named.
+// attack attacks the lab. Changes that the attacks make in the lab remain, and the result names them.
 func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	l := o.lab.Lab
 	out := &Attacked{
@@ -42,7 +42,7 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	return out, nil
 }
 
-// Attack has its owner attack the lab.
+// Attack makes the lab's owner attack it.
 func (l *Lab) Attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	c, err := l.dial()
 	if err != nil {

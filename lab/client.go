@@ -13,16 +13,16 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// A Lab is a lab that stands, as others than its owner see it.
+// A Lab is a live lab, as seen by processes other than its owner.
 type Lab struct {
 	Entry
 	registry *Registry
 }
 
-// Lab returns a lab that stands.
+// Lab returns a live lab.
 func (r *Registry) Lab(e Entry) *Lab { return &Lab{e, r} }
 
-// dial connects to the owner and hands it files, if it belongs to this user.
+// dial connects to the owner and passes files to it, if the owner belongs to this user.
 func (l *Lab) dial(files ...*os.File) (*protocol.Client, error) {
 	dir, err := l.registry.dir.Dir(l.Name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (l *Lab) dial(files ...*os.File) (*protocol.Client, error) {
 	return protocol.Dial(conn, conn, nil), nil
 }
 
-// Graph asks what the lab looks like now.
+// Graph returns the current graph of the lab.
 func (l *Lab) Graph(ctx context.Context) (*Graph, error) {
 	c, err := l.dial()
 	if err != nil {
@@ -73,7 +73,7 @@ func (l *Lab) Places(ctx context.Context) (names []string, err error) {
 	return names, c.Call(ctx, methodPlaces, nil, &names)
 }
 
-// A Run is a program that runs inside of a lab.
+// A Run is a program that runs inside a lab.
 type Run struct {
 	lab    *Lab
 	client *protocol.Client
@@ -96,15 +96,15 @@ func (l *Lab) Run(ctx context.Context, c Command, files [3]*os.File) (*Run, erro
 	return r, nil
 }
 
-// Signal sends it a signal.
+// Signal sends a signal to the program.
 func (r *Run) Signal(s syscall.Signal) {
-	go func() { _ = r.client.Call(context.Background(), methodSignal, sent{int(s)}, nil) }() // it may be ending
+	go func() { _ = r.client.Call(context.Background(), methodSignal, sent{int(s)}, nil) }() // the program may be ending
 }
 
-// Ended is closed when it has ended.
+// Ended returns a channel that is closed when the program has ended.
 func (r *Run) Ended() <-chan struct{} { return r.ended }
 
-// Wait waits for its end and returns its exit status as a shell would say it.
+// Wait waits for the end of the program and returns its exit status as a shell reports it.
 func (r *Run) Wait() (int, error) {
 	<-r.ended
 	_ = r.client.Close() // never fails
@@ -117,7 +117,7 @@ func (r *Run) Wait() (int, error) {
 	return r.ran.Exit, nil
 }
 
-// Down takes the lab down and returns when nothing is left of it. An owner that does not answer is killed.
+// Down takes the lab down and returns when nothing of it is left. An owner that does not answer is killed.
 func (r *Registry) Down(ctx context.Context, e Entry) error {
 	l := r.Lab(e)
 	asked, cancel := context.WithTimeout(ctx, takedown)
@@ -136,7 +136,7 @@ func (r *Registry) Down(ctx context.Context, e Entry) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	// While somebody holds the lock that is the process which the entry names: its number is nobody else's.
+	// While a process holds the lock, it is the process that the entry names, so its PID has not been reused.
 	if swept, serr := r.sweep(e.Name); serr == nil && !swept {
 		if owner, ferr := os.FindProcess(e.PID); ferr == nil {
 			_ = owner.Kill() // it may have ended just now

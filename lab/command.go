@@ -15,24 +15,24 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// A Command is a program to run inside of a lab.
+// A Command is a program to run inside a lab.
 type Command struct {
-	// At is where: "h1", "h1/src0", "underlay".
+	// At is the place: "h1", "h1/src0", "underlay".
 	At string `json:"at"`
 	// Path is the program, Args its arguments, beginning with its name.
 	Path string   `json:"path"`
 	Args []string `json:"args"`
 	// Env is its environment, to which NETTOLL_LAB and NETTOLL_AT are added.
 	Env []string `json:"env"`
-	// Dir is its directory; where the host does not have that it is "/".
+	// Dir is its directory, or "/" if the host does not have that directory.
 	Dir string `json:"dir"`
-	// Terminal says that its standard input is a terminal, which is to be its own.
+	// Terminal is true if its standard input is a terminal, which becomes its controlling terminal.
 	Terminal bool `json:"terminal,omitempty"`
 }
 
 type ran struct {
-	Exit int `json:"exit"` // as a shell says it
-	// Gone says that the lab was taken down meanwhile.
+	Exit int `json:"exit"` // as a shell reports it
+	// Gone is true if the lab was taken down meanwhile.
 	Gone bool `json:"gone,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type sent struct {
 	Number int `json:"number"`
 }
 
-// command is one client, and the program that it has asked for.
+// command is one client, and the program that it runs.
 type command struct {
 	owner *owner
 	files []*os.File // its standard files
@@ -56,7 +56,7 @@ func (c *command) close() {
 	}
 }
 
-// run runs the program to its end.
+// run runs the program until it ends.
 func (c *command) run(ctx context.Context, p Command) (ran, error) {
 	if len(c.files) != 3 || len(p.Args) == 0 {
 		return ran{}, fmt.Errorf("run: received %d arguments and %d files (valid: a program and its 3 standard "+
@@ -71,7 +71,7 @@ func (c *command) run(ctx context.Context, p Command) (ran, error) {
 		Path: p.Path, Args: p.Args, Dir: p.Dir, Env: append(p.Env, "NETTOLL_LAB="+c.owner.entry.Name, "NETTOLL_AT="+at.name),
 		Stdin: c.files[0], Stdout: c.files[1], Stderr: c.files[2],
 	}
-	stop := context.AfterFunc(ctx, func() { c.send(syscall.SIGKILL) }) // nobody waits for it any more
+	stop := context.AfterFunc(ctx, func() { c.send(syscall.SIGKILL) }) // its client does not wait any more
 	defer stop()
 	err = at.host.Run(cmd, at.namespace, p.Terminal, func(running *os.Process) {
 		c.mu.Lock()
@@ -81,7 +81,7 @@ func (c *command) run(ctx context.Context, p Command) (ran, error) {
 		if ctx.Err() != nil {
 			c.send(syscall.SIGKILL)
 		}
-		c.close() // the program has them now: who reads from it is to see its end
+		c.close() // the program has its own copies now: a reader must see end of file
 	})
 	c.mu.Lock()
 	c.process = nil
@@ -98,7 +98,7 @@ func (c *command) run(ctx context.Context, p Command) (ran, error) {
 	return ran{process.ExitStatus(cmd.ProcessState), gone}, nil
 }
 
-// send sends a signal to the program and what it has started.
+// send sends a signal to the program and the processes that it has started.
 func (c *command) send(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,14 +116,14 @@ func (c *command) signal(ctx context.Context, s sent) (none, error) {
 	return none{}, nil
 }
 
-// place is where something runs.
+// place is where a program can run.
 type place struct {
 	name      string // "h1/src0"
 	host      deploy.Place
 	namespace string // "" for the host's own
 }
 
-// places lists all of a lab.
+// places returns all places of a lab.
 func places(lab *control.LiveLab) []place {
 	var hosts, containers []place
 	for _, h := range lab.Hosts {
@@ -135,10 +135,10 @@ func places(lab *control.LiveLab) []place {
 	return append(hosts, containers...)
 }
 
-// maxPlaces is how many an error lists.
+// maxPlaces is the largest number of places that an error lists.
 const maxPlaces = 12
 
-// find returns the place that is meant: "h1" or "host1", "h1/src0", "h1/snk0" or "h1/sink0", or a container without its
+// find returns the place with a name: "h1" or "host1", "h1/src0", "h1/snk0" or "h1/sink0", or a container without its
 // host.
 func find(lab *control.LiveLab, meant string) (place, error) {
 	on, container, inside := strings.Cut(meant, "/")

@@ -16,20 +16,20 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// A Graph is what a lab looks like, as the kernel says it.
+// A Graph describes a lab as the kernel reports it.
 type Graph struct {
 	Entry
 	MTU   int    `json:"mtu"` // bytes
 	Proof string `json:"proof"`
-	// Enforced says where the filter stands and what it claims besides its allow-list; "" without a filter.
+	// Enforced describes where the filter is and what it claims in addition to its allow-list; "" without a filter.
 	Enforced string `json:"enforced,omitempty"`
-	// Between are the layers between hosts, from the underlay up to the containers; none in a lab of one host.
+	// Between are the layers between hosts, from the underlay up to the containers; a lab of one host has none.
 	Between []control.Layer `json:"between,omitempty"`
-	Hosts   []GraphHost     `json:"hosts"` // the underlay is the last
-	Links   []GraphPair     `json:"links"` // between whom packets pass
+	Hosts   []GraphHost     `json:"hosts"` // the underlay is last
+	Links   []GraphPair     `json:"links"` // pairs between which packets pass
 }
 
-// A GraphPair is a pair of containers, and at which addresses they know each other.
+// A GraphPair is a pair of containers, with the addresses by which they know each other.
 type GraphPair struct {
 	Source          string   `json:"source"` // "h1/src0"
 	Sink            string   `json:"sink"`
@@ -41,10 +41,10 @@ type GraphPair struct {
 type GraphHost struct {
 	Name  string `json:"name"` // "h1"
 	Steps int    `json:"steps"`
-	// Rules are the steps of its plan that are neither links nor routes nor variables: packet filters, translations,
+	// Rules are the steps of the host's plan that are not links, routes or sysctls: packet filters, translations,
 	// programs.
 	Rules []string `json:"rules,omitempty"`
-	// Drift is where the kernel does not agree with the plan; empty where all of it is verified.
+	// Drift lists the differences between the kernel and the plan; it is empty if the whole plan is verified.
 	Drift      []string         `json:"drift,omitempty"`
 	Own        Space            `json:"own"`
 	Containers []GraphContainer `json:"containers,omitempty"`
@@ -53,13 +53,13 @@ type GraphHost struct {
 // A GraphContainer is a container.
 type GraphContainer struct {
 	Name      string   `json:"name"`                // "src0"
-	Addresses []string `json:"addresses,omitempty"` // that its sockets bind to
-	// Shared says that it has no network namespace of its own but its host's.
+	Addresses []string `json:"addresses,omitempty"` // of its sockets
+	// Shared is true if it uses the network namespace of its host.
 	Shared bool  `json:"shared,omitempty"`
 	Space  Space `json:"space"`
 }
 
-// A Space is what is in a network namespace.
+// A Space is the contents of a network namespace.
 type Space struct {
 	Links   []GraphLink `json:"links,omitempty"`
 	Routes  []string    `json:"routes,omitempty"`
@@ -77,13 +77,13 @@ type GraphLink struct {
 	Running   bool     `json:"running"`          // it has a carrier
 	Master    string   `json:"master,omitempty"` // the bridge that it is a port of
 	Peer      *End     `json:"peer,omitempty"`   // the other end of a veth
-	Lower     *End     `json:"lower,omitempty"`  // the link it stands on
+	Lower     *End     `json:"lower,omitempty"`  // the link it is on top of
 	Addresses []string `json:"addresses,omitempty"`
 }
 
 // An End is a link somewhere in the lab.
 type End struct {
-	At   string `json:"at"` // "h1", "h1/src0", "underlay"; "" where it was not found
+	At   string `json:"at"` // "h1", "h1/src0", "underlay"; "" if it was not found
 	Name string `json:"name,omitempty"`
 }
 
@@ -94,7 +94,7 @@ func (e End) String() string {
 	return e.At + ":" + e.Name
 }
 
-// A Filter is what a program says of the rules that the kernel has.
+// A Filter is the output of a program about the rules in the kernel.
 type Filter struct {
 	Program string   `json:"program"` // "nft list ruleset"
 	Lines   []string `json:"lines"`
@@ -102,15 +102,15 @@ type Filter struct {
 }
 
 const (
-	// maxLines is how many lines of rules are kept of a namespace and a program.
+	// maxLines is the largest number of lines of rules per namespace and program.
 	maxLines = 200
-	// maxFiltered is in how many containers rules are looked for.
+	// maxFiltered is the largest number of containers in which rules are looked for.
 	maxFiltered = 32
-	// filterLimit is how long a program may take to list them.
+	// filterLimit is how long a program may take to list the rules.
 	filterLimit = 10 * time.Second
 )
 
-// node is a network namespace on the way.
+// node is a network namespace while the graph is built.
 type node struct {
 	name  string
 	space *Space
@@ -140,7 +140,7 @@ func (o *owner) graph(ctx context.Context) (*Graph, error) {
 		here, err := survey(h, one)
 		nodes = append(nodes, here)
 		one.Steps = len(h.Plan().Steps)
-		if err != nil { // it may have ended: the others are to be seen all the same
+		if err != nil { // it may have ended: show the others all the same
 			one.Drift = []string{err.Error()}
 			continue
 		}
@@ -179,7 +179,7 @@ func texts[T fmt.Stringer](list []T) []string {
 	return all
 }
 
-// survey reads what is in the namespaces of a host.
+// survey reads the namespaces of a host.
 func survey(h control.LiveHost, into *GraphHost) (nodes []*node, err error) {
 	into.Name = hostName(h)
 	into.Containers = make([]GraphContainer, len(h.Containers))
@@ -215,8 +215,8 @@ func survey(h control.LiveHost, into *GraphHost) (nodes []*node, err error) {
 	return nodes, nil
 }
 
-// resolve says what the links and routes of a namespace are, with the names of what they refer to. All begins with
-// where that most likely is.
+// resolve sets the links and routes of a namespace, with the names of what they refer to. all begins with the most
+// likely namespace.
 func (n *node) resolve(all []*node) {
 	names := map[int]string{}
 	for _, l := range n.Survey.Links {
@@ -261,7 +261,7 @@ func (n *node) resolve(all []*node) {
 	}
 }
 
-// other looks for the link that a link belongs to.
+// other finds the other end of a link.
 func (n *node) other(l link.Surveyed, all []*node) End {
 	for _, m := range all {
 		i := slices.IndexFunc(m.Survey.Links, func(o link.Surveyed) bool {
@@ -280,7 +280,7 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 	return End{}
 }
 
-// plain are the kinds of steps that the links and routes show already.
+// plain returns the kinds of steps that the links and routes already show.
 func plain() []string {
 	return []string{
 		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
@@ -289,7 +289,7 @@ func plain() []string {
 	}
 }
 
-// rules lists the steps of a plan that are rules, and returns which of the containers' namespaces they name.
+// rules lists the steps of a plan that are rules, and returns the namespaces of containers that they name.
 func rules(p host.Plan, into *GraphHost) (filtered []string) {
 	theirs := map[string]bool{}
 	for _, c := range into.Containers {
@@ -306,14 +306,14 @@ func rules(p host.Plan, into *GraphHost) (filtered []string) {
 		}
 	}
 	for _, c := range into.Containers {
-		if !theirs[c.Name] && !c.Shared { // it was named
+		if !theirs[c.Name] && !c.Shared { // the rules name it
 			filtered = append(filtered, c.Name)
 		}
 	}
 	return filtered
 }
 
-// named turns off those names that occur as texts in what was decoded from JSON.
+// named clears the names that occur as strings in decoded JSON.
 func named(value any, names map[string]bool) {
 	switch v := value.(type) {
 	case string:
@@ -331,7 +331,7 @@ func named(value any, names map[string]bool) {
 	}
 }
 
-// listings are the programs that say what rules the kernel has. None of them changes anything.
+// listings returns the programs that list the rules of the kernel. None of them changes anything.
 func listings() [][]string {
 	return [][]string{
 		{"nft", "list", "ruleset"},
@@ -342,8 +342,8 @@ func listings() [][]string {
 	}
 }
 
-// filters asks those programs that are installed. Those that are not, or that this kernel has nothing for, are left
-// out: the plan says what was loaded.
+// filters runs the listing programs that are installed. A program that is missing, or for which this kernel has
+// nothing, is left out: the plan shows what was loaded.
 func (o *owner) filters(ctx context.Context, h control.LiveHost, namespace string, into *Space) {
 	for _, args := range listings() {
 		asked, cancel := context.WithTimeout(ctx, filterLimit)

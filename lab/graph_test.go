@@ -21,7 +21,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// drawn is a graph with a little of everything.
+// drawn returns a graph with a little of everything.
 func drawn(containers int) *Graph {
 	g := &Graph{
 		Entry: Entry{
@@ -135,7 +135,7 @@ underlay, verified: 2 steps
 	}
 }
 
-// A picture is XML, says everything that text does in short, and does not grow with the number of pairs.
+// A picture is valid XML, shows everything that the short text shows, and does not grow with the number of pairs.
 func TestSVG(t *testing.T) {
 	for _, containers := range []int{1, maxShown, 200} {
 		var b strings.Builder
@@ -175,7 +175,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// Routers of hosts stand below their links, and the paths below all routers.
+// The routers of hosts are below their links, and the paths are below all routers.
 func TestSVGOfRouters(t *testing.T) {
 	g := drawn(1)
 	under := &g.Hosts[2]
@@ -219,7 +219,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// some is a host that is only called something.
+// some is a host that has only a name.
 type some struct {
 	deploy.Place
 	name string
@@ -270,7 +270,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Somebody who connects and is no client of ours is none, and the owner goes on.
+// A connection that does not follow the protocol is refused, and the owner goes on.
 func TestStrangers(t *testing.T) {
 	r := registry(t)
 	dir, lock, err := r.Claim("a")
@@ -281,7 +281,7 @@ func TestStrangers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log")) // as an owner has it: several connections write at once
+	log, err := os.Create(filepath.Join(t.TempDir(), "log")) // like the log of an owner: several connections write at once
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,7 @@ func TestStrangers(t *testing.T) {
 	o.conns.Wait()
 }
 
-// The other end of a link is found by its number, and by the names that namespaces have for each other.
+// The other end of a link is found by its index, and by the names that namespaces have for each other.
 func TestOther(t *testing.T) {
 	here := &node{name: "h1", Survey: link.Survey{Links: []link.Surveyed{
 		{Link: link.Link{Index: 2, Name: "up0", Type: "veth"}, Other: 7, There: -1},

@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// handLimit is how long a client may take to say hello.
+	// handLimit is how long a client may take to send its greeting.
 	handLimit = 5 * time.Second
-	// lastWords is how long answers may take to be read when the lab is gone.
+	// lastWords is how long clients may take to read answers when the lab is gone.
 	lastWords = time.Second
 )
 
-// A Builder builds the lab that a spec and an experiment's text ask for.
+// A Builder builds the lab described by a spec and the text of an experiment.
 type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, error)
 
-// owner is the process that a lab stands by.
+// owner is the process that keeps a lab.
 type owner struct {
 	name  string
 	dir   *owned.Dir
@@ -39,14 +39,14 @@ type owner struct {
 	lab   *control.LiveLab
 	log   io.Writer
 
-	down   chan string   // why it is to end
-	ending chan struct{} // closed when it is being taken down
-	gone   chan struct{} // closed when nothing is left of the lab
+	down   chan string   // the reason for its end
+	ending chan struct{} // closed when it begins to take the lab down
+	gone   chan struct{} // closed when nothing of the lab is left
 	conns  sync.WaitGroup
 }
 
-// Own is the life of an owner, the command [OwnerCommand] with its arguments: it builds the lab, answers at its socket,
-// and takes it down when it is told to, when its time is over, or when ctx ends. What happens is written to log.
+// Own is the main function of an owner, the command [OwnerCommand] with its arguments. It builds the lab and answers at
+// its socket. It takes the lab down on request, when its time is over, or when ctx ends. It logs what happens to log.
 func Own(ctx context.Context, args []string, build Builder, log io.Writer) error {
 	at, values, err := agent.Args(args)
 	if err != nil {
@@ -125,7 +125,7 @@ func Own(ctx context.Context, args []string, build Builder, log io.Writer) error
 	return err
 }
 
-// answer tells who waits for the lab. If that is gone nobody is told.
+// answer reports to the client that waits for the lab. A client that is gone gets no report.
 func answer(to *os.File, v verdict) {
 	_ = json.NewEncoder(to).Encode(v)
 	_ = to.Close()
@@ -178,7 +178,7 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 	return listener, nil
 }
 
-// open opens the directory of a lab, and the registry that it is in.
+// open opens the directory of a lab, and the registry that contains it.
 func open(path string) (*Registry, *owned.Dir, error) {
 	r, err := OpenRegistry(filepath.Dir(path))
 	if err != nil {
@@ -204,7 +204,7 @@ func listen(dir *owned.Dir) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // it goes with its directory
+	l.SetUnlinkOnClose(false) // it is removed with its directory
 	if err := dir.Chmod(socketFile, 0o600); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("listen at the socket of the lab: %w", err)
@@ -212,8 +212,8 @@ func listen(dir *owned.Dir) (net.Listener, error) {
 	return l, nil
 }
 
-// atSocket calls f with the address of a lab's socket. The path of a socket has at most 107 bytes (unix(7)), that of a
-// lab may have more, and may lead elsewhere by now: it is named by the open directory.
+// atSocket calls f with the address of a lab's socket. The path of a socket has at most 107 bytes (unix(7)). The path
+// of a lab may be longer, and may by now lead elsewhere, so the address names the open directory.
 func atSocket(dir *owned.Dir, f func(*net.UnixAddr) error) error {
 	d, err := dir.Open(".")
 	if err != nil {
@@ -223,7 +223,7 @@ func atSocket(dir *owned.Dir, f func(*net.UnixAddr) error) error {
 	return f(&net.UnixAddr{Net: "unix", Name: fmt.Sprintf("/proc/self/fd/%d/%s", d.Fd(), socketFile)})
 }
 
-// ours returns an error if the other end of a connection is another user's.
+// ours returns an error if the other end of a connection belongs to another user.
 func ours(conn *net.UnixConn) error {
 	uid, err := process.PeerUser(conn)
 	if err == nil && uid != os.Geteuid() {
@@ -232,7 +232,7 @@ func ours(conn *net.UnixConn) error {
 	return err
 }
 
-// serve answers everyone who connects.
+// serve answers every client that connects.
 func (o *owner) serve(ctx context.Context, l net.Listener) {
 	for {
 		conn, err := l.Accept()
@@ -241,7 +241,7 @@ func (o *owner) serve(ctx context.Context, l net.Listener) {
 		}
 		if err != nil {
 			o.say("accept: %v", err)
-			time.Sleep(handLimit / 100) // out of files, it may be
+			time.Sleep(handLimit / 100) // probably out of file descriptors
 			continue
 		}
 		o.conns.Go(func() {
@@ -269,7 +269,7 @@ func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
 		_ = conn.Close()
 		return fmt.Errorf("refuse a client: %w", err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(handLimit)) // of a socket that is open
+	_ = conn.SetDeadline(time.Now().Add(handLimit)) // the deadline of an open socket
 	files, err := process.Taken(conn)
 	if err != nil {
 		_ = conn.Close()
@@ -295,7 +295,7 @@ func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
 func (o *owner) takeDown(ctx context.Context, _ none) (none, error) {
 	select {
 	case o.down <- "nettoll lab down":
-	default: // somebody else was first
+	default: // another client was first
 	}
 	select {
 	case <-o.gone:
@@ -305,7 +305,7 @@ func (o *owner) takeDown(ctx context.Context, _ none) (none, error) {
 	}
 }
 
-// places lists what can be named.
+// places lists the places that a client can name.
 func (o *owner) places(context.Context, none) ([]string, error) {
 	var names []string
 	for _, p := range places(o.lab) {
@@ -314,7 +314,7 @@ func (o *owner) places(context.Context, none) ([]string, error) {
 	return names, nil
 }
 
-// hostName is how a host is called: "h1", "underlay".
+// hostName returns the short name of a host: "h1", "underlay".
 func hostName(h control.LiveHost) string {
 	if number, ok := strings.CutPrefix(h.Name(), "host"); ok {
 		return "h" + number

@@ -22,21 +22,22 @@ import (
 // The files of a lab's directory.
 const (
 	lockFile       = "lock"            // its owner holds the lock of it
-	entryFile      = "lab.json"        // an [Entry], once the lab stands
-	specFile       = "spec.json"       // the [Spec] it is built from
+	entryFile      = "lab.json"        // an [Entry], once the lab is up
+	specFile       = "spec.json"       // the [Spec] from which it is built
 	experimentFile = "experiment.yaml" // the experiment
 	socketFile     = "socket"
-	logFile        = "log" // what the owner has to say
+	logFile        = "log" // the messages of the owner
 )
 
 const (
 	// maxName is the longest name of a lab, in bytes.
 	maxName = 100
-	// halfMade is how old a directory without a lock is that somebody was killed over while it was made or removed.
+	// halfMade is the age at which a directory without a lock is certainly abandoned: its process was killed while it
+	// made or removed the directory.
 	halfMade = time.Minute
 )
 
-// An Entry is a lab as the registry knows it.
+// An Entry is a lab in the registry.
 type Entry struct {
 	Name       string    `json:"name"`
 	ID         string    `json:"id"` // as in cells: "bridge/cross-host/1"
@@ -47,20 +48,20 @@ type Entry struct {
 	PID        int       `json:"pid"` // of its owner
 	Since      time.Time `json:"since"`
 	Until      time.Time `json:"until"`
-	// Building says that it does not stand yet; then only its name is known.
+	// Building is true while the lab is not up yet. Only its name is known then.
 	Building bool `json:"building,omitempty"`
 }
 
-// A Spec is what a lab is built from, besides the text of the experiment.
+// A Spec says how to build a lab, together with the text of the experiment.
 type Spec struct {
 	Lab      string               `json:"lab"`   // its id in the experiment
-	Stack    string               `json:"stack"` // the part of the id that says which
+	Stack    string               `json:"stack"` // the part of the id that names the stack
 	Settings []experiment.Setting `json:"settings,omitempty"`
-	Time     time.Duration        `json:"time"` // how long it stands, in ns
+	Time     time.Duration        `json:"time"` // how long it is kept, in ns
 }
 
-// Home is the directory of the labs of a user, in that of [owned.Runtime]. A runtime directory that belongs to
-// another user, as after su, is not used; note then says so.
+// Home returns the directory for the labs of a user, inside that of [owned.Runtime]. A runtime directory that belongs
+// to another user, as after su, is not used; note then says so.
 func Home(uid int, runtimeDir, temp string) (dir, note string) {
 	dir, refused := owned.Runtime(uid, runtimeDir, temp)
 	dir = filepath.Join(dir, "labs")
@@ -70,14 +71,15 @@ func Home(uid int, runtimeDir, temp string) (dir, note string) {
 	return dir, note
 }
 
-// A Registry is the labs of a user.
+// A Registry holds the labs of a user.
 type Registry struct {
 	path string
-	dir  *owned.Dir // nil while it is not there
+	dir  *owned.Dir // nil if it does not exist yet
 }
 
-// OpenRegistry opens the registry in a directory, which the first lab makes. It and the one above are the user's alone;
-// a directory that somebody else made, or could replace, is refused. The registry is open until the process ends.
+// OpenRegistry opens the registry in a directory, which the first lab makes. Only the user may have access to this
+// directory and the one above it: a directory that another user made, or could replace, is refused. The registry is
+// open until the process ends.
 func OpenRegistry(path string) (*Registry, error) {
 	r := &Registry{path: path}
 	if err := r.open(owned.Open); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +96,7 @@ func (r *Registry) make() error {
 	return nil
 }
 
-// open opens the directory, and the one above it before.
+// open opens the directory, after the one above it.
 func (r *Registry) open(open func(string) (*owned.Dir, error)) error {
 	if r.dir != nil {
 		return nil
@@ -108,7 +110,7 @@ func (r *Registry) open(open func(string) (*owned.Dir, error)) error {
 	return err
 }
 
-// TakenError says that there is a lab of this name.
+// TakenError reports that a lab of this name exists.
 type TakenError struct{ Entry }
 
 func (e *TakenError) Error() string {
@@ -119,7 +121,7 @@ func (e *TakenError) Error() string {
 		"another name)", e.Name, e.Since.Format(time.TimeOnly), Quote(e.Name))
 }
 
-// Quote writes a word as a shell takes it.
+// Quote quotes a word for a shell.
 func Quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("+,-./:=@_", r) && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -129,7 +131,7 @@ func Quote(s string) string {
 	return s
 }
 
-// CheckName says what is wrong with the name of a lab.
+// CheckName returns an error if the name of a lab is not valid.
 func CheckName(name string) error {
 	if name == "" || len(name) > maxName || strings.ContainsRune(name, '/') ||
 		strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) || strings.HasPrefix(name, ".") ||
@@ -140,7 +142,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// Claim makes the directory of a new lab. The lock is the caller's, and the owner's to whom it hands it on.
+// Claim makes the directory of a new lab. The caller owns the lock, and passes it on to the lab's owner.
 func (r *Registry) Claim(name string) (dir *owned.Dir, lock *os.File, err error) {
 	if err := CheckName(name); err != nil {
 		return nil, nil, err
@@ -148,7 +150,7 @@ func (r *Registry) Claim(name string) (dir *owned.Dir, lock *os.File, err error)
 	if err := r.make(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := r.Entries(); err != nil { // removes what is stale
+	if _, err := r.Entries(); err != nil { // removes stale entries
 		return nil, nil, err
 	}
 	made := ".new-" + rand.Text()
@@ -171,7 +173,7 @@ func (r *Registry) Claim(name string) (dir *owned.Dir, lock *os.File, err error)
 	if _, err = process.Lock(lock); err != nil { // nobody else knows it yet
 		return dir, lock, err
 	}
-	// A directory with something in it is not replaced: of two who want the name one gets it.
+	// A directory with something in it is not replaced: if two processes want the name, one gets it.
 	if err = r.dir.Rename(made, name); err == nil {
 		return dir, lock, nil
 	}
@@ -194,8 +196,7 @@ func (r *Registry) find(name string) (*Entry, error) {
 	return nil, nil
 }
 
-// Entries lists the labs that stand or are being built, by name. What an owner has left behind that was killed is
-// removed.
+// Entries lists the labs that are up or being built, by name. It removes what killed owners have left behind.
 func (r *Registry) Entries() ([]Entry, error) {
 	if r.dir == nil {
 		return nil, nil
@@ -211,7 +212,7 @@ func (r *Registry) Entries() ([]Entry, error) {
 			return nil, err
 		}
 		if gone || strings.HasPrefix(f.Name(), ".") {
-			continue // or it is being made, or removed
+			continue // or it is just being made or removed
 		}
 		e := Entry{Name: f.Name(), Building: true}
 		data, err := r.read(f.Name(), entryFile)
@@ -229,7 +230,7 @@ func (r *Registry) Entries() ([]Entry, error) {
 	return all, nil
 }
 
-// read returns what is in a file of a lab.
+// read returns the contents of a file of a lab.
 func (r *Registry) read(name, file string) ([]byte, error) {
 	dir, err := r.dir.Dir(name)
 	if err != nil {
@@ -239,7 +240,7 @@ func (r *Registry) read(name, file string) ([]byte, error) {
 	return dir.Read(file)
 }
 
-// sweep removes a lab's directory that nobody owns any more, and says whether it did.
+// sweep removes a lab's directory that has no owner any more, and reports whether it did.
 func (r *Registry) sweep(name string) (bool, error) {
 	dir, err := r.dir.Dir(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -267,8 +268,8 @@ func (r *Registry) sweep(name string) (bool, error) {
 	return true, r.discard(name, lock)
 }
 
-// discard removes the directory of a lab, unless that is another one by now than the one whose lock is held. Its name
-// is free at once.
+// discard removes the directory of a lab, unless the name now belongs to another lab than the one whose lock is held.
+// The name is free at once.
 func (r *Registry) discard(name string, lock *os.File) error {
 	if lock != nil {
 		held, err1 := lock.Stat()
@@ -291,7 +292,7 @@ func (r *Registry) discard(name string, lock *os.File) error {
 	return nil
 }
 
-// Choose returns the lab of that name, or the only one where the name is "".
+// Choose returns the lab with that name; if the name is "", it returns the only one.
 func (r *Registry) Choose(name string) (Entry, error) {
 	all, err := r.Entries()
 	if err != nil {

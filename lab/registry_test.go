@@ -75,7 +75,7 @@ func TestClaim(t *testing.T) {
 	if _, err := r.Choose("b(x=1)"); err == nil || !strings.Contains(err.Error(), "is still being built") {
 		t.Errorf("Choose = %v", err)
 	}
-	// Who has the lock has ended.
+	// The owner of the lock has ended.
 	_ = lock.Close()
 	if diff := cmp.Diff([]string{"b(x=1)"}, names(t, r)); diff != "" {
 		t.Error(diff)
@@ -85,7 +85,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// Of many who want a name at the same time one gets it, though another one has left it behind.
+// If many processes want a name at the same time, one gets it, even if an ended lab has left it behind.
 func TestClaimTogether(t *testing.T) {
 	r := registry(t)
 	_, lock, err := r.Claim("a")
@@ -115,7 +115,7 @@ func TestClaimTogether(t *testing.T) {
 	}
 }
 
-// An owner that ends late does not remove what another one has made since.
+// An owner that ends late does not remove a lab that another owner has since made.
 func TestDiscardOfAnother(t *testing.T) {
 	r := registry(t)
 	_, first, err := r.Claim("a")
@@ -136,7 +136,7 @@ func TestDiscardOfAnother(t *testing.T) {
 	}
 }
 
-// What somebody was killed over is removed when it is old enough to be sure.
+// A directory that a killed process left half made is removed when it is old enough to be sure.
 func TestHalfMade(t *testing.T) {
 	r := registry(t)
 	for name, age := range map[string]time.Duration{".new-1": 2 * halfMade, ".new-2": 0} {
@@ -157,7 +157,7 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// The registry is its user's alone, and where it belongs to somebody else it is not used.
+// Only its user may access the registry. A registry of another user is not used.
 func TestOpenRegistry(t *testing.T) {
 	r := registry(t)
 	for _, dir := range []string{r.path, filepath.Dir(r.path)} {
@@ -224,7 +224,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Files and locks go from process to process; here it is one, with two descriptions of the same file.
+// Files and locks pass from process to process. Here one process has two descriptions of the same file.
 func TestLockIsOfTheDescription(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// stranger is another user than the one who runs the tests.
+// stranger is a user other than the one that runs the tests.
 const stranger = 4242
 
 // as calls f on a thread of another user, which ends with it.
@@ -22,7 +22,7 @@ func as(t *testing.T, uid int, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked
+		runtime.LockOSThread() // never unlocked
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(uid)); errno != 0 {
 			done <- errno
 			return
@@ -34,7 +34,7 @@ func as(t *testing.T, uid int, f func() error) {
 	}
 }
 
-// An owner that belongs to another user gets neither a file nor a word.
+// An owner that belongs to another user gets no files and no request.
 func TestOwnerOfAnother(t *testing.T) {
 	testnet.Root(t)
 	r := registry(t)
@@ -53,7 +53,7 @@ func TestOwnerOfAnother(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	as(t, stranger, func() error { return unix.Listen(fd, 1) }) // whose socket it is, unix(7)
+	as(t, stranger, func() error { return unix.Listen(fd, 1) }) // the socket then belongs to that user, unix(7)
 	l, err := net.FileListener(file)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestOwnerOfAnother(t *testing.T) {
 	}
 }
 
-// A client of another user is refused before it has said anything.
+// A client of another user is refused before it has sent anything.
 func TestClientOfAnother(t *testing.T) {
 	testnet.Root(t)
 	var fds [2]int
@@ -100,7 +100,7 @@ func TestClientOfAnother(t *testing.T) {
 	}
 }
 
-// Whose runtime directory belongs to another user has labs elsewhere.
+// If the runtime directory belongs to another user, labs are in another place.
 func TestHomeOfAnother(t *testing.T) {
 	testnet.Root(t)
 	dir := t.TempDir()
@@ -112,7 +112,7 @@ func TestHomeOfAnother(t *testing.T) {
 	}
 }
 
-// What is planted in a registry is neither read nor written.
+// Files that somebody else put into a registry are neither read nor written.
 func TestPlanted(t *testing.T) {
 	testnet.Root(t)
 	victim := filepath.Join(t.TempDir(), "victim")

@@ -14,30 +14,30 @@ import (
 // Sizes of the picture, in pixels.
 const (
 	svgMargin = 24 // around everything, and between hosts
-	svgPad    = 18 // inside of a frame
+	svgPad    = 18 // inside a frame
 	svgGap    = 14 // between boxes
 
 	svgBox   = 206 // width of a container
-	svgMore  = 96  // width of the box that says how many more there are
-	svgAside = 264 // width of the network stack where it stands beside the way of the packets
-	svgInner = 440 // least width inside of a frame
+	svgMore  = 96  // width of the box with the number of further containers
+	svgAside = 264 // width of the network stack if it is beside the path of the packets
+	svgInner = 440 // least width inside a frame
 	svgChips = 320 // least width of the links to the underlay
 	svgWidth = 760 // least width of the picture, for its title
 
 	svgHead  = 40 // of a frame, and of the picture
 	svgLine  = 15 // height of a line of small text
-	svgReach = 66 // between containers and what they are joined to
+	svgReach = 66 // between containers and the boxes that they are joined to
 	svgBar   = 46 // height of a bridge and of the underlay
 	svgChip  = 46 // height of a link to the underlay
 	svgPath  = 26 // height of a path between routers
 	svgLayer = 44 // height of a layer between hosts
-	svgAdded = 64 // width of what a layer adds
+	svgAdded = 64 // width of a header that a layer adds
 
 	svgGlyph = 6.7 // width of a letter of small text
 	svgTitle = 10  // width of a letter of the title
 )
 
-// rect is where something was drawn.
+// rect is the place of something in the picture.
 type rect struct{ x, y, w, h float64 }
 
 func (r rect) middle() float64 { return r.x + r.w/2 }
@@ -58,7 +58,7 @@ func (d *drawing) text(x, y float64, class, format string, args ...any) {
 		html.EscapeString(fmt.Sprintf(format, args...)))
 }
 
-// line draws a way of packets.
+// line draws a path of packets.
 func (d *drawing) line(x1, y1, x2, y2 float64) {
 	fmt.Fprintf(&d.lines, `<path d="M%.1f %.1fV%.1fH%.1fV%.1f" class="way"/>`+"\n", x1, y1, (y1+y2)/2, x2, y2)
 }
@@ -72,21 +72,21 @@ func fit(text string, width float64) string {
 	return text
 }
 
-// svgHost is a host on its way into the picture.
+// svgHost is a host while the picture is drawn.
 type svgHost struct {
 	*GraphHost
 	shown   []GraphContainer
 	more    int
 	bridges []GraphLink
 	uplinks []GraphLink
-	others  []GraphLink // that are neither, nor a container's other end
-	aside   bool        // no container is joined to the network stack of the host: it stands beside
-	stack   []string    // what there is to say of that
+	others  []GraphLink // neither these nor the other end of a container's link
+	aside   bool        // no container is joined to the network stack of the host, which is drawn beside
+	stack   []string    // text of the network stack
 	inner   float64     // width inside of the frame
 	row     float64     // width of the containers
 }
 
-// arrange sorts what a host has.
+// arrange sorts the links of a host.
 func arrange(h *GraphHost) *svgHost {
 	s := &svgHost{GraphHost: h, aside: true}
 	s.shown, s.more = shown(h.Containers)
@@ -131,7 +131,7 @@ func arrange(h *GraphHost) *svgHost {
 	return s
 }
 
-// wrap breaks a text into a few lines of a width.
+// wrap breaks a text into a few lines of limited width.
 func wrap(text string, width float64) (lines []string) {
 	const most = 3
 	for {
@@ -148,7 +148,7 @@ func wrap(text string, width float64) (lines []string) {
 	}
 }
 
-// lines is what the box of a container says.
+// lines returns the text in the box of a container.
 func (c *GraphContainer) lines() []string {
 	if c.Shared {
 		return append([]string{"in its host's network"}, c.Addresses...)
@@ -171,8 +171,8 @@ func (c *GraphContainer) lines() []string {
 	return lines
 }
 
-// SVG draws the lab: a frame for each host with its containers above what they are joined to, and the underlay below
-// all of them.
+// SVG draws the lab: a frame for each host, with its containers above the boxes that they are joined to, and the
+// underlay below all hosts.
 func (g *Graph) SVG(w io.Writer) error {
 	var hosts []*svgHost
 	var below *GraphHost
@@ -191,11 +191,11 @@ func (g *Graph) SVG(w io.Writer) error {
 		bridges = bridges || len(h.bridges) > 0
 		width += h.inner + 2*svgPad + svgMargin
 	}
-	for _, h := range hosts { // a narrow picture is made wider
+	for _, h := range hosts { // widen a narrow picture
 		h.inner += max(0, svgWidth-width) / float64(len(hosts))
 	}
 	width = max(width, svgWidth)
-	// From above: containers, bridges, network stacks, links to the underlay.
+	// From top to bottom: containers, bridges, network stacks, links to the underlay.
 	boxH, stackH := float64(svgHead-8+boxLines*svgLine), float64(16+stackLines*svgLine)
 	text := fmt.Sprintf("%s; mtu %d; proved: %s", g.what(), g.MTU, g.Proof)
 	if g.Enforced != "" {
@@ -212,7 +212,7 @@ func (g *Graph) SVG(w io.Writer) error {
 	chipY := stackY + stackH + svgReach/2
 	frameH := stackY + stackH + svgPad - top
 	if below != nil {
-		frameH = chipY + svgChip - top // the links stand on its edge
+		frameH = chipY + svgChip - top // the links are on its edge
 	}
 	underY := top + frameH + svgReach
 	height := top + frameH + svgMargin
@@ -267,10 +267,10 @@ text { font-family: system-ui, "DejaVu Sans", sans-serif; font-size: 12px; fill:
 	return err
 }
 
-// routerDown is the link of a router to its host, as the plan of the underlay calls it.
+// routerDown is the name of a router's link to its host, in the plan of the underlay.
 const routerDown = "down0"
 
-// paths are the bridges that join the routers of hosts: none without such routers.
+// paths returns the bridges that join the routers of hosts; none if there are no routers.
 func (h *GraphHost) paths() []GraphLink {
 	return slices.DeleteFunc(slices.Clone(h.Own.Links), func(l GraphLink) bool {
 		return l.Type != "bridge" || !slices.ContainsFunc(h.Containers, func(c GraphContainer) bool {
@@ -359,16 +359,16 @@ func (h *GraphHost) drawUnder(d *drawing, at rect, between []control.Layer, midd
 	d.text(at.x+12, at.y+36, "small", "%s", fit(strings.Join(names, "; "), at.w-24))
 }
 
-// layersHeight is the height of the layers in the picture, 0 if there is nothing between hosts but the underlay.
+// layersHeight returns the height of the layers in the picture; 0 if only the underlay is between hosts.
 func (g *Graph) layersHeight() float64 {
-	if len(g.Between) <= 2 { // the underlay and the containers
+	if len(g.Between) <= 2 { // only the underlay and the containers
 		return 0
 	}
 	return svgHead + float64(len(g.Between))*svgLayer
 }
 
-// layers draws how a packet of full size is wrapped, below a box. What a layer adds stands before what it carries,
-// which is the bar above.
+// layers draws, below a box, how a packet of full size is wrapped. The part that a layer adds is left of what it
+// carries, which is the bar above.
 func (g *Graph) layers(d *drawing, below rect) {
 	if g.layersHeight() == 0 {
 		return
@@ -409,7 +409,7 @@ func (g *Graph) layers(d *drawing, below rect) {
 	}
 }
 
-// rows are where things stand from above, alike in all hosts.
+// rows are the vertical positions, the same in all hosts.
 type rows struct{ boxY, boxH, bridgeY, stackY, stackH, chipY float64 }
 
 func (h *GraphHost) class() string {
@@ -419,7 +419,7 @@ func (h *GraphHost) class() string {
 	return "good"
 }
 
-// draw draws a host into its frame. It returns the middle of its link to the underlay.
+// draw draws a host into its frame, and returns the middle of its link to the underlay.
 func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) (middle float64) {
 	fmt.Fprintf(&d.lines, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8" class="frame"/>`+"\n", frame.x,
 		frame.y, frame.w, frame.h)
@@ -453,7 +453,7 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) (middle floa
 	}
 	chips := map[string]rect{}
 	chipLeft, chipInner := left, inner
-	if h.aside && h.direct() { // nothing in the way of what goes past the host
+	if h.aside && h.direct() { // nothing crosses the path of packets that bypass the host
 		chipLeft, chipInner = stack.x, stack.w
 	}
 	for i, u := range h.uplinks {
@@ -491,14 +491,14 @@ func (h *svgHost) draw(d *drawing, frame rect, at rows, under rect) (middle floa
 	return middle
 }
 
-// direct says whether a container that is drawn is joined to the underlay itself.
+// direct reports whether a container in the picture is joined to the underlay itself.
 func (h *svgHost) direct() bool {
 	return slices.ContainsFunc(h.shown, func(c GraphContainer) bool {
 		return slices.ContainsFunc(c.Space.Links, func(l GraphLink) bool { return l.Peer != nil && l.Peer.At == underlay })
 	})
 }
 
-// container draws a container and what its links are joined to.
+// container draws a container and its links to other boxes.
 func (h *svgHost) container(d *drawing, c *GraphContainer, box rect, bars, chips map[string]rect, stack, under rect) {
 	class := "container"
 	if c.Shared {
@@ -554,7 +554,7 @@ func (h *svgHost) container(d *drawing, c *GraphContainer, box rect, bars, chips
 	}
 }
 
-// link returns a link of the host itself, nil where it is elsewhere.
+// link returns a link of the host itself; nil if the end is elsewhere.
 func (h *svgHost) link(e *End) *GraphLink {
 	i := slices.IndexFunc(h.Own.Links, func(l GraphLink) bool { return e.At == h.Name && l.Name == e.Name })
 	if i < 0 {

@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// maxShown is how many containers of a host are drawn; of more, the first fewShown are.
+	// maxShown is the largest number of containers of a host that are drawn. If there are more, only the first fewShown
+	// are drawn.
 	maxShown, fewShown = 8, 4
-	// maxText is how many lines of rules are printed of a namespace and a program.
+	// maxText is the largest number of lines of rules that are printed per namespace and program.
 	maxText = 40
 )
 
-// underlay is the name of what joins hosts.
+// underlay is the name of the network between hosts.
 const underlay = "underlay"
 
 // tree is text with more text below.
 type tree struct {
 	text  string
-	lines []string // that belong to it, as they are
+	lines []string // that belong to it, unchanged
 	below []*tree
 }
 
@@ -31,7 +32,7 @@ func (t *tree) add(format string, args ...any) *tree {
 	return b
 }
 
-// print draws the branches before what is below.
+// print prints the text and its branches.
 func (t *tree) print(w io.Writer, indent string) {
 	for i, b := range t.below {
 		branch, next := "├─ ", "│  "
@@ -46,7 +47,7 @@ func (t *tree) print(w io.Writer, indent string) {
 	}
 }
 
-// shown says how many containers are drawn.
+// shown returns the containers to draw, and how many more there are.
 func shown(all []GraphContainer) (those []GraphContainer, more int) {
 	if len(all) <= maxShown {
 		return all, 0
@@ -54,13 +55,13 @@ func shown(all []GraphContainer) (those []GraphContainer, more int) {
 	return all[:fewShown], len(all) - fewShown
 }
 
-// what says what kind of lab it is, and how long it stands.
+// what describes the kind of lab, and how long it will be kept.
 func (g *Graph) what() string {
 	return fmt.Sprintf("experiment %s, %s, %s, until %s", g.Experiment, strings.ReplaceAll(g.Placement, "-", " "),
 		several(g.Pairs, "pair"), g.Until.Format(time.TimeOnly))
 }
 
-// several is a number of things.
+// several writes a number of things.
 func several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -68,7 +69,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// state says whether the kernel agrees with the plan.
+// state says whether the kernel matches the plan.
 func (h *GraphHost) state() string {
 	if len(h.Drift) > 0 {
 		return "DRIFTED"
@@ -76,7 +77,7 @@ func (h *GraphHost) state() string {
 	return "verified"
 }
 
-// Text prints the lab as trees, a host each. Briefly it prints no routes, rules and link-layer addresses.
+// Text prints the lab as trees, one for each host. With briefly, it leaves out routes, rules and link-layer addresses.
 func (g *Graph) Text(w io.Writer, briefly bool) {
 	fmt.Fprintf(w, "lab %s: %s of %s\nmtu %d; proved: %s\n", g.Name, g.Stack, g.what(), g.MTU, g.Proof)
 	if g.Enforced != "" {
@@ -134,7 +135,7 @@ func (g *Graph) Text(w io.Writer, briefly bool) {
 	}
 }
 
-// text adds what is in a namespace. Ports stand below their bridge.
+// text adds the contents of a namespace. Ports are below their bridge.
 func (s *Space) text(root *tree, briefly bool) {
 	bridges := map[string]*tree{}
 	ports := map[string]int{}
@@ -186,7 +187,7 @@ func (s *Space) text(root *tree, briefly bool) {
 	}
 }
 
-// text is a link in a line.
+// text describes a link in one line.
 func (l *GraphLink) text(briefly bool) string {
 	words := []string{l.Name + " " + l.Type}
 	if l.Type == "device" {

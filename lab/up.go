@@ -16,26 +16,27 @@ import (
 )
 
 const (
-	// OwnerCommand is what this program is started with to own a lab: `nettoll lab-owner --name DIRECTORY --file
-	// NAME=FD…`.
+	// OwnerCommand is the command with which this program starts as the owner of a lab: `nettoll lab-owner --name
+	// DIRECTORY --file NAME=FD…`.
 	OwnerCommand = "lab-owner"
 
-	// The files an owner inherits.
+	// The files that an owner inherits.
 	lockName   = "lock"
-	readyName  = "ready"  // where it says that the lab stands, or why not
-	wantedName = "wanted" // whose end means that nobody wants the lab any more; one byte means that it is to stay
+	readyName  = "ready"  // it writes here that the lab is up, or why it is not
+	wantedName = "wanted" // end of file: the lab is not wanted any more; one byte: it stays
 
-	// takedown is how long an owner may take to end when it is told to. It is killed then, and the hosts with it, which
-	// does no harm: it only hurries.
+	// takedown is how long an owner may take to end when asked. After that it is killed, and the hosts with it. That
+	// does no harm; it only saves time.
 	takedown = 5 * time.Second
 )
 
-// verdict is what an owner says when it has built its lab, or has not.
+// verdict is the message of an owner when the lab is up, or could not be built.
 type verdict struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Up has a new owner build a lab and returns when it stands. An end of ctx before that takes it down again.
+// Up starts a new owner that builds a lab, and returns when the lab is up. If ctx ends before that, the lab is taken
+// down.
 func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []byte) (err error) {
 	dir, lock, err := r.Claim(name)
 	if err != nil {
@@ -43,7 +44,7 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	}
 	defer func() {
 		if err != nil {
-			_ = r.discard(name, lock) // the owner may have done so
+			_ = r.discard(name, lock) // the owner may already have done so
 		}
 		_ = lock.Close()
 		_ = dir.Close()
@@ -83,12 +84,12 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	_ = wanted.Close()
 	ended := make(chan struct{})
 	go func() {
-		_ = cmd.Wait() // the state says more
+		_ = cmd.Wait() // the state has more information
 		close(ended)
 	}()
 	answer := make(chan []byte, 1)
 	go func() {
-		line, _ := io.ReadAll(said) // the owner closes it when it has said one thing
+		line, _ := io.ReadAll(said) // the owner closes it after one message
 		answer <- line
 	}()
 	select {
@@ -127,6 +128,6 @@ func tail(dir *owned.Dir) string {
 	}
 	defer f.Close()
 	var t process.Tail
-	_, _ = io.Copy(&t, f) // what can be read is better than nothing
+	_, _ = io.Copy(&t, f) // whatever can be read is better than nothing
 	return t.After("")
 }

@@ -29,7 +29,7 @@ type Analysis struct {
 	// s, sum of the trials' windows; members of a mix share one window, which counts once
 	Measured float64
 	Standing Standing
-	Spoiled  []Spoiled // of the groups of which it is known how long threads waited for a CPU
+	Spoiled  []Spoiled // of the groups whose threads' waiting time for a CPU is known
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 	from    *analyzer                     // keeps the trials for [Analysis.Direct]
@@ -166,10 +166,10 @@ type analyzer struct {
 	spoiled map[oneTrial]bool // of those that were judged
 	aside   map[oneTrial]bool // those that were set aside
 
-	unproven map[labIn]bool  // of whose claims one did not hold
+	unproven map[labIn]bool  // labs with a claim that did not hold
 	leaks    map[string]bool // labs, by their ids
 
-	memories func() []Memory // estimated once, when the first view asks
+	memories func() []Memory // estimated once, for the first view that needs it
 }
 
 type cellData struct {

@@ -18,8 +18,8 @@ import (
 // added, removed or moved no longer fits. Each sum starts from the one before as it stands in the file. So the lines
 // after a damaged place can still be checked.
 //
-// A checksum finds accidents and careless changes. It is not a signature: whoever can write the file can write all sums
-// anew.
+// A checksum finds accidents and careless changes. It is not a signature: anyone who can write the file can write all
+// sums anew.
 type chain struct {
 	hash  hash.Hash
 	lines int // since the last sum

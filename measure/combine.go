@@ -63,7 +63,7 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 			c.data[run.Cells[i].ID] = a.joint[i]
 		}
 		if a.leaky(&run.Cells[i]) != "" {
-			c.data[run.Cells[i].ID] = &cellData{} // nothing is said of it
+			c.data[run.Cells[i].ID] = &cellData{} // it gives no result
 		}
 	}
 	for _, f := range analysis.Floors {
@@ -202,7 +202,7 @@ func (c *Combiner) floor(terms []Term) float64 {
 	return math.Sqrt(sum)
 }
 
-// Bounds are the ratios between which a claim says that a combination lies.
+// Bounds are the limits between which a combination lies according to a claim.
 type Bounds struct {
 	Above float64 // 0: any
 	Below float64 // 0 or +Inf: any
@@ -252,7 +252,7 @@ type Question struct {
 // Answer is the answer of a run to a question.
 type Answer struct {
 	Finding Finding
-	// Longer says how many times as many generations would decide the question, if the estimate and the spread between
+	// Longer is how many times as many generations would decide the question, if the estimate and the spread between
 	// generations stayed as they are. It is 1 if the question is decided, +Inf if no number would decide it, and NaN if
 	// there is no estimate.
 	Longer float64
@@ -301,10 +301,10 @@ func Judge(list []Question, alpha float64) []Answer {
 	return answers
 }
 
-// hypothesis says which combination is supposed to lie how far from its estimate (ln), whichever way round the ratio is
+// hypothesis is a combination and its supposed distance from its estimate (ln), whichever way round the ratio is
 // written.
 type hypothesis struct {
-	terms    string // "": it is no other question's
+	terms    string // "": no other question has the same
 	distance float64
 }
 

@@ -292,7 +292,7 @@ type Obstacle struct {
 	What     string
 	Old, New string   // "" if a run does not have it
 	Cells    []string // ids of the cells that it is about; none if it is about the whole runs
-	// Essential says that even values cannot be compared: the cells did, or measured, something else.
+	// Essential is true if even values cannot be compared: the cells did, or measured, something else.
 	Essential bool
 }
 

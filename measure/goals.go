@@ -9,8 +9,8 @@ type Goal struct {
 	Cells   []string // ids of the cells that answer it
 	Decided bool     // at the level of the look, see [LookLevel]
 	Precise bool     // the interval is as narrow as the run was asked for
-	// ToDecide and ToPrecise say how many times as many generations would make it decided or precise, if its estimate and
-	// the noise stayed as they are. They are 1 if it is, +Inf if no number would, and NaN if there is no estimate.
+	// ToDecide and ToPrecise are how many times as many generations would make it decided or precise, if its estimate
+	// and the noise stayed as they are. They are 1 if it is, +Inf if no number would, and NaN if there is no estimate.
 	ToDecide, ToPrecise float64
 }
 
@@ -20,9 +20,10 @@ type Goal struct {
 //
 // A run looks until something is decided, so that the same level at every look would decide too much. These levels add
 // up to 0.01 over any number of looks. If each look keeps its level, the probability that any look decides wrongly is
-// at most that, by Bonferroni's inequality, although what is measured between looks depends on what they saw. Such
-// levels are an α-spending function (K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for clinical trials,
-// Biometrika 70 (1983) 659). They hold for a family of Holm's procedure: a metric, or the claims of a suite.
+// at most 0.01, by Bonferroni's inequality. This holds although the measurements between looks depend on what the looks
+// saw. Such levels are an α-spending function (K. K. G. Lan and D. L. DeMets, Discrete sequential boundaries for
+// clinical trials, Biometrika 70 (1983) 659). They hold for a family of Holm's procedure: a metric, or the claims of a
+// suite.
 func LookLevel(look int) float64 {
 	const all = 0.01
 	return all / float64(look*(look+1))

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// UsualMemory is how long noise is taken to be remembered if no run says it, in s: that of virtual machines
+// UsualMemory is the memory of the noise that is assumed if no run has measured it, in s: that of virtual machines
 // (docs/method.md, "The memory of the noise").
 const UsualMemory = 0.1
 
@@ -16,36 +16,36 @@ const UsualMemory = 0.1
 // its time constant.
 const remembered = 1 / math.E
 
-// Of [EstimateMemory].
+// Constants of [EstimateMemory].
 const (
-	leastOfCell = 3   // trials that a cell has in a generation at least: the center of fewer takes the noise with it
-	leastPairs  = 40  // of trials, behind a correlation
-	nextTrials  = 12  // of a trial: it is a pair with each of them
-	spacing     = 1.5 // of those behind these: so the pairs are a few dozen for each trial, however many trials there are
+	leastOfCell = 3   // least number of trials of a cell in a generation: the center of fewer would absorb the noise
+	leastPairs  = 40  // least number of pairs of trials behind a correlation
+	nextTrials  = 12  // each trial forms a pair with each of this many next trials
+	spacing     = 1.5 // growth of the distance to later partners: a trial has a few dozen pairs, however many there are
 	anywhere    = 16  // pairs of any distance for each trial
-	ofDistance  = 512 // pairs of one distance in a generation, about: more make the report slower and no figure better
+	ofDistance  = 512 // approximate number of pairs of one distance in a generation: more only make the report slower
 	shortest    = 1e-3
-	perOctave   = 3 // lags are sorted as finely
-	leastLags   = 2 // so many of these make a bin
+	perOctave   = 3 // lags in an octave
+	leastLags   = 2 // least number of lags in a bin
 	resamples   = 400
 )
 
-// Memory is how long the noise of a group's cells is remembered: how far apart two of its trials start whose values,
-// each relative to its cell's center in the generation, correlate by 1/e.
+// Memory is how long the noise of a group's cells lasts: the time between the starts of two trials whose values, each
+// relative to its cell's center in the generation, correlate by 1/e.
 type Memory struct {
 	Group       string
 	Trials      int // used, of cells with enough trials in their generation
-	Generations int // that these are of
+	Generations int // generations of these trials
 	Lags        []Lag
-	// s; NaN if it is not known, 0 if it is shorter than the first of the lags, +Inf if it is longer than the last one
+	// s; NaN if unknown, 0 if shorter than the first lag, +Inf if longer than the last one
 	Seconds float64
-	// ends of the 95 % interval of Seconds, which may be 0 and +Inf likewise; it is no narrower than the lags between
-	// which Seconds lies
+	// ends of the 95 % interval of Seconds, which may also be 0 and +Inf. It is at least as wide as the distance
+	// between the two lags around Seconds
 	Lo, Hi float64
 
 	Trial float64 // s, length of a trial of the group: the longest
-	// Near and Far are how far from the nearer of its baseline and that one's twin a cell starts: the 5th and the 95th
-	// percentile, in s; NaN if nothing is compared
+	// Near and Far are the 5th and the 95th percentile, in s, of the time between the starts of a cell and of the
+	// nearer one of its baseline and the baseline's twin; NaN if nothing is compared
 	Near, Far float64
 }
 
@@ -58,28 +58,28 @@ type Lag struct {
 	Lo, Hi      float64 // 95 % interval of Correlation
 }
 
-// Moment is what a trial measured, and when.
+// Moment is the value of a trial and its time.
 type Moment struct {
-	Cell  int     // any number that tells the cells of the group apart
+	Cell  int     // any number that identifies the cell within the group
 	Start float64 // s
 	Log   float64 // logarithm of the primary metric
 }
 
 // EstimateMemory estimates the memory of the noise in the trials of a group, by generation.
 //
-// The residual x of a trial is its logarithm less the [Center] of those of its cell in that generation. Of pairs of
-// trials of different cells of one generation, sorted by the time h between their starts, the variogram (G. Matheron,
-// Principles of geostatistics, Econ. Geol. 58 (1963) 1246) is half the mean square of the differences of residuals;
-// here by the robust mean of N. Cressie and D. M. Hawkins (Robust estimation of the variogram: I, Math. Geol. 12 (1980)
-// 115), with ∗ for all pairs whatever the time between them:
+// The residual x of a trial is its logarithm less the [Center] of those of its cell in that generation. Pairs are two
+// trials of different cells in one generation, sorted by the time h between their starts. Their variogram is half the
+// mean square of the differences of residuals (G. Matheron, Principles of geostatistics, Econ. Geol. 58 (1963) 1246).
+// Here it uses the robust mean of N. Cressie and D. M. Hawkins (Robust estimation of the variogram: I, Math. Geol. 12
+// (1980) 115). ∗ stands for all pairs, whatever the time between them:
 //
 //	γ(h) ∝ (mean |x − x'|^½)⁴,  ρ(h) = 1 − γ(h) / γ(∗)
 //
-// Both means have the same weights of generations, so that a noisy generation does not look like correlation, and the
-// factor that Cressie and Hawkins divide by cancels. The memory is where ρ, between lags straight over log h, falls
-// below 1/e for the first time. Intervals are percentiles over resamples of the generations (B. Efron, Bootstrap
-// methods, Ann. Stat. 7 (1979) 1), which are independent. With fewer than 5 generations, or fewer than two lags, the
-// memory is not known.
+// Both means have the same weights of generations, so that a noisy generation does not look like correlation. The
+// factor by which Cressie and Hawkins divide cancels. The memory is the h at which ρ, interpolated linearly over log h,
+// first falls below 1/e. Intervals are percentiles over resamples of the generations (B. Efron, Bootstrap methods, Ann.
+// Stat. 7 (1979) 1), which are independent. With fewer than 5 generations, or fewer than two lags, the memory is not
+// known.
 func EstimateMemory(gens [][]Moment) Memory {
 	m := Memory{Seconds: math.NaN(), Lo: math.NaN(), Hi: math.NaN(), Near: math.NaN(), Far: math.NaN()}
 	var all []variogram
@@ -129,7 +129,7 @@ func EstimateMemory(gens [][]Moment) Memory {
 	return m
 }
 
-// residuals returns the trials of the cells that have enough of them, each less its cell's center, in order of time.
+// residuals returns the trials of the cells that have enough trials, minus their cell's center, in order of time.
 func residuals(trials []Moment) []Moment {
 	logs := map[int][]float64{}
 	for _, t := range trials {
@@ -152,7 +152,7 @@ func residuals(trials []Moment) []Moment {
 	return list
 }
 
-// variogram is that of one generation.
+// variogram is the variogram of one generation.
 type variogram struct {
 	lags    []lagSum // by lag
 	overall float64  // mean root of the difference of any two residuals
@@ -178,9 +178,9 @@ func (s *lagSum) add(o lagSum) {
 	s.from, s.to = min(s.from, o.from), max(s.to, o.to)
 }
 
-// newVariogram takes so many pairs for each trial at most, whatever their number: those with the next ones, with some
-// of those behind them, and with others all over the generation. Of many trials it takes every second, every third and
-// so on.
+// newVariogram limits the number of pairs, however many trials there are. It pairs a trial with the next ones, with
+// some later ones, and with others from the whole generation. If there are many trials, it uses only every second or
+// third of them, and so on.
 func newVariogram(g []Moment) variogram {
 	var v variogram
 	root := func(i, j int) float64 { return math.Sqrt(math.Abs(g[i].Log - g[j].Log)) }
@@ -213,7 +213,7 @@ func newVariogram(g []Moment) variogram {
 	return v
 }
 
-// grown is the distance after one.
+// grown returns the distance that follows a distance.
 func grown(away int) int {
 	if away < nextTrials {
 		return away + 1
@@ -221,7 +221,7 @@ func grown(away int) int {
 	return int(spacing * float64(away))
 }
 
-// binned joins neighbouring lags to bins with enough pairs. Far from all others a lag has a bin of its own, or none.
+// binned joins neighbouring lags into bins with enough pairs. A lag far from all others has its own bin, or none.
 func binned(all []variogram) ([]variogram, []Lag) {
 	var totals []lagSum
 	for _, v := range all {
@@ -285,10 +285,10 @@ func binned(all []variogram) ([]variogram, []Lag) {
 	return list, lags
 }
 
-// stamped is a difference of times as exact as they are in records: to 0.1 ms.
+// stamped rounds a difference of times to the precision of the records, 0.1 ms.
 func stamped(s float64) float64 { return math.Round(1e4*s) / 1e4 }
 
-// correlations calls take with the correlation at each lag, NaN if nothing is known of it.
+// correlations calls take with the correlation at each lag, or NaN if it is unknown.
 func correlations(all []variogram, lags []Lag, take func(i int, rho float64)) {
 	for i := range lags {
 		var here, overall float64
@@ -304,8 +304,8 @@ func correlations(all []variogram, lags []Lag, take func(i int, rho float64)) {
 	}
 }
 
-// forgotten returns the lag at which the correlation falls below 1/e for the first time, as [Memory.Seconds], and the
-// lags between which that is.
+// forgotten returns the lag at which the correlation first falls below 1/e, as in [Memory.Seconds], and the lags on
+// both sides of it.
 func forgotten(lags []Lag) (float64, [2]float64) {
 	var before *Lag
 	for i := range lags {
@@ -328,15 +328,15 @@ func forgotten(lags []Lag) (float64, [2]float64) {
 	return math.Inf(1), [2]float64{before.At, math.Inf(1)}
 }
 
-// expanded is the share of resamples of n observations between the ends of an interval: more than it says, because
-// resamples of few scatter too little (T. C. Hesterberg, What teachers should know about the bootstrap, Am. Stat. 69
-// (2015) 371, expanded percentiles).
+// expanded returns the share of resamples of n observations that lie between the ends of an interval. It is larger than
+// share, because resamples of few observations scatter too little (T. C. Hesterberg, What teachers should know about
+// the bootstrap, Am. Stat. 69 (2015) 371, expanded percentiles).
 func expanded(share float64, n int) float64 {
 	wide := tQuantile((1+share)/2, float64(n-1)) * math.Sqrt(float64(n)/float64(n-1))
 	return math.Erf(wide / math.Sqrt2)
 }
 
-// middle returns the ends of the middle share of values; NaN of none.
+// middle returns the ends of the middle share of values; NaN if there are none.
 func middle(x []float64, share float64) (lo, hi float64) {
 	if len(x) == 0 {
 		return math.NaN(), math.NaN()
@@ -346,8 +346,9 @@ func middle(x []float64, share float64) (lo, hi float64) {
 	return x[cut], x[len(x)-1-cut]
 }
 
-// Memories estimates the memory of each group's noise in its primary metric, in the order of the run's cells. Cells
-// with a probe and members of mixes alone are in none, nor are groups whose primary metric is compared by difference.
+// Memories estimates the memory of each group's noise in its primary metric, in the order of the run's cells. It leaves
+// out cells with a probe, members of mixes that are measured alone, and groups whose primary metric is compared by
+// difference.
 func (a Analysis) Memories() []Memory {
 	if a.from == nil {
 		return nil
@@ -355,7 +356,7 @@ func (a Analysis) Memories() []Memory {
 	return slices.Clone(a.from.memories())
 }
 
-// estimateMemories is what [Analysis.Memories] returns.
+// estimateMemories computes the result of [Analysis.Memories].
 func (a *analyzer) estimateMemories() []Memory {
 	var groups []string
 	cells := map[string][]int{}
@@ -373,7 +374,7 @@ func (a *analyzer) estimateMemories() []Memory {
 	return list
 }
 
-// memory is that of the group that has the cells.
+// memory estimates the memory of the group that has the cells.
 func (a *analyzer) memory(group string, cells []int) Memory {
 	byGeneration := map[int][]Moment{}
 	bases := map[visit][]float64{} // their starts

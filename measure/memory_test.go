@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// scene is a group of cells that is measured: in each block all of them in a random order, one right after another.
+// scene is a measured group of cells: each block has all of them in a random order, one right after another.
 type scene struct {
 	generations, blocks, cells int
 	trial, block               float64 // s from start to start
@@ -15,8 +15,8 @@ type scene struct {
 // usual is a group of a default run.
 func usual() scene { return scene{generations: 10, blocks: 4, cells: 5, trial: 0.04, block: 1.6} }
 
-// measured makes the trials of a scene: noise makes that of a generation, a function of time that is called with ever
-// later ones.
+// measured makes the trials of a scene. noise makes the noise of a generation: a function of time that is called with
+// ever later times.
 func (s scene) measured(r *rand.Rand, noise func(*rand.Rand) func(at float64) float64) [][]Moment {
 	gens := make([][]Moment, s.generations)
 	for g := range gens {
@@ -90,9 +90,10 @@ func TestMemory(t *testing.T) {
 		{"white", usual(), white, 0, 0, 0.95, 0},
 		{"white, long group", long, white, 0, 0, 0.95, 0},
 		{"50 ms in trials of 100", scene{10, 4, 5, 0.1, 1.6}, forgetting(0.05, 0), 0, 0, 0.95, 0.05},
-		// what is slower than a generation is in its centers: a memory is at most a fifth of one, here 1.6 s
+		// what is slower than a generation is part of its centers: a memory is at most a fifth of a generation, here
+		// 1.6 s
 		{"forgets nothing in a generation", scene{10, 8, 5, 0.04, 0.2}, forgetting(100, 0), 0.2, 0.32, 0, 100},
-		// Of a line as long as the generation, 12.8 s: differences of any two are triangular, whose mean root is 8/15.
+		// For a line as long as the generation, 12.8 s, differences of any two are triangular; their mean root is 8/15.
 		{"drift", long, drifting, 2.6, 3, 0.9, 64. / 225 * math.Sqrt(1-1/math.E) * 12.8},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +125,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A machine that is noisier in some generations than in others does not remember more for that.
+// A machine whose noise differs between generations does not have a longer memory because of that.
 func TestMemoryOfUnequalGenerations(t *testing.T) {
 	s := scene{generations: 30, blocks: 8, cells: 8, trial: 0.04, block: 1.6}
 	m := EstimateMemory(s.measured(rand.New(rand.NewPCG(1, 5)), func(r *rand.Rand) func(float64) float64 {
@@ -173,7 +174,7 @@ func TestMemoryUnknown(t *testing.T) {
 	}
 }
 
-// A run has a memory for each group, of trials that are used, and says how far cells are from their baselines.
+// A run has a memory for each group, of the trials that are used, and the distance of cells from their baselines.
 func TestMemories(t *testing.T) {
 	run := Run{Design: Design{TrialSeconds: map[string]float64{}}}
 	for _, c := range []Cell{

@@ -45,9 +45,9 @@ type Metric struct {
 	Better   Better  `json:"better"`
 	Kind     Kind    `json:"kind"`
 	Quantile float64 `json:"quantile,omitempty"` // of KindQuantile: 0.5 for p50, 0.999 for p999
-	// Merged says that the value comes from merged histograms alone, not from trials. This holds for all quantiles.
+	// Merged is true if the value comes from merged histograms alone, not from trials. This holds for all quantiles.
 	Merged bool `json:"merged,omitempty"`
-	// Tool says that the figure is about nettoll itself, such as the time between two trials, and not about a stack.
+	// Tool is true if the figure is about nettoll itself, such as the time between two trials, and not about a stack.
 	Tool    bool   `json:"tool,omitempty"`
 	Label   string `json:"label,omitempty"`   // the name in tables; if empty, Name with spaces
 	Summary string `json:"summary,omitempty"` // one sentence, without its full stop

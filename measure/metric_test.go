@@ -40,7 +40,7 @@ func TestNewVocabulary(t *testing.T) {
 	}
 }
 
-// A run carries the descriptions of its metrics, so that a nettoll without the part shows them, too.
+// A run carries the descriptions of its metrics, so that a nettoll without the part can also show them.
 func TestRunCarriesMetrics(t *testing.T) {
 	var text bytes.Buffer
 	goodput, _ := Version2().Lookup("goodput")

@@ -173,9 +173,9 @@ type LabRecord struct {
 	V          int    `json:"v"`
 	Generation int    `json:"gen"`
 	Lab        string `json:"lab"`
-	// Rebuilt says that the lab replaces one in which a program had died. It is not a second observation of its
-	// generation: it has the same seed, and it was built alone while other labs were already up. So its figures are shown
-	// separately and do not count among those of the generation.
+	// Rebuilt is true if the lab replaces one in which a program had died. It is not a second observation of its
+	// generation: it has the same seed, and it was built alone while other labs were already up. So its figures are
+	// shown separately and do not count among those of the generation.
 	Rebuilt bool               `json:"rebuilt,omitempty"`
 	Metrics map[string]float64 `json:"metrics"` // by metric name, base units: setup_time, rules_load_time, …
 	// Implementations says who did the work, by kind of part, as far as building the lab showed it.
@@ -191,7 +191,7 @@ type Warning struct {
 	Cell string `json:"cell,omitempty"`
 	Lab  string `json:"lab,omitempty"`
 	Text string `json:"text"`
-	// Machine says that the warning is about the machine during the whole run. Every view begins with it.
+	// Machine is true if the warning is about the machine during the whole run. Every view begins with it.
 	Machine bool `json:"machine,omitempty"`
 }
 

@@ -62,7 +62,7 @@ func (d Design) Equal() float64 {
 type Cell struct {
 	ID       string `json:"id"`
 	Baseline string `json:"baseline,omitempty"` // id of its baseline cell; empty for the baseline itself
-	// Twin says that the cell is the baseline a second time; Baseline then names the first.
+	// Twin is true if the cell is the baseline a second time. Baseline then names the first.
 	Twin bool `json:"twin,omitempty"`
 	// the stack's name in ids: "bridge+nftables(rules=10)", or the name that the experiment gives it
 	Stack string `json:"stack,omitempty"`

@@ -11,8 +11,8 @@ import (
 type scanner struct {
 	rest  []byte
 	ok    bool
-	names map[string]string // each name and cell once, because they repeat with each trial
-	last  []string          // metrics of the trial before, in their order: those of this one, as a rule
+	names map[string]string // each name and cell once, because they occur in every trial
+	last  []string          // metrics of the previous trial, in their order; usually the same as those of this one
 	now   []string          // of this one
 }
 
@@ -136,7 +136,7 @@ func (s *scanner) name() string {
 	return text
 }
 
-// expected reads the name of a metric, most cheaply if it is that of the trial before at this place.
+// expected reads the name of a metric. It is fastest if the previous trial had the same name at this position.
 func (s *scanner) expected(at int) string {
 	if at < len(s.last) {
 		if n := len(s.last[at]); len(s.rest) > n+1 && s.rest[0] == '"' && s.rest[n+1] == '"' &&
@@ -209,10 +209,10 @@ func (s *scanner) number() float64 {
 	return x
 }
 
-// exact reads a number that has no sign and no exponent, at most 15 digits and one before its point, and returns its
-// length; 0: it is another one. Its digits and the power of ten are floating-point numbers without an error, and so
-// their quotient is the one nearest to the number (W. D. Clinger, How to read floating point numbers accurately, PLDI
-// 1990, section 3).
+// exact reads a number without sign and exponent, with at most 15 digits and one of them before the point, and returns
+// its length. It returns 0 for any other number. The digits and the power of ten are exact as floating-point numbers,
+// so their quotient is the nearest one to the number (W. D. Clinger, How to read floating point numbers accurately,
+// PLDI 1990, section 3).
 func exact(b []byte) (x float64, length int) {
 	const most = 16 // characters, with the point
 	powers := [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15}

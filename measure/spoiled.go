@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Metrics that say how long threads waited for a CPU, and what they may have waited for that is no other program.
+// Metrics of how long threads waited for a CPU, and of work other than foreign programs that they may have waited for.
 const (
-	// WaitMetric is the share of a trial for which a thread was ready to run while something else had its CPU: that of the
+	// WaitMetric is the share of a trial for which a thread was ready to run while something else used its CPU, for the
 	// thread that waited longest.
 	WaitMetric = "cpu_wait"
 
@@ -16,39 +16,41 @@ const (
 )
 
 const (
-	// mostAside is the share of a group's blocks that may be set aside: of more, what is left would be a selection.
+	// mostAside is the largest share of a group's blocks that may be set aside. If it were larger, the remaining blocks
+	// would be a selection.
 	mostAside = 1.0 / 3
-	// leastStolen is the least steal of a block that counts, in s: /proc/stat has it in ticks of 10 ms (USER_HZ), and one
-	// may be the rest of much older steal.
+	// leastStolen is the least steal of a block that counts, in s. /proc/stat counts in ticks of 10 ms (USER_HZ), and
+	// one tick may be the remainder of much older steal.
 	leastStolen = 0.02
 )
 
-// Spoiled is what became of the blocks of a group in which other programs took the CPU.
+// Spoiled describes what happened to the blocks of a group in which other programs took the CPU.
 type Spoiled struct {
 	Group string
-	// Blocks is in how many the group was measured, Hit how many of those have a spoiled trial or were stolen from, and
-	// Aside how many were set aside.
+	// Blocks is the number of blocks in which the group was measured. Hit is how many of them have a spoiled trial or
+	// steal, and Aside how many were set aside.
 	Blocks, Hit, Aside int
-	// Busy says that so many have one that none was set aside.
+	// Busy is true if too many blocks were hit, so that none was set aside.
 	Busy  bool
 	Cells []SpoiledCell // those of its cells that were judged
 }
 
-// Uneven says whether a cell of the group has more spoiled trials than chance gives it. Then none is set aside.
+// Uneven reports whether a cell of the group has more spoiled trials than chance would give it. If so, no block is set
+// aside.
 func (s Spoiled) Uneven() bool {
 	return slices.ContainsFunc(s.Cells, func(c SpoiledCell) bool { return c.Uneven })
 }
 
-// SpoiledCell is how many trials of a cell were spoiled.
+// SpoiledCell holds the number of spoiled trials of a cell.
 type SpoiledCell struct {
 	Cell            string
 	Trials, Spoiled int
-	// P is the probability of as many spoiled trials or more if those of each block were drawn by lot.
+	// P is the probability of at least this many spoiled trials if those of each block were drawn by lot.
 	P      float64
 	Uneven bool
 }
 
-// blockOf says in which block a trial is.
+// blockOf returns the block of a trial.
 func blockOf(t *Trial) visit { return visit{t.Generation, t.Block} }
 
 // oneTrial is a cell in a block.
@@ -59,8 +61,8 @@ type oneTrial struct {
 
 func oneOf(t *Trial) oneTrial { return oneTrial{t.Cell, blockOf(t)} }
 
-// SpoiledTrial says whether other programs took the CPU from a trial. judged is false where that is not known, or was
-// not asked. Aside says whether its block was set aside for its group.
+// SpoiledTrial reports whether other programs took the CPU from a trial. judged is false if that is unknown or was not
+// asked for. aside reports whether its block was set aside for its group.
 func (a Analysis) SpoiledTrial(t *Trial) (spoiled, judged, aside bool) {
 	if a.from == nil {
 		return false, false, false
@@ -69,8 +71,8 @@ func (a Analysis) SpoiledTrial(t *Trial) (spoiled, judged, aside bool) {
 	return spoiled, judged, a.from.aside[oneOf(t)]
 }
 
-// spoil sets the blocks of each group aside in which other programs took the CPU from a trial. It looks at no figure
-// but the time that threads waited.
+// spoil sets aside the blocks of each group in which other programs took the CPU from a trial. The only figure that it
+// reads is the time that threads waited.
 func (a *analyzer) spoil() {
 	if a.run.Design.Spoiled <= 0 {
 		return
@@ -120,7 +122,7 @@ func countTrue(blocks map[visit]bool) (n int) {
 	return n
 }
 
-// stolen returns the blocks from which hypervisors took more than the share above what they usually take.
+// stolen returns the blocks in which the steal by hypervisors exceeds its usual level by more than the share.
 func (a *analyzer) stolen() map[visit]bool {
 	steal := make([]float64, len(a.log.Blocks)) // cores
 	for i, b := range a.log.Blocks {
@@ -139,15 +141,15 @@ func (a *analyzer) stolen() map[visit]bool {
 	return blocks
 }
 
-// wait returns the share of a trial for which a thread waited for something that carries no packets.
+// wait returns the share of a trial for which a thread waited for something that does not carry packets.
 func wait(t *Trial) (share float64, known bool) {
 	share, known = t.Metrics[WaitMetric]
 	return max(0, share-t.Metrics[waitSoftirqd]-t.Metrics[waitPrograms]), known
 }
 
-// judge says which trials of a group are spoiled: those that waited longer than usual by more than the share. What is
-// usual is the median of the cell that waits least, since threads that sleep wait a little whenever they wake up. It
-// returns the blocks in which any cell of the group has a trial, true if one of these is spoiled.
+// judge finds the spoiled trials of a group: those that waited longer than usual by more than the share. The usual wait
+// is the median of the cell that waits least, because threads that sleep wait a little whenever they wake up. It
+// returns the blocks in which any cell of the group has a trial; the value is true if one of these trials is spoiled.
 func (a *analyzer) judge(group []int) (Spoiled, map[visit]bool) {
 	var s Spoiled
 	blocks := map[visit]bool{}
@@ -187,9 +189,9 @@ func (a *analyzer) judge(group []int) (Spoiled, map[visit]bool) {
 }
 
 // uneven finds the cells that have more spoiled trials than chance gives them. The order of a block is drawn by lot, so
-// that a program which knows nothing of stacks hits each of its cells with the same probability: of the spoiled trials
-// of a block, the share of each cell is as likely as that of any other, in every block anew. The sum over blocks has an
-// exact distribution. Holm's family is all cells of the run that were judged.
+// a program that knows nothing of stacks hits each of its cells with the same probability, independently in every
+// block. The sum over blocks has an exact distribution. The family for Holm's procedure is all cells of the run that
+// were judged.
 func (a *analyzer) uneven() {
 	var cells []*SpoiledCell
 	var p []float64
@@ -227,12 +229,12 @@ func (a *analyzer) uneven() {
 	}
 }
 
-// atLeast returns the probability of k successes or more in independent trials with these chances.
+// atLeast returns the probability of at least k successes in independent trials with these chances.
 func atLeast(chance []float64, k int) float64 {
 	if k <= 0 {
 		return 1
 	}
-	// exactly[j]: of j successes so far; the last is of k and more
+	// exactly[j]: the probability of j successes so far; the last element is that of k or more
 	exactly := make([]float64, k+1)
 	exactly[0] = 1
 	for _, p := range chance {
@@ -245,10 +247,10 @@ func atLeast(chance []float64, k int) float64 {
 	return min(exactly[k], 1)
 }
 
-// setAside takes blocks away from the cells of a group and returns how many. A generation of which less than half would
-// be left keeps what it has: generations are the sample.
+// setAside removes blocks from the cells of a group and returns how many. A generation that would lose more than half
+// of its blocks keeps them all, because generations are the sample.
 func (a *analyzer) setAside(group []int, hit map[visit]bool) int {
-	more := map[int]int{} // sound blocks more than others, by generation
+	more := map[int]int{} // how many more sound blocks than others, by generation
 	for at, bad := range hit {
 		if bad {
 			more[at.generation]--
@@ -275,7 +277,7 @@ func (a *analyzer) setAside(group []int, hit map[visit]bool) int {
 	return n
 }
 
-// saySpoiled warns of what was set aside and of what was not.
+// saySpoiled adds warnings about the blocks that were set aside, and about those that were not.
 func (a *analyzer) saySpoiled() {
 	share := Format(a.run.Design.Spoiled, UnitShare)
 	aside, blocks, busy := 0, 0, 0

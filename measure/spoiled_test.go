@@ -76,14 +76,14 @@ func same(x, y Analysis) string {
 	return cmp.Diff(x.Rows, y.Rows, cmpopts.EquateNaNs()) + cmp.Diff(x.Floors, y.Floors, cmpopts.EquateNaNs())
 }
 
-// kept is the analysis of a run that did not ask for anything to be set aside.
+// kept returns the analysis of a run that did not ask for blocks to be set aside.
 func kept(run Run, log *Log) Analysis {
 	run.Design.Spoiled = 0
 	return Analyze(run, log)
 }
 
-// TestSpoiledRandom shows that hits at random widen intervals less with the rule than without, which then hold the
-// truth as often as they say.
+// TestSpoiledRandom shows that random hits widen intervals less with the rule than without it. In both cases the
+// intervals still hold the truth as often as they claim.
 func TestSpoiledRandom(t *testing.T) {
 	runs := times(t, 1000)
 	for _, w := range []struct {
@@ -142,7 +142,7 @@ func TestSpoiledRandom(t *testing.T) {
 	}
 }
 
-// TestSpoiledUntouched shows of which runs nothing changes, bit for bit.
+// TestSpoiledUntouched lists runs whose analysis the rule does not change, bit for bit.
 func TestSpoiledUntouched(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -215,8 +215,8 @@ func TestSpoiledUntouched(t *testing.T) {
 	}
 }
 
-// TestSpoiledOneStack shows how often a program is noticed that runs only beside one stack, and what becomes of that
-// stack's ratio if it is not.
+// TestSpoiledOneStack shows how often the analysis notices a program that runs only beside one stack, and the effect on
+// that stack's ratio if it does not.
 func TestSpoiledOneStack(t *testing.T) {
 	runs := times(t, 200)
 	for _, tt := range []struct {
@@ -243,7 +243,7 @@ func TestSpoiledOneStack(t *testing.T) {
 	}
 }
 
-// TestSpoiledBlocks looks at what is set aside.
+// TestSpoiledBlocks checks which blocks are set aside.
 func TestSpoiledBlocks(t *testing.T) {
 	bad := map[string]bool{"0/1": true, "2/9": true, "2/11": true, "3/12": true, "3/13": true, "3/14": true}
 	run, log := spoiling{generations: 10, blocks: 4, hit: never}.run(rand.New(rand.NewPCG(1, 2)))
@@ -293,7 +293,7 @@ func TestSpoiledBlocks(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	// the fourth generation, of which less than half would be left, keeps its blocks
+	// the fourth generation would lose more than half of its blocks and keeps them all
 	if r := row(t, a, "slow", "latency_p50"); r.Blocks != 36 || r.Generations != 10 {
 		t.Errorf("%d blocks, %d generations", r.Blocks, r.Generations)
 	}

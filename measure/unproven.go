@@ -1,6 +1,6 @@
 package measure
 
-// Hidden is the name of the claim that nobody on the wire can read what containers send. See [Proof.Name].
+// Hidden is the name of the claim that an observer on the wire cannot read what containers send. See [Proof.Name].
 const Hidden = "hidden"
 
 // labIn is a lab in a generation.
@@ -11,9 +11,9 @@ type labIn struct {
 
 func labOf(c *Cell, generation int) labIn { return labIn{c.Lab, generation} }
 
-// judgeProofs finds the labs in whose generations a claim did not hold. Their figures do not count: what was measured
-// is not what the stack says, for all or for a part of the generation. A lab of which something was read on the wire
-// leaks. A claim that could not be tried shows no leak.
+// judgeProofs finds the labs for whose generations a claim did not hold. Their figures do not count: for all or part of
+// the generation, the measured lab was not what the stack claims. A lab leaks if a proof read its content on the wire.
+// A claim that could not be tried does not show a leak.
 func (a *analyzer) judgeProofs() {
 	a.unproven, a.leaks = map[labIn]bool{}, map[string]bool{}
 	for _, p := range a.log.Proofs {
@@ -27,7 +27,7 @@ func (a *analyzer) judgeProofs() {
 	}
 }
 
-// leaky returns [Leaks] if the lab of a cell does, and else nothing.
+// leaky returns [Leaks] if the lab of a cell leaks, and otherwise "".
 func (a *analyzer) leaky(c *Cell) Verdict {
 	if a.leaks[c.Lab] {
 		return Leaks

@@ -1,3 +1,3 @@
-// Package part holds what parts of every kind have in common: a name, and parameters with the values they can have. The
-// kinds are in network, runtime, workload and driver; what they are made of is in the folders below those.
+// Package part holds what parts of every kind have in common: a name, and parameters with their valid values. Packages
+// such as network, runtime, workload and driver define the kinds. The folders below those packages hold the parts.
 package part

@@ -6,28 +6,29 @@ import (
 	"strings"
 )
 
-// A Description says what a part is.
+// A Description describes a part.
 type Description struct {
-	// Name is the word of experiment files: "bridge".
+	// Name is the name of the part in experiment files: "bridge".
 	Name string
 	// Summary is one sentence, without its full stop.
 	Summary string
 	// Implementation says who does the work: "kernel", "ebpf", "ovs" or "userspace".
 	Implementation string
-	// Params are its parameters, none for most.
+	// Params are its parameters; most parts have none.
 	Params List
-	// Near returns names that people ask for and that are no parts, to which it comes nearest; nil for most.
+	// Near returns names that are not parts but that people ask for, and to which this part is closest. It is nil for
+	// most parts.
 	Near func() []Near
 }
 
-// Near says of names that are no parts why not, and what a part has in common with them.
+// Near explains why some names are not parts, and what a part has in common with them.
 type Near struct {
 	Names []string
 	Why   string // a sentence without its full stop
 }
 
-// Nearest finds a name that is no part among those that a part comes near to. It says that in a sentence; "" if the
-// name is not among them.
+// Nearest looks for a name that is not a part among the names that a part lists as near. It returns a sentence about
+// it, or "" if the name is not listed.
 func Nearest(name, part string, near func() []Near) string {
 	if near == nil {
 		return ""
@@ -40,7 +41,7 @@ func Nearest(name, part string, near func() []Near) string {
 	return ""
 }
 
-// UnknownError says that a name is not one of those known.
+// UnknownError reports a name that is not known, with the known ones.
 type UnknownError struct {
 	Kind  string // "network"
 	Name  string
@@ -51,7 +52,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("unknown %s %q (known: %s)", e.Kind, e.Name, strings.Join(e.Known, ", "))
 }
 
-// Find returns the one of that name. The error is an [*UnknownError] that lists all.
+// Find returns the element with that name. If there is none, the error is an [*UnknownError] that lists all names.
 func Find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
 	known := make([]string, len(all))
 	for i, x := range all {
@@ -63,8 +64,8 @@ func Find[T any](kind, name string, all []T, nameOf func(T) string) (T, error) {
 	return zero, &UnknownError{Kind: kind, Name: name, Known: known}
 }
 
-// Meant suggests the known words that one which is not known may stand for: those that begin with it, as udp-rr does
-// with udp, or the nearest, if it is near.
+// Meant suggests known words for an unknown one: those that begin with it, such as udp-rr for udp, or else the nearest
+// one if it is near enough.
 func Meant(word string, known []string) string {
 	var longer []string
 	best, least := "", 3
@@ -87,7 +88,7 @@ func Meant(word string, known []string) string {
 	return fmt.Sprintf("; did you mean %s?", best)
 }
 
-// distance is Levenshtein's: how many characters have to be put in, left out or replaced.
+// distance returns the Levenshtein distance: how many characters have to be inserted, deleted or replaced.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

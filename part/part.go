@@ -16,14 +16,14 @@ type Param struct {
 	Name    string
 	Default string
 	Summary string                       // with unit and range
-	Values  []string                     // the only ones allowed; nil where Check decides
-	Check   func(string) (string, error) // returns the value as cell ids write it: a number in base units
-	Why     func(string) string          // says why a value is not among Values, "" for nothing; nil for most
-	Quiet   bool                         // left out of ids where it has its default
-	Long    bool                         // left out of ids altogether: there is another parameter that names it
+	Values  []string                     // the only valid ones; nil if Check decides
+	Check   func(string) (string, error) // returns the value as cell ids show it: a number in base units
+	Why     func(string) string          // why a value is not among Values; "" if there is nothing to add; nil for most
+	Quiet   bool                         // left out of ids if it has its default
+	Long    bool                         // never in ids: another parameter identifies it
 }
 
-// Params are a part's parameters, every one present.
+// Params are the values of all parameters of a part.
 type Params map[string]string
 
 // Size returns a parameter that holds a number of bytes, already checked.
@@ -32,15 +32,15 @@ func (p Params) Size(name string) int {
 	return n
 }
 
-// On says whether a parameter made by [Switch] is "true".
+// On reports whether a parameter made by [Switch] is "true".
 func (p Params) On(name string) bool { return p[name] == "true" }
 
-// Switch is a parameter that is true or false.
+// Switch returns a parameter that is true or false.
 func Switch(name, summary string) Param {
 	return Param{Name: name, Default: "false", Summary: summary, Values: []string{"true", "false"}}
 }
 
-// Value checks one value and returns it as cell ids write it. The error says what is wanted.
+// Value checks one value and returns it as cell ids show it. The error lists what is valid.
 func (p Param) Value(s string) (string, error) {
 	if p.Values != nil && !slices.Contains(p.Values, s) {
 		if same, ok := p.sameSwitch(s); ok {
@@ -61,8 +61,8 @@ func (p Param) Value(s string) (string, error) {
 	return s, nil
 }
 
-// Switches returns the words of YAML that mean the same as one of its words for true or false, without that word
-// itself; none for another word. Every parameter that has one of them as a value understands all.
+// Switches returns the other YAML words with the same meaning as a word for true or false; it returns none for any
+// other word. A parameter that has one of these words as a value accepts all of them.
 func Switches(word string) []string {
 	for _, same := range [][]string{{"true", "on", "yes"}, {"false", "off", "no"}} {
 		if slices.Contains(same, word) {
@@ -72,22 +72,22 @@ func Switches(word string) []string {
 	return nil
 }
 
-// sameSwitch returns the value of the parameter that means the same as a word for true or false.
+// sameSwitch returns the value of the parameter that has the same meaning as a word for true or false.
 func (p Param) sameSwitch(s string) (string, bool) {
 	for _, same := range Switches(strings.ToLower(s)) {
 		if slices.Contains(p.Values, same) {
 			return same, true
 		}
 	}
-	lower := strings.ToLower(s) // True and TRUE are booleans of YAML, too
+	lower := strings.ToLower(s) // True and TRUE are YAML booleans too
 	return lower, Switches(lower) != nil && slices.Contains(p.Values, lower)
 }
 
-// A List is the parameters of one part, in the order in which ids and help show them.
+// A List holds the parameters of one part, in the order of ids and help.
 type List []Param
 
-// Find returns the parameter of that name. The error lists those there are; owner is the part in words, "workload
-// udp-rr".
+// Find returns the parameter with that name. If there is none, the error lists all parameters; owner is the part in
+// words, "workload udp-rr".
 func (l List) Find(owner, name string) (Param, error) {
 	i := slices.IndexFunc(l, func(p Param) bool { return p.Name == name })
 	switch {
@@ -108,8 +108,8 @@ func (l List) Names() []string {
 	return names
 }
 
-// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the
-// alternatives.
+// Resolve adds defaults to the given parameters and checks them. For an unknown name or an invalid value, the error
+// lists the alternatives.
 func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	p := make(Params, len(l))
 	for _, param := range l {
@@ -127,15 +127,15 @@ func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 	return p, nil
 }
 
-// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". A quiet one is there only where it does not
-// have its default, a long one never.
+// ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". It leaves out a Quiet parameter that has its
+// default, and every Long one.
 func (l List) ID(name string, p Params) string {
 	return write(name, l, func(param Param) (string, bool) {
 		return p[param.Name], !param.Long && (!param.Quiet || p[param.Name] != param.Default)
 	})
 }
 
-// Short writes a part with those parameters that do not have their default: "nat", "nat(hairpin=true)".
+// Short writes a part with the parameters that do not have their default: "nat", "nat(hairpin=true)".
 func (l List) Short(name string, p Params) string {
 	return write(name, l, func(param Param) (string, bool) { return p[param.Name], p[param.Name] != param.Default })
 }
@@ -153,10 +153,10 @@ func write(name string, l List, value func(Param) (string, bool)) string {
 	return name + "(" + strings.Join(list, ",") + ")"
 }
 
-// Parse splits "udp-rr(payload=64,mode=spin)" into a name and the parameters given. A value with commas or parentheses
-// in it, or that begins with a bracket, stands in quotes, as in a shell: between single ones every character is itself,
-// between double ones \" and \\ are a quote and a backslash. Spaces and tabs around a key or a value are ignored. Parse
-// knows no parts: names are checked by the catalogue and [List.Resolve]. The kind is for errors: "workload".
+// Parse splits "udp-rr(payload=64,mode=spin)" into a name and parameters. Quotes work as in a shell; a value needs them
+// if it contains commas or parentheses or begins with a bracket. Between single quotes every character stands for
+// itself; between double quotes \" and \\ are a quote and a backslash. Parse ignores spaces and tabs around a key or a
+// value. Parse knows no parts: the catalogue and [List.Resolve] check names. Errors name the kind, such as "workload".
 func Parse(kind, s string) (string, map[string]string, error) {
 	name, lists, err := ParseLists(kind, s)
 	if err != nil {
@@ -172,8 +172,8 @@ func Parse(kind, s string) (string, map[string]string, error) {
 	return name, given, nil
 }
 
-// ParseLists does the same for a part whose parameters may have several values: "tcp-stream(share=[10%,50%])". Each
-// list has at least one.
+// ParseLists is like [Parse], but a parameter may have several values: "tcp-stream(share=[10%,50%])". Each list has at
+// least one.
 func ParseLists(kind, s string) (string, map[string][]string, error) {
 	name, rest, open := strings.Cut(s, "(")
 	given := map[string][]string{}
@@ -203,12 +203,12 @@ func ParseLists(kind, s string) (string, map[string][]string, error) {
 }
 
 const (
-	quotes = `"'`  // a value may stand in them
+	quotes = `"'`  // characters that can quote a value
 	blanks = " \t" // ignored around a key or a value
 )
 
-// quoted writes a value so that [Parse] reads it back: in double quotes if it would end early or lose a character
-// without them.
+// quoted writes a value so that [Parse] reads it back. It adds double quotes if the value would otherwise end early or
+// lose a character.
 func quoted(s string) string {
 	plain := !strings.ContainsAny(s, ",()") && strings.Trim(s, blanks) == s
 	if plain && (s == "" || strings.IndexByte(quotes+"[", s[0]) < 0) {
@@ -217,7 +217,7 @@ func quoted(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
 }
 
-// cutParam cuts the first parameter off a list of them, and takes the quotes off its value or values.
+// cutParam cuts the first parameter off a list of parameters, and unquotes its value or values.
 func cutParam(s string) (key string, values []string, rest string, more bool, err error) {
 	parentheses := errors.New("a value with parentheses needs quotes")
 	item, _, _ := strings.Cut(s, ",")
@@ -261,7 +261,7 @@ func cutParam(s string) (key string, values []string, rest string, more bool, er
 	return key, values, rest, more, nil
 }
 
-// cutList cuts a list, behind the bracket that opens it, off a text, and takes the quotes off its values.
+// cutList cuts a list off a text that begins after the opening bracket, and unquotes its values.
 func cutList(s string) (values []string, rest string, err error) {
 	for {
 		s = strings.TrimLeft(s, blanks)
@@ -294,7 +294,7 @@ func cutList(s string) (values []string, rest string, err error) {
 	}
 }
 
-// cutQuoted cuts a value in quotes off a text that begins with it, and returns it without them.
+// cutQuoted cuts a quoted value off the start of a text, and returns it without its quotes.
 func cutQuoted(s string) (value, rest string, err error) {
 	quote := s[0]
 	var text []byte
@@ -354,7 +354,7 @@ func ParseRate(s string) (float64, error) {
 	return x * factor, nil
 }
 
-// RateOr is a [Param] check for a rate, or for a word that stands for no particular one. Ids write it as a number of
+// RateOr returns a [Param] check that accepts a rate, or a word that stands for no fixed rate. Ids show a rate in
 // events per second.
 func RateOr(word string) func(string) (string, error) {
 	return func(s string) (string, error) {
@@ -369,7 +369,7 @@ func RateOr(word string) func(string) (string, error) {
 	}
 }
 
-// Rate returns a parameter that holds a rate, already checked; 0 where it holds a word.
+// Rate returns a parameter that holds a rate, already checked; 0 if it holds a word.
 func (p Params) Rate(name string) float64 {
 	x, _ := ParseRate(p[name])
 	return x
@@ -392,8 +392,8 @@ func ParseBitRate(s string) (float64, error) {
 	return 0, fmt.Errorf("invalid bit rate %q (valid: values such as 500kbit/s, 50Mbit/s or 1Gbit/s)", s)
 }
 
-// BitRateOr is a [Param] check for a bit rate, or for a word that stands for no particular one; "": there is no such
-// word. Ids write it with the largest unit that leaves a whole number.
+// BitRateOr returns a [Param] check that accepts a bit rate, or a word that stands for no fixed rate; "" means that no
+// word is valid. Ids use the largest unit that gives a whole number.
 func BitRateOr(word string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s == word && word != "" {
@@ -416,13 +416,13 @@ func BitRateOr(word string) func(string) (string, error) {
 	}
 }
 
-// BitRate returns a parameter that holds a bit rate, already checked; 0 where it holds a word.
+// BitRate returns a parameter that holds a bit rate, already checked; 0 if it holds a word.
 func (p Params) BitRate(name string) float64 {
 	x, _ := ParseBitRate(p[name])
 	return x
 }
 
-// CountBetween is a [Param] check for a whole number in a range.
+// CountBetween returns a [Param] check for a whole number in a range.
 func CountBetween(lo, hi int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		n, err := strconv.Atoi(s)
@@ -439,7 +439,7 @@ func (p Params) Count(name string) int {
 	return n
 }
 
-// DurationBetween is a [Param] check for a duration in a range. Ids write it as Go does: "1.5ms".
+// DurationBetween returns a [Param] check for a duration in a range. Ids show it as Go does: "1.5ms".
 func DurationBetween(lo, hi time.Duration) func(string) (string, error) {
 	return func(s string) (string, error) {
 		d, err := time.ParseDuration(s)
@@ -463,8 +463,8 @@ func DurationText(d time.Duration) string {
 	return s
 }
 
-// SizeText writes a number of bytes with the largest unit that leaves at least one of it: "256 KiB" of what is a whole
-// number of those, else "10 MB".
+// SizeText writes a number of bytes with the largest unit that gives at least 1. It uses binary units for whole
+// multiples, as in "256 KiB", and decimal ones otherwise, as in "10 MB".
 func SizeText(n int64) string {
 	switch {
 	case n < 1000:
@@ -500,7 +500,7 @@ func ParseShare(s string) (float64, error) {
 	return x, nil
 }
 
-// ShareBetween is a [Param] check for a share in a range. Ids write it in percent.
+// ShareBetween returns a [Param] check for a share in a range. Ids show it in percent.
 func ShareBetween(lo, hi float64) func(string) (string, error) {
 	return func(s string) (string, error) {
 		x, err := ParseShare(s)
@@ -520,7 +520,7 @@ func (p Params) Share(name string) float64 {
 	return x
 }
 
-// SizeBetween is a [Param] check for a number of bytes in a range.
+// SizeBetween returns a [Param] check for a number of bytes in a range.
 func SizeBetween(lo, hi int) func(string) (string, error) {
 	return func(s string) (string, error) {
 		n, err := ParseSize(s)
@@ -534,5 +534,5 @@ func SizeBetween(lo, hi int) func(string) (string, error) {
 	}
 }
 
-// Equal says whether two sets of parameters are the same.
+// Equal reports whether two sets of parameters are the same.
 func Equal(a, b Params) bool { return maps.Equal(a, b) }

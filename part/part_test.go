@@ -132,8 +132,8 @@ func TestParseBitRate(t *testing.T) {
 	}
 }
 
-// FuzzParse: an error or a name, never both, never a panic; what was read is read again from its id, alone and in a
-// list.
+// FuzzParse checks that Parse returns an error or a name, never both, and never panics. Parsing the id of the result,
+// alone or in a list, gives the same result.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"udp-rr", "udp-rr(payload=64,mode=wait)", "a(b=c", "()", "a(=)", "µ(x=1)", `a(b="c,(\"\\",d='e)')`, "a(b=\t\")",
@@ -200,7 +200,7 @@ func TestParseLists(t *testing.T) {
 	}
 }
 
-// A switch understands the booleans of YAML, whatever words its values are.
+// A switch accepts all YAML booleans, whichever words are its values.
 func TestSwitches(t *testing.T) {
 	for _, values := range [][]string{{"true", "false"}, {"on", "off"}, {"auto", "on", "off"}, {"all", "off", "on"}} {
 		p := part.Param{Values: values}
@@ -244,7 +244,7 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// A value that is not allowed is answered with the reason, if there is one.
+// The error about an invalid value includes the reason, if there is one.
 func TestWhy(t *testing.T) {
 	p := part.Param{Values: []string{"oak"}, Why: func(s string) string {
 		if s == "balsa" {

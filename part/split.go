@@ -2,7 +2,7 @@ package part
 
 import "strings"
 
-// Split cuts a list of parts, as [Parse] reads each, at its commas: not at those within parentheses or quotes.
+// Split splits a list of parts, each as [Parse] reads it, at commas outside parentheses and quotes.
 func Split(s string) []string {
 	var list []string
 	for _, p := range Pieces(s, ",") {
@@ -11,19 +11,19 @@ func Split(s string) []string {
 	return list
 }
 
-// A Piece is a part in a text that has several.
+// A Piece is one part of a text that has several.
 type Piece struct {
-	Sign string // what stands before it; "" before the first
+	Sign string // the sign before it; "" for the first
 	Text string
 }
 
-// Pieces cuts parts, as [Parse] reads each, at the signs between them, which are single bytes: not at those within
-// parentheses or quotes.
+// Pieces splits parts, each as [Parse] reads it, at the signs between them. Signs are single bytes outside parentheses
+// and quotes.
 func Pieces(s, signs string) []Piece {
 	var pieces []Piece
 	depth, start, sign := 0, 0, ""
 	in := byte(0)                // the quote that is open
-	value, named := false, false // between the first = of a parameter and its value; behind that =
+	value, named := false, false // from the first = of a parameter to its value; after that =
 	list := false                // between the brackets of a list of values
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -46,7 +46,7 @@ func Pieces(s, signs string) []Piece {
 			depth--
 			value, list = false, false
 		case c == '[' && value:
-			list = true // and its first value follows
+			list = true // its first value follows
 		case c == ']' && list:
 			value, list = false, false
 		case c == ',':

@@ -17,7 +17,7 @@ func TestSplit(t *testing.T) {
 		`a(x="),(",y='(,'),b`:        {`a(x="),(",y='(,')`, "b"},
 		`a(x= "\"),"),b`:             {`a(x= "\"),")`, "b"},
 		`a(x=it's),b(y=it's)`:        {"a(x=it's)", "b(y=it's)"},
-		`a(x=1=")",b)`:               {`a(x=1=")"`, "b)"}, // only what begins with a quote is quoted
+		`a(x=1=")",b)`:               {`a(x=1=")"`, "b)"}, // only a value that begins with a quote is quoted
 		"a),b":                       {"a),b"},
 	} {
 		if diff := cmp.Diff(want, part.Split(in)); diff != "" {

@@ -9,38 +9,38 @@ import (
 
 // Probe is one probe.
 type Probe interface {
-	// Describe says what it is.
+	// Describe returns the description of the probe.
 	Describe() Description
-	// Load makes it ready on this machine, switched off. If that cannot work here the error is a typed one that says what
-	// is missing (linux.UnsupportedError).
+	// Load makes the probe ready on this machine, switched off. If the machine lacks something, the error is a
+	// linux.UnsupportedError that says what.
 	Load() (Loaded, error)
-	// Open returns what reads, in a worker, how much the probe has counted so far on some CPUs. The file is that of
-	// [Loaded.File], inherited. Reading allocates nothing and makes no system call.
+	// Open returns a function that reads, in a worker, the total that the probe has counted so far on some CPUs. The
+	// file is the inherited one from [Loaded.File]. Reading allocates nothing and makes no system call.
 	Open(f *os.File, cpus []int) (read func() int64, err error)
-	// Put adds to the metrics of a probed trial, which has all others already, what was counted during the trial.
+	// Put adds what was counted during a probed trial to the trial's metrics, which are otherwise complete.
 	Put(metrics map[string]float64, t workload.Trial, counted int64)
 }
 
-// Loaded is a probe that is ready. Only one process has it.
+// Loaded is a probe that is ready. Only one process holds it.
 type Loaded interface {
-	// On switches it on, and Off off. Doing either twice changes nothing.
+	// On switches the probe on, and Off switches it off. A second call changes nothing.
 	On() error
 	Off() error
-	// File returns what it counts in, for workers. It is the caller's to close.
+	// File returns the file with the counters, for workers. The caller closes it.
 	File() (*os.File, error)
-	// Close switches it off and removes it. It is idempotent.
+	// Close switches the probe off and removes it. It is idempotent.
 	Close() error
 }
 
-// Description is what help, schema and views say of a probe.
+// Description describes a probe in help, schema and reports.
 type Description struct {
 	Name string // as in experiments and at the end of cell ids
-	// what it tells, for help, such as "the CPU time of softirqs"
+	// what it shows, for help, such as "the CPU time of softirqs"
 	Summary        string
-	Needs          string                                   // what it takes, such as "root"
-	Choice         string                                   // what it is, for the schema
+	Needs          string                                   // what it requires, such as "root"
+	Choice         string                                   // what it is, in the schema
 	Implementation string                                   // who does the work
 	Switches       string                                   // what is switched on, in a word or two
-	Metrics        []measure.Metric                         // that probed trials have besides the others
-	View           func(facts map[string]any) measure.Probe // what reports say of it, given the facts of a run
+	Metrics        []measure.Metric                         // what probed trials have in addition to the other metrics
+	View           func(facts map[string]any) measure.Probe // how reports describe it, given the facts of a run
 }

@@ -1,3 +1,3 @@
-// Package runtime holds the kind of part that makes containers: it turns the containers of a host into steps of a plan,
-// which is applied before that of the network. Each folder below is one runtime.
+// Package runtime holds the kind of part that makes containers. It turns the containers of a host into steps of a plan,
+// before the steps of the network. Each folder below is one runtime.
 package runtime

@@ -9,10 +9,10 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Kind is the kind of parts that make containers: all of them, in the order of help. The first is the default.
+// Kind is the kind of parts that make containers. It lists all runtimes in the order of help; the first is the default.
 type Kind []Runtime
 
-// Describe says what the kind is.
+// Describe returns the description of the kind.
 func (k Kind) Describe() stack.Description {
 	d := stack.Description{Name: "runtime", Plural: "runtimes", Summary: "Makes the containers.", Sign: "@"}
 	if len(k) > 0 {
@@ -30,7 +30,7 @@ func (k Kind) Parts() []stack.Part {
 	return list
 }
 
-// Build puts the steps that make the containers of each host before all others.
+// Build puts the steps that make the containers of each host before all other steps.
 func (Kind) Build(site *network.Site, s stack.Stack) error {
 	r, _, ok := stack.PartOf[Runtime](s)
 	if !ok {

@@ -6,37 +6,38 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// A Runtime makes containers. What else a runtime may be able to do, such as starting a process within a container, is
-// a further interface of one method.
+// A Runtime makes containers. Optional abilities of a runtime, such as starting a process inside a container, are
+// separate interfaces of one method.
 type Runtime interface {
-	// Describe says what it is.
+	// Describe returns the description of the runtime.
 	Describe() Description
-	// Containers returns the steps that make the containers of a host, in their order. It is pure. Undoing them ends the
-	// containers with all that is in them; a step whose undoing does is a [host.FirstUndone].
+	// Containers returns the steps that make the containers of a host, in their order. It is pure. Undoing a step ends
+	// its containers and everything in them. Such steps implement [host.FirstUndone].
 	Containers(containers []Container) ([]host.Step, error)
 }
 
-// A Description says what a runtime is.
+// A Description describes a runtime.
 type Description = part.Description
 
-// A Container is what a runtime is asked to make.
+// A Container describes a container that a runtime makes.
 type Container struct {
 	// Name is unique on its host: "src0".
 	Name string
-	// Namespace is the reference of its network namespace, as in the steps of plans and as the network's endpoint for the
-	// container has it: its own name where it has one of its own, "" where it shares its host's.
+	// Namespace refers to the network namespace of the container, as in the steps of plans and in the network's
+	// endpoint. It is the container's name if the container has its own namespace, and "" if it shares that of its
+	// host.
 	Namespace string
 }
 
-// A Populated runtime has containers with processes of their own: a worker runs in each of them. Otherwise one worker
-// runs on the host for all sources there, and one for all sinks.
+// A Populated runtime has containers with processes of their own: a worker runs in each container. For other runtimes,
+// one worker runs on the host for all sources there, and one for all sinks.
 type Populated interface {
 	Runtime
-	// Populated says so, of containers with these parameters.
+	// Populated reports whether containers with these parameters have processes of their own.
 	Populated(p part.Params) bool
 }
 
-// Inside says whether workers run inside the containers of a stack.
+// Inside reports whether workers run inside the containers of a stack.
 func Inside(s stack.Stack) bool {
 	p, params, ok := stack.PartOf[Populated](s)
 	return ok && p.Populated(params)

@@ -1,3 +1,3 @@
-// Package stack holds what is under test as data: kinds of parts, a stack as one choice of each kind, and the ids in
-// which both are written. It knows no kind by name; the catalogue lists them, and each is in a folder of its own.
+// Package stack holds the stack under test as data: kinds of parts, a stack with one choice of each kind, and the ids
+// of both. It knows no kind by name. The catalogue lists the kinds, and each has a folder of its own.
 package stack

@@ -8,16 +8,16 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// signs are what can stand before a part in an id.
+// signs are the characters that can stand before a part in an id.
 const signs = "+@"
 
-// ID writes a stack: "bridge+nftables(rules=1000)@lxc". Each choice is written with the parameters that do not have
-// their defaults, after the sign of its kind; one that every stack has by default is left out. A part whose name alone
-// would be read as one of another kind has its kind before it: "routed+tunnel:ovs". [Kinds.Parse] reads what ID writes.
+// ID writes a stack: "bridge+nftables(rules=1000)@lxc". After the sign of its kind, each choice has the parameters that
+// differ from their defaults. A choice that is the default of its kind is left out. If the name of a part would be read
+// as a part of another kind, its kind stands before it: "routed+tunnel:ovs". [Kinds.Parse] reads what ID writes.
 func (k Kinds) ID(s Stack) string { return strings.Join(k.write(s, Choice.ID), "") }
 
-// Labels writes a stack as [Kinds.ID] does, in as many pieces as there are kinds, each part as reports call it in labs
-// of so many hosts, see [Labeler].
+// Labels writes a stack like [Kinds.ID], but as one string per kind, with the names that reports use for the parts in
+// labs with this number of hosts, see [Labeler].
 func (k Kinds) Labels(s Stack, hosts int) []string {
 	return k.write(s, func(c Choice) string { return c.Label(hosts) })
 }
@@ -44,8 +44,8 @@ func (k Kinds) write(s Stack, text func(Choice) string) []string {
 	return pieces
 }
 
-// meant returns the kind, by index, of a part that stands after a sign and after a part of the kind before: the first
-// that has a part of that name. It is -1 if none has.
+// meant returns the index of the kind of a part, given its sign and the kind of the part before it: the first kind that
+// has a part of that name. It is -1 if there is none.
 func (k Kinds) meant(before int, sign, name string) int {
 	for i := before + 1; i < len(k); i++ {
 		d := k[i].Describe()
@@ -56,7 +56,8 @@ func (k Kinds) meant(before int, sign, name string) int {
 	return -1
 }
 
-// Parse reads the id of a stack, as [Kinds.ID] writes it, and completes it. Spaces and quotes are as in [part.Parse].
+// Parse reads the id of a stack, as [Kinds.ID] writes it, and completes the stack. Spaces and quotes are as in
+// [part.Parse].
 func (k Kinds) Parse(id string) (Stack, error) {
 	var s Stack
 	last := -1
@@ -79,10 +80,10 @@ func (k Kinds) Parse(id string) (Stack, error) {
 	return k.Complete(s)
 }
 
-// A Setting is a value that a stack has as a whole, beside its parts, such as the MTU of its links.
+// A Setting is a value of the stack as a whole rather than of a part, such as the MTU of its links.
 type Setting struct{ Name, Value string }
 
-// WithSettings adds settings to the id of a stack: "bridge+nftables+mtu=9000". [Settings] takes them off again.
+// WithSettings adds settings to the id of a stack: "bridge+nftables+mtu=9000". [Settings] removes them again.
 func WithSettings(id string, settings ...Setting) string {
 	for _, s := range settings {
 		id += SettingLabel(s)
@@ -93,7 +94,7 @@ func WithSettings(id string, settings ...Setting) string {
 // SettingLabel writes a setting as ids have it: "+mtu=9000".
 func SettingLabel(s Setting) string { return "+" + s.Name + "=" + s.Value }
 
-// Settings takes the settings off an id.
+// Settings splits an id into the stack and its settings.
 func Settings(id string) (rest string, settings []Setting) {
 	rest = id
 	pieces := part.Pieces(id, signs)
@@ -110,7 +111,7 @@ func Settings(id string) (rest string, settings []Setting) {
 	return rest, settings
 }
 
-// kindOf returns of which kind a piece of an id is, and the piece without what says so.
+// kindOf returns the kind of a piece of an id, and the piece without a prefix that names the kind.
 func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 	sign := strings.TrimSpace(p.Sign)
 	name, _, _ := strings.Cut(p.Text, "(")
@@ -131,7 +132,8 @@ func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 	if i := k.meant(last, sign, name); i >= 0 {
 		return i, p.Text, nil
 	}
-	// Of the kinds that can stand here, the first that has to be there is the one that is asked for, else all are.
+	// If a kind is required here, the error asks for the first such kind; otherwise it lists all kinds that can stand
+	// here.
 	var known []string
 	kinds := ""
 	for i := last + 1; i < len(k); i++ {
@@ -159,7 +161,7 @@ func (k Kinds) kindOf(last int, p part.Piece) (int, string, error) {
 	return 0, "", &part.UnknownError{Kind: kinds, Name: name, Known: known}
 }
 
-// order lists the kinds as they stand in an id: "network+filter+tunnel+encryption@runtime".
+// order lists the kinds in the order of an id: "network+filter+tunnel+encryption@runtime".
 func (k Kinds) order() string {
 	var b strings.Builder
 	for i, kind := range k {

@@ -8,33 +8,33 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Checker is a kind whose parts cannot be built on every machine.
+// A Checker is a kind with parts that some machines cannot build.
 type Checker interface {
-	// Check reads what the machine has for the stack's part of this kind and changes nothing. The error is a
+	// Check examines whether the machine can build the stack's part of this kind. It changes nothing. The error is a
 	// linux.UnsupportedError with what is missing and what would help.
 	Check(s Stack) error
 }
 
 // A Timer is a kind whose parts take long to build.
 type Timer interface {
-	// BuildTime returns how long the stack's part of this kind takes in a lab of so many hosts, as a guess.
+	// BuildTime estimates how long the stack's part of this kind takes to build in a lab with this number of hosts.
 	BuildTime(s Stack, hosts int) time.Duration
 }
 
-// A Labeler is a part that reports call otherwise than by its name.
+// A Labeler is a part that has another name in reports.
 type Labeler interface {
-	// Label returns what it is called in labs of so many hosts, "" for its name.
+	// Label returns its name in reports about labs with this number of hosts; "" stands for its own name.
 	Label(hosts int) string
 }
 
-// A Programmed part may have a program carry packets, which takes CPU time from sources and sinks.
+// A Programmed part may use a program to carry packets. The program takes CPU time from sources and sinks.
 type Programmed interface {
-	// Programmed says whether one may with these parameters.
+	// Programmed reports whether the part may do so with these parameters.
 	Programmed(p part.Params) bool
 }
 
-// Refuse returns why labs of so many hosts with this stack are left out: the first reason in the order of the kinds. It
-// is "" if they are not.
+// Refuse returns why labs with this stack and number of hosts are left out, or "" if they are not. It is the first
+// reason in the order of the kinds.
 func (s Stack) Refuse(hosts int) string {
 	for _, c := range s {
 		if k, ok := c.Kind.(Refuser); ok {
@@ -46,7 +46,8 @@ func (s Stack) Refuse(hosts int) string {
 	return ""
 }
 
-// Enforced says where the parts of the stack stand that protect something: the end of "enforced …", "" without any.
+// Enforced describes where the stack enforces protection: the end of "enforced …". It is "" if no part protects
+// anything.
 func (s Stack) Enforced() string {
 	text := ""
 	for _, c := range s {
@@ -72,7 +73,7 @@ func (s Stack) Check() error {
 	return errors.Join(errs...)
 }
 
-// BuildTime returns how long the parts of the stack take to build beyond hosts and containers, as a guess.
+// BuildTime estimates how long the parts of the stack take to build, in addition to hosts and containers.
 func (s Stack) BuildTime(hosts int) time.Duration {
 	var sum time.Duration
 	for _, c := range s {
@@ -91,7 +92,8 @@ func (s Stack) Programmed() bool {
 	})
 }
 
-// Label is what reports call the choice in labs of so many hosts: its id, or the part's label in the place of its name.
+// Label returns the name of the choice in reports about labs with this number of hosts: its id, with the part's label
+// in place of its name.
 func (c Choice) Label(hosts int) string {
 	id := c.ID()
 	if l, ok := c.Part.Value.(Labeler); ok {

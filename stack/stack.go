@@ -9,54 +9,54 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Kind is a kind of parts of which each stack has one: networks, filters, runtimes. A kind that has something to say
-// about a whole stack is a [Refuser] or an [Enforcer], too.
+// A Kind is a kind of parts, such as networks, filters or runtimes; each stack has one part of each kind. A kind that
+// judges whole stacks also implements [Refuser] or [Enforcer].
 type Kind interface {
-	// Describe says what the kind is.
+	// Describe returns the description of the kind.
 	Describe() Description
 	// Parts lists its parts in the order of help, without [None].
 	Parts() []Part
 }
 
-// A Description says what a kind is.
+// A Description describes a kind.
 type Description struct {
 	// Name is its key in experiment files: "network".
 	Name string
-	// Plural is the name of several: "networks".
+	// Plural is its plural: "networks".
 	Plural string
 	// Summary is a sentence that says what its parts do: "Joins containers to their host."
 	Summary string
-	// Note holds for all of its parts and stands behind the summary of each; "" for none.
+	// Note applies to all of its parts and follows the summary of each; "" for none.
 	Note string
-	// Sign is what stands before a part of this kind in ids, "+" or "@"; the first kind's stands at the beginning,
-	// without it.
+	// Sign stands before a part of this kind in ids: "+" or "@". The first kind stands at the beginning, without its
+	// sign.
 	Sign string
-	// Default is the part of a stack that names none of this kind: None, or one of Parts. A stack has to name a part of a
-	// kind whose Default is "".
+	// Default is the part of a stack that names no part of this kind: None, or one of Parts. If it is "", a stack must
+	// name one.
 	Default string
 }
 
-// None is the part of a stack that has none of a kind, where the kind allows that.
+// None stands for no part of a kind, if the kind allows that.
 const None = "none"
 
-// A Part is a part as its kind lists it.
+// A Part is a part in the list of its kind.
 type Part struct {
 	part.Description
 	// Value is the part itself, of the interface that its kind defines. It is nil for [None].
 	Value any
 }
 
-// A Refuser is a kind whose parts cannot be in every stack.
+// A Refuser is a kind whose parts do not fit every stack.
 type Refuser interface {
-	// Refuse returns why labs of so many hosts with this stack are left out because of its part of this kind. It is "" if
-	// they are not.
+	// Refuse returns why labs with this stack and number of hosts are left out because of its part of this kind. It is
+	// "" if they are not.
 	Refuse(s Stack, hosts int) string
 }
 
 // An Enforcer is a kind whose parts protect something.
 type Enforcer interface {
-	// Enforced says where the stack's part of this kind stands and what it claims: the end of "enforced …". It is "" if
-	// the stack has none.
+	// Enforced describes where the stack's part of this kind is and what it claims: the end of "enforced …". It is ""
+	// if the stack has none.
 	Enforced(s Stack) string
 }
 
@@ -70,7 +70,7 @@ type Choice struct {
 // ID writes the choice with the parameters that do not have their defaults: "nftables(rules=1000)".
 func (c Choice) ID() string { return c.Part.Params.Short(c.Part.Name, c.Params) }
 
-// Standard says whether a stack that names no part of the kind has this choice.
+// Standard reports whether a stack that names no part of the kind has this choice.
 func (c Choice) Standard() bool { return c.ID() == c.Kind.Describe().Default }
 
 // MarshalJSON writes the choice as an object: {"kind": "filter", "name": "nftables", "params": {"rules": "0"}}.
@@ -96,13 +96,13 @@ func (c *Choice) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// named is a kind of which only the name is known.
+// named is a kind with a known name and nothing else.
 type named string
 
 func (n named) Describe() Description { return Description{Name: string(n), Plural: string(n) + "s"} }
 func (named) Parts() []Part           { return nil }
 
-// Equal says whether two choices are the same.
+// Equal reports whether two choices are the same.
 func (c Choice) Equal(o Choice) bool {
 	return c.Kind.Describe().Name == o.Kind.Describe().Name && c.Part.Name == o.Part.Name && part.Equal(c.Params, o.Params)
 }
@@ -110,7 +110,7 @@ func (c Choice) Equal(o Choice) bool {
 // A Stack is a list of choices, at most one of each kind. [Kinds.Complete] adds the defaults and puts them in order.
 type Stack []Choice
 
-// Of returns the choice of a kind, by the kind's name. It is false if there is none.
+// Of returns the stack's choice of a kind, by the kind's name. The bool is false if there is none.
 func (s Stack) Of(kind string) (Choice, bool) {
 	i := slices.IndexFunc(s, func(c Choice) bool { return c.Kind.Describe().Name == kind })
 	if i < 0 {
@@ -119,7 +119,7 @@ func (s Stack) Of(kind string) (Choice, bool) {
 	return s[i], true
 }
 
-// With returns the stack with a choice in the place of the one of its kind.
+// With returns the stack with this choice instead of the previous one of its kind.
 func (s Stack) With(choice Choice) Stack {
 	kind := choice.Kind.Describe().Name
 	i := slices.IndexFunc(s, func(c Choice) bool { return c.Kind.Describe().Name == kind })
@@ -131,11 +131,11 @@ func (s Stack) With(choice Choice) Stack {
 	return with
 }
 
-// Equal says whether two complete stacks have the same choices.
+// Equal reports whether two complete stacks have the same choices.
 func (s Stack) Equal(o Stack) bool { return slices.EqualFunc(s, o, Choice.Equal) }
 
-// PartOf returns the stack's part that is a T, such as a network.Network, and its parameters. It is false if the stack
-// has none.
+// PartOf returns the stack's part that is a T, such as a network.Network, and its parameters. The bool is false if the
+// stack has none.
 func PartOf[T any](s Stack) (T, part.Params, bool) {
 	for _, c := range s {
 		if v, ok := c.Part.Value.(T); ok {
@@ -162,7 +162,7 @@ func PartsOf[T any](k Kinds) []T {
 	return all
 }
 
-// Find returns the kind of that name.
+// Find returns the kind with that name.
 func (k Kinds) Find(name string) (Kind, error) {
 	return part.Find("kind", name, k, func(kind Kind) string { return kind.Describe().Name })
 }
@@ -177,8 +177,8 @@ func Choices(kind Kind) []Part {
 	return kind.Parts()
 }
 
-// Choose returns a choice of a part by name, with the parameters given and the defaults of the others. An unknown name
-// and a value that is not valid are errors that list the alternatives.
+// Choose returns a choice of a part by name, with the given parameters and defaults for the others. The error about an
+// unknown name or an invalid value lists the alternatives.
 func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error) {
 	of, err := k.Find(kind)
 	if err != nil {
@@ -192,8 +192,9 @@ func (k Kinds) Choose(kind, name string, given map[string]string) (Choice, error
 	return Choice{Kind: of, Part: p, Params: params}, err
 }
 
-// Complete returns the stack with a choice of every kind, in the order of the kinds. It is an error if a kind that has
-// no default is missing, if there are two of a kind, or if a kind or part that was read from JSON is not known.
+// Complete returns the stack with a choice of every kind, in the order of the kinds. It returns an error if a kind
+// without a default is missing or a kind occurs twice. A kind or part that was read from JSON and is not known is also
+// an error.
 func (k Kinds) Complete(s Stack) (Stack, error) {
 	for _, c := range s {
 		if _, err := k.Find(c.Kind.Describe().Name); err != nil {

@@ -25,7 +25,7 @@ func made(name string, params ...part.Param) stack.Part {
 	return stack.Part{Description: part.Description{Name: name, Params: params}, Value: name}
 }
 
-// kinds are three kinds; the part "ovs" is in two of them that have the same sign.
+// kinds returns three kinds. The part "ovs" is in two of them, which have the same sign.
 func kinds() stack.Kinds {
 	number := part.Param{Name: "n", Default: "0"}
 	text := part.Param{Name: "text", Default: "x"}
@@ -160,7 +160,7 @@ func TestChoices(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is read is written and read again as the same stack, and nothing panics.
+// FuzzParse checks that a parsed stack, written and read again, is the same stack, and that nothing panics.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
 		"bridge", "bridge+nft(n=2)@lxc", "bridge+tunnel:ovs", `bridge(text="a+b")+vxlan(text='@',n=+)`, "network:ovs+ovs+ovs",
@@ -183,7 +183,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzID: each stack has an id that is read as that stack.
+// FuzzID checks that the id of each stack is read as that stack.
 func FuzzID(f *testing.F) {
 	f.Add(byte(0), byte(1), byte(2), byte(1), "7", "a+b")
 	f.Add(byte(1), byte(0), byte(1), byte(0), "", `"@(`)

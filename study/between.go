@@ -19,23 +19,23 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// A BetweenPlan says what the study of carriers between hosts measures.
+// A BetweenPlan says what the study of carriers between hosts measures. A carrier is a tunnel or an encryption.
 type BetweenPlan struct {
-	// Carriers are the tunnels and encryptions; none: all that this machine has.
+	// Carriers are the carriers to measure; if empty, all that this machine supports.
 	Carriers []stack.Choice
-	// Hosts are the numbers of hosts of labs. What needs packets is measured in the first.
+	// Hosts are the numbers of hosts of labs. Measurements that need packets use the first number.
 	Hosts []int
-	// Rounds is how often all carriers are visited, each time in another random order.
+	// Rounds is how often all carriers are visited, in a new random order each time.
 	Rounds int
-	// Idle is how long no packet is sent before the first one after that.
+	// Idle is how long no packet is sent before the first packet after an idle time.
 	Idle time.Duration
-	// Load is the time around a renewal of keys that is looked at, and how long packets are sent without one.
+	// Load is the time around a renewal of keys that is evaluated, and the length of the load without a renewal.
 	Load time.Duration
-	// Quiet is how long the programs are watched while nothing happens.
+	// Quiet is how long the programs are observed while nothing happens.
 	Quiet time.Duration
-	// Renewals is how often keys are renewed under load, in each round.
+	// Renewals is how often keys are renewed under load in each round.
 	Renewals int
-	// Only are the items that are measured, see [Items]; none: all.
+	// Only are the items to measure, see [Items]; if empty, all.
 	Only []string
 }
 
@@ -46,7 +46,7 @@ func DefaultBetweenPlan() BetweenPlan {
 	}
 }
 
-// What the study measures.
+// The items of the study.
 const (
 	ItemSetup   = "setup"
 	ItemFirst   = "first"
@@ -56,7 +56,7 @@ const (
 	ItemUse     = "use"
 )
 
-// Items lists what the study measures, in order.
+// Items lists the items of the study, in order.
 func Items() []string {
 	return []string{ItemSetup, ItemFirst, ItemIdle, ItemRekey, ItemRestart, ItemUse}
 }
@@ -68,7 +68,7 @@ const (
 	leastTime             = 100 * time.Millisecond
 )
 
-// Check says what of the plan is not valid.
+// Check returns an error if the plan is not valid.
 func (p BetweenPlan) Check() error {
 	if len(p.Hosts) == 0 {
 		return fmt.Errorf("invalid value for --hosts: none is given (valid: 2 to %d, such as 2,4,8)", mostHosts)
@@ -107,7 +107,7 @@ func (p BetweenPlan) wants(item string) bool {
 	return len(p.Only) == 0 || slices.Contains(p.Only, item)
 }
 
-// Direct is the name of labs without a carrier, in which hosts route to each other: the baseline.
+// Direct is the baseline: the name of labs without a carrier, in which hosts route to each other.
 const Direct = "direct"
 
 // between is a run of the study.
@@ -120,14 +120,14 @@ type between struct {
 	seed       uint64
 }
 
-// carried is a carrier that is studied; the zero value is none.
+// carried is a carrier under study; the zero value stands for no carrier.
 type carried struct {
 	name   string
 	choice []stack.Choice
 }
 
-// Between measures what tunnels and encryptions cost besides what each packet pays. What was measured before an error
-// or an interrupt is returned with that.
+// Between measures what tunnels and encryptions cost in addition to the cost of each packet. After an error or an
+// interrupt, it returns the error with the values measured until then.
 func (o *Options) Between(ctx context.Context, p BetweenPlan) (*Costs, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (b *between) rounds(ctx context.Context, carriers []carried) error {
 			if ctx.Err() != nil {
 				return fmt.Errorf("interrupted in round %d: %w", round+1, context.Cause(ctx))
 			}
-			if err != nil { // the others are measured all the same
+			if err != nil { // measure the others all the same
 				b.costs.warn("%s, round %d: %v", c.name, round+1, err)
 				failed = append(failed, fmt.Errorf("%s, round %d: %w", c.name, round+1, err))
 			}
@@ -162,8 +162,8 @@ func (b *between) rounds(ctx context.Context, carriers []carried) error {
 	return errors.Join(failed...)
 }
 
-// carriers are direct routing and those of the plan. Those that were not asked for by name are left out where the
-// machine lacks something.
+// carriers returns direct routing and the carriers of the plan. A carrier that was not asked for by name is left out if
+// the machine lacks something.
 func (b *between) carriers(ctx context.Context) ([]carried, error) {
 	list := []carried{{name: Direct}}
 	chosen := b.plan.Carriers
@@ -210,7 +210,7 @@ func (b *between) carriers(ctx context.Context) ([]carried, error) {
 	return able, nil
 }
 
-// spec describes a lab with a container on each host, the first two of which talk.
+// spec describes a lab with a container on each host; the first two containers talk.
 func (b *between) spec(c carried, hosts int) (deploy.Spec, error) {
 	n, err := b.Parts.Kinds.Choose("network", Different, nil)
 	if err != nil {
@@ -236,7 +236,7 @@ func (b *between) spec(c carried, hosts int) (deploy.Spec, error) {
 const (
 	mtu    = 1500
 	family = "ipv4"
-	// stands is how long a lab may take until it stands.
+	// stands is how long a lab may take until it is up.
 	stands = 2 * time.Minute
 )
 
@@ -247,7 +247,7 @@ type standing struct {
 	end   func()
 }
 
-// place is what the study asks of a host.
+// place is the part of a host that the study uses.
 type place interface {
 	deploy.Place
 	Use(ctx context.Context, memory bool) ([]host.ProgramUse, error)
@@ -257,7 +257,7 @@ type place interface {
 	Rekey(ctx context.Context, stage int) (more bool, err error)
 }
 
-// build builds a lab and says how long that took.
+// build builds a lab and returns how long that took.
 func (b *between) build(ctx context.Context, c carried, hosts int) (_ *standing, took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, stands)
 	defer cancel()
@@ -295,7 +295,7 @@ func (b *between) build(ctx context.Context, c carried, hosts int) (_ *standing,
 	return s, took - l.Waited(), nil
 }
 
-// visit measures everything of a carrier once.
+// visit measures all items of a carrier once.
 func (b *between) visit(ctx context.Context, round int, c carried) error {
 	for i, hosts := range b.plan.Hosts {
 		if i > 0 && !b.plan.wants(ItemSetup) && !b.plan.wants(ItemUse) {
@@ -337,7 +337,7 @@ func (b *between) lab(ctx context.Context, round int, c carried, hosts int, pack
 	return b.exchanges(ctx, s, c, note)
 }
 
-// exchanges measures what needs packets.
+// exchanges measures the items that need packets.
 func (b *between) exchanges(ctx context.Context, s *standing, c carried, note func(string, float64)) error {
 	talk, err := s.talk()
 	if err != nil {
@@ -371,7 +371,7 @@ func (b *between) exchanges(ctx context.Context, s *standing, c carried, note fu
 	return nil
 }
 
-// use watches the programs of the hosts while nothing happens.
+// use observes the programs of the hosts while nothing happens.
 func (b *between) use(ctx context.Context, s *standing, c carried, hosts int, note func(string, float64)) error {
 	ask := func(memory bool) (cpu time.Duration, bytes int64, programs int, err error) {
 		for _, h := range s.hosts {
@@ -381,7 +381,7 @@ func (b *between) use(ctx context.Context, s *standing, c carried, hosts int, no
 			}
 			for _, u := range list {
 				if memory && u.Memory == 0 {
-					bytes = -1 // some of it is not known
+					bytes = -1 // some of it is unknown
 				}
 				if bytes >= 0 {
 					bytes += u.Memory
@@ -424,9 +424,9 @@ func (b *between) use(ctx context.Context, s *standing, c carried, hosts int, no
 
 var errNoProgram = errors.New("no program carries its packets: what it holds and uses in the kernel is not known")
 
-// first takes the carrier away on all hosts and applies it again, as if the hosts had just started. It is verified at
-// the same time, as it is when a lab is built: that is when some ask once more for what a peer that was not ready
-// refused.
+// first removes the carrier on all hosts and applies it again, as if the hosts had just started. It verifies the
+// carrier at the same time, as a lab does when it is built: at that time some carriers repeat requests that a peer
+// refused because it was not ready.
 func (b *between) first(ctx context.Context, s *standing, t *talk, note func(string, float64)) error {
 	if err := s.withdraw(ctx); err != nil {
 		return err
@@ -448,10 +448,10 @@ func (b *between) first(ctx context.Context, s *standing, t *talk, note func(str
 	return nil
 }
 
-// patience is how long it may take until a packet passes.
+// patience is the limit for the time until a packet passes.
 const patience = 45 * time.Second
 
-// idle sends nothing for a while, and then some packets, one at a time.
+// idle sends nothing for a while, and then a few packets, one at a time.
 func (b *between) idle(ctx context.Context, t *talk, note func(string, float64)) error {
 	if err := t.answered(ctx); err != nil {
 		return err
@@ -475,15 +475,15 @@ func (b *between) idle(ctx context.Context, t *talk, note func(string, float64))
 	return nil
 }
 
-// rekey has keys renewed under load, and looks at the time around that. The comparison is a load of the same length in
-// which nothing happens.
+// rekey renews keys under load and evaluates the time around that. It compares with a load of the same length without a
+// renewal.
 func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, note func(string, float64)) error {
 	if !s.Site().Lab.Top().Protected {
 		b.costs.skip(c.name, metricRekeyGap, errors.New("it has no keys"))
 		return b.steady(ctx, t, b.plan.Load, note)
 	}
 	renewing, with := s, t
-	if other, timed := faster(c); timed { // a clock renews keys: in a lab of its own, so that the comparison has none
+	if other, timed := faster(c); timed { // a clock renews the keys: a lab of its own leaves the comparison without
 		var err error
 		if renewing, _, err = b.build(ctx, other, b.plan.Hosts[0]); err != nil {
 			return err
@@ -519,8 +519,8 @@ func (b *between) rekey(ctx context.Context, s *standing, t *talk, c carried, no
 	return b.steady(ctx, t, b.plan.Load*time.Duration(b.plan.Renewals), note)
 }
 
-// renew has keys renewed, with time before, between and after, and says when they were new: some wait for seconds until
-// they may be renewed.
+// renew renews keys, with time before, between and after the renewals, and returns when the keys were new. Some
+// carriers wait for seconds until they may renew keys.
 func (b *between) renew(ctx context.Context, s *standing) (renewed []time.Time, err error) {
 	err = wait(ctx, b.plan.Load/2)
 	for range b.plan.Renewals {
@@ -535,7 +535,7 @@ func (b *between) renew(ctx context.Context, s *standing) (renewed []time.Time, 
 	return renewed, err
 }
 
-// steady is a load for so long while nothing happens.
+// steady runs a load of this length while nothing happens.
 func (b *between) steady(ctx context.Context, t *talk, long time.Duration, note func(string, float64)) error {
 	l := t.begin(time.Now())
 	err := wait(ctx, long)
@@ -549,7 +549,7 @@ func (b *between) steady(ctx context.Context, t *talk, long time.Duration, note 
 	return nil
 }
 
-// faster is the carrier with the least interval between renewals, if that is a parameter of it.
+// faster returns the carrier with the shortest interval between renewals, if it has a parameter for that.
 func faster(c carried) (carried, bool) {
 	const parameter, least = "rekey", "2s"
 	for i, one := range c.choice {
@@ -569,7 +569,7 @@ func faster(c carried) (carried, bool) {
 	return c, false
 }
 
-// restart kills the programs of host 2 and applies the steps of its carrier again, while host 1 keeps what it had.
+// restart kills the programs of host 2 and applies the steps of its carrier again, while host 1 keeps its state.
 func (b *between) restart(ctx context.Context, s *standing, t *talk, note func(string, float64)) error {
 	l := t.begin(time.Now())
 	err := wait(ctx, settle)
@@ -585,7 +585,7 @@ func (b *between) restart(ctx context.Context, s *standing, t *talk, note func(s
 	if err == nil {
 		var group errgroup.Group
 		group.Go(func() error {
-			_ = s.hosts[1].Verify(ctx) // host 1 may still have what was before: packets show when they pass
+			_ = s.hosts[1].Verify(ctx) // host 1 may still have its old state: packets show when they pass
 			return nil
 		})
 		group.Go(func() error { return l.until(ctx, restored, patience) })
@@ -603,10 +603,10 @@ func (b *between) restart(ctx context.Context, s *standing, t *talk, note func(s
 	return nil
 }
 
-// settle is how long packets pass before a change and after it.
+// settle is how long packets pass before and after a change.
 const settle = 200 * time.Millisecond
 
-// wait waits, unless the context ends.
+// wait waits for d, or until the context ends.
 func wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

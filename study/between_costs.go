@@ -32,19 +32,19 @@ const (
 	metricIdleCPU    = "cpu_programs_idle"
 )
 
-// Units of metrics that package measure has no unit for.
+// Units that package measure does not define.
 const (
 	unitPacket = "packet"
 	unitRatio  = "1"
 )
 
-// A BetweenMetric says what a metric of the study is.
+// A BetweenMetric describes a metric of the study.
 type BetweenMetric struct {
 	Name string `json:"name"`
 	Unit string `json:"unit"`
-	// Summary is what it is, in a line.
+	// Summary describes the metric in one line.
 	Summary string `json:"summary"`
-	ratio   bool   // that to the baseline means something
+	ratio   bool   // its ratio to the baseline has a meaning
 }
 
 // BetweenMetrics lists the metrics of the study, in order.
@@ -72,17 +72,17 @@ func BetweenMetrics() []BetweenMetric {
 	}
 }
 
-// Costs are what the study found.
+// Costs are the results of the study.
 type Costs struct {
 	Plan     BetweenPlan
 	Carriers []string // those that were measured, the baseline first
-	Rounds   int      // that were completed
+	Rounds   int      // completed rounds
 	Values   []Value
 	Missing  []Missing
 	Warnings []string
 }
 
-// A Value is what one round found.
+// A Value is the result of one round.
 type Value struct {
 	Round   int     `json:"round"` // from 1
 	Carrier string  `json:"carrier"`
@@ -91,10 +91,10 @@ type Value struct {
 	Value   float64 `json:"value"` // in base units
 }
 
-// A Missing is what was not tried, and why.
+// A Missing is something that was not tried, with the reason.
 type Missing struct {
 	Carrier string `json:"carrier"`
-	Metric  string `json:"metric,omitempty"` // "": nothing was
+	Metric  string `json:"metric,omitempty"` // "": no metric was tried
 	Reason  string `json:"reason"`
 }
 
@@ -102,7 +102,7 @@ func (c *Costs) note(round int, carrier string, hosts int, metric string, value 
 	c.Values = append(c.Values, Value{Round: round + 1, Carrier: carrier, Hosts: hosts, Metric: metric, Value: value})
 }
 
-// skip notes once what is not tried.
+// skip notes, once, what is not tried and why.
 func (c *Costs) skip(carrier, metric string, reason error) {
 	m := Missing{Carrier: carrier, Metric: metric, Reason: reason.Error()}
 	if !slices.ContainsFunc(c.Missing, func(o Missing) bool { return o.Carrier == carrier && o.Metric == metric }) {
@@ -174,8 +174,8 @@ func (c *Costs) of(carrier string, hosts int, metric string) []Value {
 	return list
 }
 
-// IdleLimit is the share of a core that the programs of a lab may use without traffic before the reader must know: they
-// take that from what is measured beside them.
+// IdleLimit is the share of a core that the programs of a lab may use without traffic before the reader is warned: they
+// take it from what is measured at the same time.
 const IdleLimit = 0.002
 
 // Text writes the costs as a table for each metric: a row for each carrier, and columns for each number of hosts.
@@ -244,7 +244,7 @@ func (c *Costs) longest() int {
 	return n
 }
 
-// left pads a text to that length: the columns of the table are aligned right.
+// left pads a text to that length, because the columns of the table are aligned right.
 func left(s string, length int) string {
 	return "  " + s + strings.Repeat(" ", max(0, length-utf8.RuneCountInString(s)))
 }
@@ -262,7 +262,7 @@ func show(x float64, unit string) string {
 	return measure.Format(x, unit)
 }
 
-// remarks says what was not tried, and what the reader should know.
+// remarks lists what was not tried, and other things that the reader should know.
 func (c *Costs) remarks(b *strings.Builder, costs []Cost) {
 	for _, r := range costs {
 		if r.Metric == metricIdleCPU && r.Median*float64(r.Hosts) > IdleLimit {

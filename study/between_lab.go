@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// carrier is the part of a host's plan that its carrier is: its steps, and the routes through its links. Without a
-// carrier it is the routes to other hosts.
+// carrier returns the part of a host's plan that belongs to its carrier: its steps, and the routes through its links.
+// Without a carrier it is the routes to other hosts.
 func (s *standing) carrier(on int) host.Plan {
 	lab := s.Site().Lab
 	top := lab.Top()
@@ -36,7 +36,7 @@ func has(steps []host.Step, r host.Route) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { other, ok := s.(host.Route); return ok && other == r })
 }
 
-// all calls f for some hosts at the same time, from 0; none: for all.
+// all calls f for some hosts at the same time, numbered from 0; if none are given, for all.
 func (s *standing) all(ctx context.Context, hosts []int, f func(ctx context.Context, on int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for on := range s.hosts {
@@ -57,12 +57,12 @@ func (s *standing) withdraw(ctx context.Context, hosts ...int) error {
 	})
 }
 
-// restore applies it again.
+// restore applies the carrier of some hosts again.
 func (s *standing) restore(ctx context.Context, hosts ...int) error {
 	return s.all(ctx, hosts, func(ctx context.Context, on int) error { return s.hosts[on].Restore(ctx) })
 }
 
-// again takes the carrier away on all hosts, applies it again, and says how long it takes until it is verified.
+// again removes the carrier on all hosts, applies it again, and returns how long it takes until it is verified.
 func (s *standing) again(ctx context.Context) (time.Duration, error) {
 	if err := s.withdraw(ctx); err != nil {
 		return 0, err
@@ -75,7 +75,7 @@ func (s *standing) again(ctx context.Context) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// rekey has the keys of all hosts renewed once.
+// rekey renews the keys of all hosts once.
 func (s *standing) rekey(ctx context.Context) error {
 	const most = 8
 	for stage := range most {

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// pace is between two packets of a load: 1 kHz.
+	// pace is the time between two packets of a load: 1 kHz.
 	pace = time.Millisecond
-	// payload is that of a packet, in bytes.
+	// payload is the size of a packet's payload, in bytes.
 	payload = 64
-	// port is where the containers' sockets are.
+	// port is the port of the containers' sockets.
 	port = 20001
 	// late is how long an answer may take after the last packet of a load.
 	late = 200 * time.Millisecond
-	// answer is how long one may take to a single packet.
+	// answer is how long the answer to a single packet may take.
 	answer = 10 * time.Second
 )
 
-// talk is a socket in a container of host 1, and one in a container of host 2 that sends everything back.
+// talk is a socket in a container of host 1, and a socket in a container of host 2 that sends everything back.
 type talk struct {
 	near, far  *net.UDPConn
 	to         netip.AddrPort
@@ -67,7 +67,7 @@ func open(h deploy.Place, namespace string, at netip.Addr) (c *net.UDPConn, err 
 	return c, err
 }
 
-// echo sends back what comes, until the socket is closed.
+// echo sends back every packet until the socket is closed.
 func (t *talk) echo() {
 	b := make([]byte, payload)
 	for {
@@ -76,7 +76,7 @@ func (t *talk) echo() {
 			return
 		}
 		if err == nil {
-			_, _ = t.far.WriteToUDPAddrPort(b[:n], from) // one that cannot be sent is lost
+			_, _ = t.far.WriteToUDPAddrPort(b[:n], from) // a packet that cannot be sent is lost
 		}
 	}
 }
@@ -87,7 +87,7 @@ func (t *talk) close() {
 	t.background.Wait()
 }
 
-// send sends a packet and returns its number. One that cannot be sent is lost.
+// send sends a packet and returns its number. A packet that cannot be sent is lost.
 func (t *talk) send() uint64 {
 	t.sequence++
 	var b [payload]byte
@@ -114,7 +114,7 @@ func (t *talk) receive(until time.Time) (sequence uint64, at time.Time, err erro
 	}
 }
 
-// once is the round trip of one packet.
+// once returns the round trip of one packet.
 func (t *talk) once(ctx context.Context) (time.Duration, error) {
 	began := time.Now()
 	sent := t.send()
@@ -135,8 +135,8 @@ func (t *talk) once(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// answered sends packets until one is answered, so that everything knows its neighbours, and then lets what is under
-// way arrive.
+// answered sends packets until one is answered, so that all hosts know their neighbours. Then it waits for packets that
+// are still under way.
 func (t *talk) answered(ctx context.Context) error {
 	began := time.Now()
 	l := t.begin(began)
@@ -145,7 +145,7 @@ func (t *talk) answered(ctx context.Context) error {
 	return err
 }
 
-// load sends a packet each [pace], and notes when its answer came.
+// load sends a packet each [pace], and notes when its answer arrived.
 type load struct {
 	talk  *talk
 	first uint64
@@ -153,7 +153,7 @@ type load struct {
 	work  sync.WaitGroup
 
 	mu   sync.Mutex
-	sent []time.Time // by number less the first
+	sent []time.Time // by number minus the first
 	got  []reply
 }
 
@@ -162,7 +162,7 @@ type reply struct {
 	at, sent time.Time
 }
 
-// begin begins a load. Each packet is due at a time that does not depend on the others: one that is late is sent at
+// begin begins a load. The time at which a packet is due does not depend on other packets; a late packet is sent at
 // once.
 func (t *talk) begin(start time.Time) *load {
 	l := &load{talk: t, first: t.sequence + 1, stop: make(chan struct{})}
@@ -218,14 +218,14 @@ func (t *talk) begin(start time.Time) *load {
 	return l
 }
 
-// complete says whether all packets were answered.
+// complete reports whether all packets were answered.
 func (l *load) complete() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.got) >= len(l.sent)
 }
 
-// silentError says that no packet passes.
+// silentError is the error that no packet passes.
 type silentError struct{ patience time.Duration }
 
 // Error says for how long.
@@ -249,20 +249,20 @@ func (l *load) until(ctx context.Context, after time.Time, most time.Duration) e
 	}
 }
 
-// end ends the load and returns what came of it.
+// end ends the load and returns its answers.
 func (l *load) end() answers {
 	close(l.stop)
 	l.work.Wait()
 	return answers{sent: l.sent, got: l.got}
 }
 
-// answers are what came of a load.
+// answers are the results of a load.
 type answers struct {
 	sent []time.Time
-	got  []reply // in the order in which they came
+	got  []reply // in the order of arrival
 }
 
-// within is what came of the packets that were sent between two times.
+// within returns the results for the packets sent between two times.
 func (a answers) within(from, to time.Time) answers {
 	var some answers
 	in := func(t time.Time) bool { return !t.Before(from) && t.Before(to) }
@@ -279,7 +279,7 @@ func (a answers) within(from, to time.Time) answers {
 	return some
 }
 
-// after returns when the first answer came to a packet that was sent after a time.
+// after returns the arrival time of the first answer to a packet that was sent after a time.
 func (a answers) after(t time.Time) (at time.Time, ok bool) {
 	for _, r := range a.got {
 		if r.sent.After(t) {
@@ -300,7 +300,7 @@ func (a answers) gap() time.Duration {
 	return a.longest(a.sent[0])
 }
 
-// pause is the longest time between two packets that were sent: what the study itself was late by, as other work had
+// pause returns the longest time between two sent packets. It shows how late the study itself was when other work used
 // its CPU.
 func (a answers) pause() time.Duration {
 	longest := time.Duration(0)
@@ -310,7 +310,7 @@ func (a answers) pause() time.Duration {
 	return longest
 }
 
-// longest is the longest time without an answer after some time.
+// longest returns the longest time without an answer after a time.
 func (a answers) longest(from time.Time) time.Duration {
 	longest := time.Duration(0)
 	times := a.times(from)
@@ -320,8 +320,8 @@ func (a answers) longest(from time.Time) time.Duration {
 	return longest
 }
 
-// times are when answers came after a time, with that time before them, and the time of the last packet if no answer
-// came later.
+// times returns the given time, the arrival times of answers after it and, if no answer came later, the time of the
+// last packet.
 func (a answers) times(from time.Time) []time.Time {
 	times := []time.Time{from}
 	for _, r := range a.got {

@@ -11,7 +11,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// came makes what came of a load of 1 kHz for so many ms: the answer to packet n comes after took(n) ms, 0 for never.
+// came makes the results of a load of 1 kHz that lasts this many ms: the answer to packet n arrives after took(n) ms, 0
+// for never.
 func came(long int, took func(n int) float64) answers {
 	start := time.Unix(1000, 0)
 	at := func(ms float64) time.Time { return start.Add(time.Duration(ms * float64(time.Millisecond))) }
@@ -78,7 +79,7 @@ func TestAnswers(t *testing.T) {
 
 func measureMS(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// The ratio is the median of those to the baseline of the same round and the same number of hosts.
+// The ratio is the median of the ratios to the baseline in the same round and with the same number of hosts.
 func TestCosts(t *testing.T) {
 	c := &Costs{Plan: DefaultBetweenPlan(), Carriers: []string{Direct, "a", "b"}, Rounds: 3}
 	for round, setup := range [][2]float64{{1, 2}, {2, 8}, {4, 12}} {

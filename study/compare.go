@@ -10,10 +10,10 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Compare measures an experiment in so many pairs of runs, one run after another, and counts in how many pairs a
-// comparison finds any difference in a primary metric: there is none. It returns an error that says so where the count
-// is not compatible with 5 %. Pairs are the first and the second run, the third and the fourth, …, which are
-// independent; what all pairs of runs have to say is printed too.
+// Compare measures the same experiment in this many pairs of runs, one run after another. It counts the pairs in which
+// a comparison wrongly finds a difference in a primary metric. It returns an error if the count is not compatible with
+// 5 %. The pairs are the first and the second run, the third and the fourth, and so on, which are independent. It also
+// prints the results for all pairs of runs.
 func (o *Options) Compare(ctx context.Context, e experiment.Experiment, pairs int) error {
 	if pairs < 1 {
 		return fmt.Errorf("%d pairs of runs (valid: at least 1)", pairs)
@@ -72,7 +72,7 @@ func (n *pairCount) add(e equality) {
 	}
 }
 
-// equality is what a comparison says of two equal runs.
+// equality is the result of comparing two equal runs.
 type equality struct {
 	all       int
 	verdicts  map[measure.Verdict]int

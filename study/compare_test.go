@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A pair of equal runs is compared, and counted; `nettoll study compare` makes twenty, of the default experiment.
+// A pair of equal runs is compared and counted. `nettoll study compare` makes twenty pairs of the default experiment.
 func TestCompare(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "small.yaml")
 	const small = "factors: {network: bridge, placement: same-host}\nworkloads: [{udp-rr: {mode: spin}}]\n"

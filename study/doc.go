@@ -1,3 +1,3 @@
-// Package study is how nettoll measures itself: the evidence behind the defaults of the method, made with the very
-// engine it speaks of.
+// Package study lets nettoll measure itself: it produces the evidence for the defaults of the method, with the same
+// engine that runs use.
 package study

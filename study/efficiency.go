@@ -15,21 +15,21 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A lever is one of the ways in which nettoll gets more precision from the same time, and how to do without it: in
-// measuring, or in computing ratios from the same records.
+// A lever is a way in which nettoll gets more precision from the same time, and how to do without it: in measuring, or
+// in computing ratios from the same records.
 type lever struct {
 	name    string
 	without func(*experiment.Experiment)
 	reduce  reduction
 }
 
-// reduction says how ratios are computed otherwise than nettoll does.
+// reduction describes a way to compute ratios that differs from nettoll's.
 type reduction struct {
-	oneBaseline bool // over the baseline alone instead of it and its twin
+	oneBaseline bool // over the baseline alone instead of over it and its twin
 	median      bool // of a generation's blocks
 }
 
-// levers lists them. The lengths are those that trials had at commit 2937491.
+// levers lists all levers. The lengths are those of trials at commit 2937491.
 func levers() []lever {
 	asleep := func(e *experiment.Experiment) { e.Factors.Idles = []string{experiment.IdleDeep} }
 	long := func(e *experiment.Experiment) {
@@ -61,19 +61,19 @@ func levers() []lever {
 	}
 }
 
-// efficient is what a lever's runs found about a group of cells.
+// efficient holds what a lever's runs found about a group of cells.
 type efficient struct {
-	halfWidths, floors []float64 // logarithms: of ratios to the baseline, one for each stack and run; of twins, one a run
+	halfWidths, floors []float64 // logarithms: of ratios to the baseline, one per stack and run; of twins, one per run
 }
 
-// Efficiency measures an experiment with all levers, without each and without any, in a fresh random order in each
-// round, each for the same time, and prints the half-widths of ratios and the floors: for each group of cells the
+// Efficiency measures an experiment with all levers, without each one, and without any, each for the same time and in a
+// new random order in each round. It prints the half-widths of ratios and the floors: for each group of cells, the
 // geometric mean over stacks and rounds.
 func (o *Options) Efficiency(ctx context.Context, e experiment.Experiment, rounds int) error {
 	if rounds < 1 {
 		return fmt.Errorf("%d rounds (valid: at least 1)", rounds)
 	}
-	e.Design.Precision = 1e-9 // nothing leaves
+	e.Design.Precision = 1e-9 // no cell leaves
 	all := levers()
 	found := make([]map[string]*efficient, len(all))
 	for i := range found {
@@ -84,7 +84,7 @@ func (o *Options) Efficiency(ctx context.Context, e experiment.Experiment, round
 	for round := range rounds {
 		for _, i := range order.Perm(len(all)) {
 			if all[i].without == nil {
-				continue // it is computed from the records of the first
+				continue // computed from the records of the first
 			}
 			one := e
 			one.Workloads = slices.Clone(e.Workloads)
@@ -131,7 +131,7 @@ func geometric(x []float64) float64 {
 	return math.Exp(sum / float64(len(x)))
 }
 
-// add takes in what a run found about each group, and returns the groups with those that are new.
+// add adds what a run found about each group, and returns all groups, including new ones.
 func (r reduction) add(out *control.Outcome, found map[string]*efficient, groups []string) []string {
 	values := map[string]map[int]float64{} // by cell and block: logarithms of the primary metric
 	generation := map[int]int{}            // of a block

@@ -18,14 +18,14 @@ import (
 // Options are what every study needs.
 type Options struct {
 	Parts    experiment.Parts
-	Open     func() deploy.Deployment // where its runs measure; each has its own
+	Open     func() deploy.Deployment // opens the deployment of a run; each run has its own
 	CPUs     int                      // that workers may use
 	Out      io.Writer                // gets the tables, in Markdown
 	Progress io.Writer                // gets a line for each run
 	Seed     uint64
 }
 
-// Different is the network that is compared with the baseline where a ratio other than 1 is needed.
+// Different is the network that is compared with the baseline when a ratio other than 1 is needed.
 const Different = "bridge"
 
 // run measures one experiment; the seed differs from run to run.
@@ -51,7 +51,7 @@ func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Ou
 	return out, nil
 }
 
-// base is an experiment of one workload on one host: the baseline and its twin.
+// base returns an experiment of one workload on one host: the baseline and its twin.
 func (o *Options) base(load experiment.Load, pairs int) experiment.Experiment {
 	e := experiment.Base(o.Parts)
 	e.Name = "study"
@@ -63,22 +63,22 @@ func (o *Options) base(load experiment.Load, pairs int) experiment.Experiment {
 	return e
 }
 
-// udpRR is round trips in a mode.
+// udpRR returns a load of round trips in a mode.
 func udpRR(mode string, at ...experiment.Placement) experiment.Load {
 	return experiment.Load{Choice: experiment.Choice{Name: "udp-rr", Params: part.Params{"mode": mode}}, Placements: at}
 }
 
-// sized gives a load a payload.
+// sized sets the payload of a load.
 func sized(l experiment.Load, payload int) experiment.Load {
 	l.Params["payload"] = strconv.Itoa(payload)
 	return l
 }
 
-// different is what is compared with the baseline where a ratio other than 1 is needed.
+// different returns the stacks to compare with the baseline when a ratio other than 1 is needed.
 func (o *Options) different() []stack.Stack {
 	c, err := o.Parts.Kinds.Choose("network", Different, nil)
 	if err != nil {
-		return nil // nothing is compared, and the run says so
+		return nil // nothing is compared, and the run reports that
 	}
 	return []stack.Stack{{c}}
 }
@@ -96,7 +96,7 @@ func primary(a measure.Analysis, pass func(*measure.Cell) bool) []measure.Row {
 
 func isTwin(c *measure.Cell) bool { return c.Twin }
 
-// value returns a row's value in one metric, 0 where there is none.
+// value returns a row's value in one metric; 0 if there is none.
 func value(a measure.Analysis, metric string, pass func(*measure.Cell) bool) float64 {
 	for _, r := range a.Rows {
 		if r.Metric == metric && pass(r.Cell) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestMain lets the test binary be the hosts, agents and workers of its own runs, by nettoll's real command line.
+// TestMain lets the test binary act as the hosts, agents and workers of its own runs, with nettoll's real command line.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
@@ -35,8 +35,9 @@ func run(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// A planted delay is found. Two runs, and intervals that miss in one of 100,000 tests, as the delay itself is known to a
-// few percent only (its mean is planted, and the median is measured); `nettoll study effect` makes ten at 5 %.
+// A planted delay is found. There are two runs, with intervals that miss once in 100,000 tests. The delay itself is
+// known only to a few percent: its mean is planted, and the median is measured. `nettoll study effect` makes ten runs
+// at 5 %.
 func TestEffect(t *testing.T) { run(t, "effect", "--runs", "2", "--time", "8s", "--alpha", "0.00001") }
 
 // The table of trial lengths has a row for each length.
@@ -50,7 +51,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// The table of what makes runs precise has a row for each way, for each group of cells.
+// The table of the levers has a row for each lever and group of cells.
 func TestEfficiency(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	if err := os.WriteFile(file, []byte("factors: {network: bridge, placement: same-host}\n"+
@@ -82,8 +83,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The study of carriers has a figure of everything, for the smallest labs that show it: keys are renewed by one of
-// them, and another one restarts.
+// The study of carriers has a figure for every item, in the smallest labs that show it: one carrier renews keys, and
+// another one restarts.
 func TestBetween(t *testing.T) {
 	out := run(t, "between", "--tunnel", "vxlan", "--encryption", "wireguard", "--hosts", "2", "--rounds", "1", "--idle",
 		"100ms", "--load", "300ms", "--quiet", "100ms", "--only", "setup,idle,rekey,use", "--format", "csv")
@@ -112,7 +113,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// What was found is shown though the study was interrupted.
+// The results of an interrupted study are still shown.
 func TestBetweenInterrupted(t *testing.T) {
 	testnet.Root(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)

@@ -13,13 +13,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// TrialPlan says which lengths to compare, for which loads.
+// TrialPlan says which lengths to compare, and for which loads.
 type TrialPlan struct {
 	Loads   []string
 	Pairs   []int
 	Lengths []time.Duration // the last is the reference
 	Time    time.Duration   // of measuring for each length, over all rounds
-	Rounds  int             // how often all lengths are visited, in random order
+	Rounds  int             // how often all lengths are visited, each time in random order
 }
 
 // DefaultTrialPlan is the plan behind docs/method.md.
@@ -45,7 +45,7 @@ func DefaultTrialPlan() TrialPlan {
 	}
 }
 
-// lengthResult gathers what the rounds of one length showed.
+// lengthResult collects the results of the rounds of one length.
 type lengthResult struct {
 	length      time.Duration
 	twin, other [][]float64 // log ratios, by generation and block
@@ -54,7 +54,7 @@ type lengthResult struct {
 	blocks      int
 }
 
-// Trials compares trial lengths: the ratio of a different stack and of the twin, the scatter within blocks, and the
+// Trials compares trial lengths by the ratio of a different stack and of the twin, the scatter within blocks, and the
 // dead time of turns.
 func (o *Options) Trials(ctx context.Context, p TrialPlan) error {
 	order := rand.New(rand.NewPCG(o.Seed, 0))
@@ -65,7 +65,7 @@ func (o *Options) Trials(ctx context.Context, p TrialPlan) error {
 				return err
 			}
 			if results == nil {
-				continue // spinning is refused for this many pairs
+				continue // spinning is refused for this number of pairs
 			}
 			if err := o.trialTable(load, pairs, results); err != nil {
 				return err
@@ -92,7 +92,7 @@ func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, lo
 			e.Factors.Parts = o.different()
 			e.Design.Trial = p.Lengths[i]
 			e.Design.Time = p.Time / time.Duration(p.Rounds)
-			e.Design.Precision = 1e-9 // nothing leaves
+			e.Design.Precision = 1e-9 // no cell leaves
 			if _, err := experiment.Resolve(e, o.Parts, o.CPUs); err != nil {
 				o.say("%s, %d pairs: left out: %v", load, pairs, err)
 				return nil, nil
@@ -108,7 +108,7 @@ func (o *Options) lengths(ctx context.Context, p TrialPlan, order *rand.Rand, lo
 	return results, nil
 }
 
-// add takes one run in.
+// add adds one run.
 func (r *lengthResult) add(run measure.Run, log measure.Log) {
 	baseline := map[int]float64{}
 	for _, t := range log.Trials {
@@ -159,7 +159,8 @@ func (o *Options) trialTable(load string, pairs int, results []lengthResult) err
 			fmt.Fprintf(o.Out, "| %v | %d | – | – | – | – | – | – | – |\n", r.length, r.blocks)
 			continue
 		}
-		// Two independent estimates: their standard errors add as squares. Beyond two of them it is marked.
+		// The two estimates are independent: their standard errors add as squares. A drift beyond two standard errors
+		// is marked.
 		drift := other.Log - reference.Log
 		se := math.Hypot(other.StdErr, reference.StdErr)
 		mark := ""
@@ -176,7 +177,7 @@ func (o *Options) trialTable(load string, pairs int, results []lengthResult) err
 	return nil
 }
 
-// spread is the standard deviation over all blocks, each against its generation's median.
+// spread returns the standard deviation over all blocks, each relative to its generation's median.
 func spread(gens [][]float64) float64 {
 	var sum float64
 	n := 0

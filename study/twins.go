@@ -11,10 +11,10 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as it takes for so many comparisons.
-// Runs of two kinds take turns: those that end when their time is up, with every discipline, and those that end when
-// what they look at is precise, as their data will have it. It returns an error that says so where the count is not
-// compatible with 95 %.
+// Twins counts how often the interval of a twin's ratio holds 1, over as many runs as this number of comparisons takes.
+// Two kinds of run alternate: runs that end when their time is up, with every discipline, and runs that end when the
+// evaluated cells are precise, so that their data decide the end. It returns an error if the count is not compatible
+// with 95 %.
 func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duration) error {
 	type count struct{ held, all int }
 	by := map[string]count{}
@@ -64,7 +64,8 @@ func (o *Options) Twins(ctx context.Context, comparisons int, limit time.Duratio
 	return covered(total.held, total.all)
 }
 
-// covered returns an error if that many intervals of all are too few for intervals that hold the truth in 95 %.
+// covered returns an error if the number of intervals that hold 1 is too small for intervals that hold the truth in 95
+// % of cases.
 func covered(held, all int) error {
 	if _, hi := measure.ClopperPearson(held, all, 0.95); hi < 0.95 {
 		return fmt.Errorf("coverage %d of %d is not compatible with 95 %%: the upper end of its interval is %.3f", held, all,
@@ -73,7 +74,7 @@ func covered(held, all int) error {
 	return nil
 }
 
-// byTime is a run of every discipline that ends when its time is up.
+// byTime returns a run of every discipline that ends when its time is up.
 func (o *Options) byTime(limit time.Duration) experiment.Experiment {
 	same := experiment.SameHost
 	e := o.base(udpRR("spin", same), 1)
@@ -83,8 +84,8 @@ func (o *Options) byTime(limit time.Duration) experiment.Experiment {
 	return e
 }
 
-// byPrecision is a run that ends when the different network is known precisely, which is what stopping looks at: its
-// twins are measured for as long as that takes.
+// byPrecision returns a run that ends when the different network is known precisely, which is the condition of the
+// stopping rule. Its twins are measured for as long as that takes.
 func (o *Options) byPrecision(limit time.Duration) experiment.Experiment {
 	e := o.base(udpRR("spin"), 1)
 	e.Workloads = nil
@@ -96,9 +97,9 @@ func (o *Options) byPrecision(limit time.Duration) experiment.Experiment {
 	return e
 }
 
-// Effect plants a delay of so large a share of the baseline's median round trip into the twin's sinks, and checks in
-// each of so many runs that it is found with its sign and that its true size lies in its interval. The intervals are
-// drawn so that all of them together miss with no more than the error rate alpha: Bonferroni's level for each.
+// Effect plants a delay into the twin's sinks: a share of the baseline's median round trip. It checks in each of the
+// runs that the delay is found with its sign and that its true size lies in its interval. All intervals together miss
+// with at most the error rate alpha: each has Bonferroni's level.
 func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, limit time.Duration) error {
 	found, held, plain := 0, 0, 0
 	fmt.Fprintf(o.Out, "\n| run | planted, measured at the sink | true ratio | found | its interval (error rate %g for "+
@@ -124,7 +125,7 @@ func (o *Options) Effect(ctx context.Context, runs int, share, alpha float64, li
 		}
 		est := rows[0].Estimate
 		planted := value(out.Analysis, "planted", isTwin)
-		// The baseline's value is the mean of it and its twin, which has the delay.
+		// The baseline's value is the mean of the baseline and its twin, which has the delay.
 		base := value(out.Analysis, rows[0].Metric, isBaseline) / math.Sqrt(rows[0].Estimate.Ratio)
 		truth := 1 + planted/base
 		wide := est.Interval(alpha / float64(runs))

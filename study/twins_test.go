@@ -2,7 +2,7 @@ package study
 
 import "testing"
 
-// Too few intervals that hold 1 are an error; as many as chance leaves of 95 % are none. `make nightly` counts real
+// Too few intervals that hold 1 are an error. A number that chance allows for 95 % is not. `make nightly` counts real
 // ones.
 func TestCovered(t *testing.T) {
 	for _, tt := range []struct {
@@ -13,7 +13,7 @@ func TestCovered(t *testing.T) {
 		{380, 400, true},
 		{372, 400, true},  // 93.0 %: up to 95.3 %
 		{368, 400, false}, // 92.0 %: up to 94.5 %
-		{0, 1, true},      // of one nothing can be said
+		{0, 1, true},      // one comparison shows nothing
 		{20, 25, false},
 		{22, 25, true},
 	} {

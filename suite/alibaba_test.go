@@ -27,7 +27,7 @@ func TestAlibabaOnItsOwnFigures(t *testing.T) {
 		"store-faster": "holds (2/2)", "store-gain": "holds (2/2)", "store-sooner": "holds (2/2)",
 		"page-multi-nic": "holds", "page-routed": "holds", "page-vxlan": "holds",
 		"threads-gain": "holds", "threads-scale": "holds (2/2)",
-		// what the article has no figures of
+		// the article has no figures of these
 		"bandwidth-routed": "undecided (0/2)", "bandwidth-multi-nic": "undecided (0/2)", "bandwidth-vxlan": "holds",
 		"latency-multi-nic": "undecided", "latency-routed": "not tried", "less-softirq": "not tried",
 	}

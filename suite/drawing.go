@@ -144,7 +144,7 @@ func (r *Result) plot(d Drawing) (*report.Plot, bool) {
 				about, _ := r.run.Vocabulary().Lookup(m.Here.Metric)
 				if f, ok := s.published(point); ok {
 					there.Value = f.Value
-					if m.Of == "" { // the panel says of what
+					if m.Of == "" { // the panel names the metric
 						there.As = s.text(f, about.Unit)
 					}
 				}

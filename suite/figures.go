@@ -194,7 +194,7 @@ func has(c *measure.Cell, params Point) bool {
 	return true
 }
 
-// Unpublished returns the reason why there is no figure of a cell; "" if there is none.
+// Unpublished returns the reason why the paper has no figure of a cell; "" if there is no reason.
 func (s *Suite) Unpublished(c *measure.Cell) string {
 	for _, u := range s.unpublished {
 		fits := true

@@ -187,7 +187,8 @@ func TestPlot(t *testing.T) {
 	}
 }
 
-// explained says whether all that is missing is of stacks that cannot be measured, for a reason that the suite gives.
+// explained reports whether all that is missing belongs to stacks that cannot be measured, for a reason that the suite
+// gives.
 func (s *Suite) explained(missing []string) bool {
 	return !slices.ContainsFunc(missing, func(where string) bool {
 		name, _, _ := strings.Cut(where, ",")
@@ -195,7 +196,7 @@ func (s *Suite) explained(missing []string) bool {
 	})
 }
 
-// A ratio's digits end where they say nothing.
+// A ratio has no digits beyond its uncertainty.
 func TestRatio(t *testing.T) {
 	for _, c := range []struct {
 		ratio, lo, hi   float64

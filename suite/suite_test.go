@@ -488,8 +488,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Every published figure is shown as it was published, beside what was measured and in the redrawn figure, in text and in
-// the words of the drawing.
+// Every published figure is shown as it was published, next to the measured value and in the redrawn figure, in text
+// and in the words of the drawing.
 func TestFiguresAreShownAsPublished(t *testing.T) {
 	for _, name := range []string{"docker-network", "ji2019", "lezcano2007"} {
 		s := find(t, name)
@@ -572,7 +572,7 @@ func TestOneMeasurementCountsOnce(t *testing.T) {
 	}
 }
 
-// How many bounds a suite has, and how many of them are of different measurements.
+// The number of bounds of a suite, and the number of those that are of different measurements.
 func TestDistinctBounds(t *testing.T) {
 	for name, want := range map[string][2]int{"lezcano2007": {38, 21}, "ji2019": {170, 154}} {
 		s := find(t, name)

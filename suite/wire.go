@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// wanted returns the links that a claim is about, in words: "links of 1 Gbit/s (--set underlay.rate=1Gbit/s)". It is ""
-// if the claim is about any.
+// wanted describes the links that a claim is about, in words: "links of 1 Gbit/s (--set underlay.rate=1Gbit/s)". It is
+// "" if the claim is about any links.
 func (c Claim) wanted() string {
 	if c.Wire == 0 {
 		return ""
@@ -20,7 +20,7 @@ func (c Claim) wanted() string {
 	return fmt.Sprintf("links of %g %s (--set underlay.rate=%g%s)", number, unit, number, unit)
 }
 
-// unwired returns the links that a claim is about if a run has faster ones, "" if it can try the claim.
+// unwired describes the links that a claim is about if those of a run are faster; "" if the run can try the claim.
 func (c Claim) unwired(run *measure.Run) string {
 	if c.Wire == 0 {
 		return ""

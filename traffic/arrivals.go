@@ -23,15 +23,15 @@ const constant = "constant"
 // A family is a distribution over positive numbers with the mean 1 and one parameter.
 type family struct {
 	name     string
-	of       string // what its parameter is called; "" if it has none
+	of       string // name of its parameter; "" if it has none
 	usual    float64
-	lo, hi   float64 // bounds of the parameter
+	lo, hi   float64 // limits of the parameter
 	quantile func(p, x float64) float64
 }
 
-// families are the distributions that D-ITG offers for times and sizes (its manual, "Inter-departure time options"), by
-// what leaves the mean alone: the spread or the shape. What would be negative is 0; the mean is 1 all the same, see
-// [distribution.table].
+// families returns the distributions that D-ITG offers for times and sizes (its manual, "Inter-departure time
+// options"), each with a parameter that does not change the mean: the spread or the shape. Negative values become 0;
+// the mean is still 1, see [distribution.table].
 func families() []family {
 	return []family{
 		{constant, "", 0, 0, 0, func(float64, float64) float64 { return 1 }},
@@ -57,7 +57,7 @@ type distribution struct {
 	x float64
 }
 
-// String is how ids have it.
+// String returns the distribution as ids show it.
 func (d distribution) String() string {
 	if d.of == "" {
 		return d.name
@@ -65,16 +65,16 @@ func (d distribution) String() string {
 	return d.name + ":" + strconv.FormatFloat(d.x, 'g', 6, 64)
 }
 
-// table returns the gaps or sizes of a schedule, scaled to a mean of 1: that of what is cut off at 0 (normal, cauchy)
-// or has none (cauchy) would be another.
+// table returns the gaps or sizes of a schedule, scaled to a mean of 1. Without that, a distribution that is cut off at
+// 0 (normal, cauchy) or has no mean (cauchy) would have another mean.
 func (d distribution) table(random *rand.Rand) []float64 {
 	list := stratified(func(p float64) float64 { return d.quantile(p, d.x) }, random)
 	unit(list)
 	return list
 }
 
-// stratified returns a distribution's quantiles at the middles of equal shares, in random order. What would be negative
-// is 0.
+// stratified returns a distribution's quantiles at the middles of equal shares, in random order. Negative values become
+// 0.
 func stratified(quantile func(p float64) float64, random *rand.Rand) []float64 {
 	list := make([]float64, tableSize)
 	for i := range list {
@@ -84,7 +84,7 @@ func stratified(quantile func(p float64) float64, random *rand.Rand) []float64 {
 	return list
 }
 
-// unit scales a list to a mean of 1, and returns the one it had.
+// unit scales a list to a mean of 1, and returns its former mean.
 func unit(list []float64) float64 {
 	mean := 0.0
 	for _, x := range list {
@@ -125,16 +125,16 @@ func parseDistribution(s string) (distribution, error) {
 
 var errUnknown = errors.New("unknown value")
 
-// arrivals are when messages are due: one of a distribution, bursts and a file.
+// arrivals say when messages are due: by a distribution, bursts or a file.
 type arrivals struct {
 	distribution
 	on, off time.Duration
 	file    string // absolute
-	sum     string // of what it holds: the first eight digits of its SHA-256
+	sum     string // of its content: the first eight digits of the SHA-256
 }
 
 const (
-	poisson   = "poisson" // what exponential gaps are called
+	poisson   = "poisson" // the name of exponential gaps
 	bursts    = "bursts"
 	replay    = "replay"
 	longestOn = time.Hour
@@ -173,18 +173,18 @@ func parseArrivals(s string) (arrivals, error) {
 	return arrivals{distribution: d}, err
 }
 
-// ParseArrivals checks how arrivals are written and returns them as ids have them:
+// ParseArrivals checks a description of arrivals and returns it as ids show it:
 //
 //	constant               evenly
 //	poisson                exponential gaps
 //	uniform[:spread] normal[:spread] cauchy[:spread]
 //	                       gaps of that distribution; its half width, standard deviation or scale in mean gaps
 //	pareto[:shape] gamma[:shape] weibull[:shape]
-//	bursts:ON:OFF          evenly while it is on, so many more that the mean is the rate's
+//	bursts:ON:OFF          evenly while it is on, at a higher rate, so that the mean is the rate
 //	replay:FILE            as in a file: each line has a time in s, not falling, and may have a size in bytes; # begins a
 //	                       comment
 //
-// A file is read to see whether it can be, and its id holds what it holds: FILE@SUM.
+// ParseArrivals reads the file to check it, and adds a checksum of its content to the id: FILE@SUM.
 func ParseArrivals(s string) (string, error) {
 	a, err := parseArrivals(s)
 	switch {
@@ -219,9 +219,9 @@ func ParseArrivals(s string) (string, error) {
 
 func parseSizes(s string) (distribution, error) { return parseDistribution(s) }
 
-// ParseSizes checks how sizes are written and returns them as ids have them: a distribution of [ParseArrivals], with
-// exponential for poisson. What is shorter or longer than a message can be is made to fit. Sizes that a replayed file
-// has count only where sizes are constant.
+// ParseSizes checks a description of sizes and returns it as ids show it: a distribution of [ParseArrivals], with
+// exponential instead of poisson. Sizes outside the limits of a message are changed to fit. Sizes in a replayed file
+// count only if sizes are constant.
 func ParseSizes(s string) (string, error) {
 	d, err := parseSizes(s)
 	if err != nil {
@@ -233,7 +233,7 @@ func ParseSizes(s string) (string, error) {
 // An Arrival is one message of a replayed file.
 type Arrival struct {
 	At   int64 // ns since the first
-	Size int   // bytes; 0: not said
+	Size int   // bytes; 0: not given
 }
 
 // Limits of a replayed file.
@@ -306,7 +306,7 @@ func readReplay(path, sum string) ([]Arrival, error) {
 	return list, nil
 }
 
-// readFile reads a file of a size that can be.
+// readFile reads a file of a valid size.
 func readFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {

@@ -8,10 +8,10 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 )
 
-// failed is the request that a numbered exchange has an error for.
+// failed is the number of the request for which a numbered exchange has an error.
 const failed = 3
 
-// numbered has messages of its own. They are a header, for the server of these tests, and could be anything.
+// numbered is a codec with its own messages: a header for the server of these tests. They could be anything.
 type numbered struct{}
 
 func (numbered) Put(out []byte, seq uint64) int {
@@ -24,8 +24,8 @@ func (numbered) Read(in []byte) (seq uint64, answers, right bool) {
 	return seq, len(in) == HeaderSize, seq != failed
 }
 
-// Where a protocol has messages of its own, those are sent and understood; an answer that says that something failed is
-// none of those received, nor lost.
+// A codec's own messages are sent and understood. An answer that reports a failure counts neither as received nor as
+// lost.
 func TestExchangeCodec(t *testing.T) {
 	for name, kind := range map[string]func() Exchange{
 		"one in flight":  func() Exchange { return Exchange{} },

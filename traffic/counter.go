@@ -3,38 +3,38 @@ package traffic
 // Came classifies a received datagram.
 type Came int
 
-// How a datagram came.
+// Classes of datagrams.
 const (
-	InOrder   Came = iota // later than all before
-	Reordered             // for the first time, after one with a higher number (RFC 4737, section 3.3)
-	Duplicate             // once more
-	TooLate               // so far behind that nobody remembers whether it came before
+	InOrder   Came = iota // after all earlier ones
+	Reordered             // for the first time, but after one with a higher number (RFC 4737, section 3.3)
+	Duplicate             // received before
+	TooLate               // so far behind that it is unknown whether it was received before
 )
 
 const (
 	wordBits = 64
 	words    = 1 << 10
 
-	// memory is how far behind the highest number a datagram may be and still be known: the whole ring but the word that
-	// is being filled, whose other bits are of the round before. At a million datagrams a second these are the last 65 ms,
-	// more than a drain.
+	// memory is how far behind the highest number a datagram may be and still be known: the whole ring except the word
+	// that is being filled, whose other bits belong to the round before. At a million datagrams a second, that is the
+	// last 65 ms, more than a drain.
 	memory = (words - 1) * wordBits
 )
 
-// A Counter remembers which sequence numbers have been received: a ring of bits, of which those ahead of the highest
+// A Counter remembers which sequence numbers have been received. It is a ring of bits; those ahead of the highest
 // number are cleared word by word (RFC 6479). It takes a few nanoseconds per datagram, in any order.
 type Counter struct {
-	next uint64 // the highest number that came, plus one
+	next uint64 // the highest received number, plus one
 	bits [words]uint64
 }
 
-// Reset forgets everything.
+// Reset clears the counter.
 func (c *Counter) Reset() {
 	c.next = 0
 	clear(c.bits[:])
 }
 
-// Note takes one datagram in.
+// Note records one datagram.
 //
 //go:nosplit
 func (c *Counter) Note(seq uint64) Came {
@@ -57,7 +57,7 @@ func (c *Counter) Note(seq uint64) Came {
 	return Reordered
 }
 
-// forget clears the words behind last up to word, all of them at most once.
+// forget clears the words after last up to word, each at most once.
 //
 //go:nosplit
 func (c *Counter) forget(last, word uint64) {

@@ -1,9 +1,9 @@
-// Package traffic is the engine under the workloads: the turn that passes from trial to trial, the threads that take
-// it, the window, and the recorders that keep what a hot loop saw.
+// Package traffic is the engine of the workloads: the turn that passes from trial to trial, the threads that take it,
+// the window, and the recorders for hot loops.
 //
 // # A trial
 //
-// The controller says which workers take part in which cell, and then the order of a block ([Turns]). Every worker has
+// The controller sets which workers take part in which cell, and then the order of a block ([Turns]). Every worker has
 // one locked thread per pair, which takes its turns ([Turn]). A trial goes like this:
 //
 //	turn     the last thread of the trial before wakes the threads of this one
@@ -12,5 +12,5 @@
 //	drain    the end marker, at most [DrainLimit]
 //	leave    the last to leave passes the turn on
 //
-// Nothing is allocated, written or shown between arrive and leave.
+// Nothing is allocated, written or displayed between arrive and leave.
 package traffic

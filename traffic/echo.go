@@ -2,18 +2,18 @@ package traffic
 
 import "encoding/binary"
 
-// Echo is how requests are ICMP echo requests, RFC 792 and RFC 4443: type, code, checksum, identifier, sequence number,
-// data.
+// Echo says how requests are ICMP echo requests, RFC 792 and RFC 4443: type, code, checksum, identifier, sequence
+// number, data.
 type Echo int
 
 // Kinds of echo.
 const (
 	NoEcho       Echo = iota
-	EchoFinished      // the kernel puts identifier and checksum in
-	EchoRaw           // the kernel puts neither in
+	EchoFinished      // the kernel fills in identifier and checksum
+	EchoRaw           // the kernel fills in neither
 )
 
-// EchoHeader is how many bytes stand before the data.
+// EchoHeader is the number of bytes before the data.
 const EchoHeader = 8
 
 // Types of echo requests.
@@ -31,8 +31,8 @@ func StartEcho(buf []byte, ipv6 bool, identifier uint16) {
 	binary.BigEndian.PutUint16(buf[4:], identifier)
 }
 
-// rest is what the data of a request behind nettoll's header adds to its checksum, which is the same in all of them
-// (RFC 1071).
+// rest returns the contribution to a request's checksum of the data after nettoll's header, which is the same in all
+// requests (RFC 1071).
 func (k Echo) rest(buf []byte) uint32 {
 	if k != EchoRaw {
 		return 0
@@ -44,7 +44,7 @@ func (k Echo) rest(buf []byte) uint32 {
 	return sum&0xffff + sum>>16
 }
 
-// finish puts the sequence number in and, where the kernel does not, the checksum.
+// finish writes the sequence number and, unless the kernel does it, the checksum.
 //
 //go:nosplit
 func (k Echo) finish(buf []byte, seq uint64, rest uint32) {

@@ -8,61 +8,60 @@ import (
 )
 
 const (
-	limit = int64(DrainLimit) // ns: an answer that is not there by then after the close is lost,
+	limit = int64(DrainLimit) // ns: an answer that arrives later than this after the close is lost,
 
-	// and before that one that is not there so many ns after its request: as long as TCP waits at least (TCP_RTO_MIN,
-	// include/net/tcp.h). Where hundreds of threads share a CPU many an answer takes longer than a drain.
+	// and so is one that arrives later than this after its request, in ns: at least as long as TCP waits (TCP_RTO_MIN,
+	// include/net/tcp.h). If hundreds of threads share a CPU, many answers take longer than a drain.
 	answerLimit = 200_000_000
 
-	// looksPerClock is how many times a spinning loop asks the socket before it asks the clock.
+	// looksPerClock is how many times a spinning loop checks the socket before it reads the clock.
 	looksPerClock = 64
 
-	// Patience is how long recv blocks at most, two ticks at HZ=250: what is lost is noticed so much later at most, and a
-	// tick.
+	// Patience is the longest time that recv blocks, two ticks at HZ=250: a loss is noticed at most that much later,
+	// plus a tick.
 	Patience = 8 * time.Millisecond
 
-	// nap is how far off a request must be for the source to sleep, in ns, and how much earlier than it is due that ends:
-	// timers come late (the slack of a thread's is 50 µs, prctl(2)).
+	// nap is the shortest time to the next request for which the source sleeps, in ns, and how much earlier than due
+	// that sleep ends. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 	nap = 150_000
 
-	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns: a sink that is behind
-	// has what its buffer holds to answer first.
+	// markerEvery is how long to wait for the answer to an end marker before the next one is sent, in ns. A sink that
+	// is behind first has to answer everything in its buffer.
 	markerEvery = 2_000_000
 
-	// stragglers is how long answers that were overtaken by that to the end marker are waited for, in ns.
+	// stragglers is how long to wait for answers that arrive after the answer to the end marker, in ns.
 	stragglers = 1_000_000
 
-	// asked is how many requests can be in flight: a power of two. Of an older one the answer is late.
+	// asked is the largest number of requests in flight: a power of two. An answer to an older request is late.
 	asked = 1 << 16
 )
 
-// MarkerLost is what a side says that waited for the end marker, or for its answer, in vain.
+// MarkerLost is the message of a side that waited without success for the end marker, or for its answer.
 const MarkerLost = "the end marker was lost: lower the rate if that is often so"
 
-// Exchange is the source's side of requests that are answered, in datagrams: one in flight, so many in flight, or each
-// when a [Schedule] says, whatever is in flight. It is driven by the thread of its pair; nothing in it allocates once
-// it is open.
+// Exchange is the source's side of requests and answers in datagrams: with one in flight, with several in flight, or on
+// a [Schedule], whatever is in flight. The thread of its pair drives it. It does not allocate once it is open.
 //
-// A request has nettoll's header at OutAt, with its number, and its answer has the same at InAt. Latency is what lies
-// between a request and its answer, from when it was due where there is a schedule, else from when it was sent; a
+// A request has nettoll's header, with its number, at OutAt, and its answer has the same header at InAt. Latency is the
+// time to the answer from when a request was due, if there is a schedule, and otherwise from when it was sent. A
 // request is inside the window if that time is.
 //
-// With one or so many in flight the source sleeps in recv(2) (or never, where it spins), as an application does. On a
-// schedule it sleeps until some 150 µs before the next request is due, or until an answer comes, and then asks clock
-// and socket in turn: at more than some 3000 requests a second it is never asleep.
+// Without a schedule, the source sleeps in recv(2), like an application, or never if it spins. On a schedule, it sleeps
+// until about 150 µs before the next request is due, or until an answer arrives, and then checks the clock and the
+// socket in turn: above about 3000 requests a second it never sleeps.
 type Exchange struct {
-	Flows     []sock.Socket // used in turn; all connected, with a timeout of Patience
-	Fresh     bool          // of Flows only one is used in a trial, the next in the next
-	Out, In   []byte        // the longest request, room for the longest answer
-	OutAt     int           // where the header is in a request
-	InAt      int           // and in what is received for an answer
-	Echo      Echo          // how requests are ICMP's
-	Codec     Codec         // how they are another protocol's, which has no room for a header; nil: they are not
-	Spin      bool          // keep asking
+	Flows     []sock.Socket // used in turn; all are connected, with a timeout of Patience
+	Fresh     bool          // each trial uses only one of Flows, the next trial the next one
+	Out, In   []byte        // the longest request; room for the longest answer
+	OutAt     int           // offset of the header in a request
+	InAt      int           // offset of the header in a received answer
+	Echo      Echo          // whether and how requests are ICMP echo requests
+	Codec     Codec         // for another protocol, without room for a header; nil: none
+	Spin      bool          // poll instead of sleeping
 	Compact   bool          // requests and answers are too short for a header: see compact
 	Stamped   bool          // with timestamps, one in flight: see stamp
-	Unmarked  bool          // there is nobody who waits for an end marker
-	InFlight  int           // 0 counts as 1
+	Unmarked  bool          // no receiver waits for an end marker
+	InFlight  int           // 0 means 1
 	Schedule  *Schedule     // nil: as soon as there is an answer
 	Sample    Sample
 	Recorders Recorders
@@ -73,41 +72,41 @@ type Exchange struct {
 	many    bool // several flows in one trial
 	trials  uint64
 
-	// of one trial
+	// state of one trial
 	trial   uint64
 	window  Window
-	refused sock.Errno // why a request was not sent, or did not arrive, the last time
-	heard   bool       // an answer came, inside the window or before it
+	refused sock.Errno // why a request was not sent, or did not arrive, most recently
+	heard   bool       // an answer arrived, inside the window or before it
 	ended   bool       // the end marker has been answered
-	apart   uint64     // requests below this number are not among the others
-	wrong   bool       // the last answer says that something failed
+	apart   uint64     // requests below this number are recorded separately
+	wrong   bool       // the last answer reports a failure
 	first   int64      // CountFirst
 	backlog int64      // CountBacklog
-	flying  int        // requests that wait for their answer
-	asked   []request  // by number, modulo its length
+	flying  int        // requests without an answer
+	asked   []request  // by number, modulo the length of the slice
 	oldest  uint64     // no request below this number is in flight
-	base    uint64     // what marks of this trial are above, and those of earlier ones are not
+	base    uint64     // marks of this trial are above this number, those of earlier trials are not
 
-	// of one exchange with timestamps
-	offset  int64 // ns from the monotonic to the real time
-	came    int64 // ns of real time: when the kernel had the last datagram
+	// state of an exchange with timestamps
+	offset  int64 // ns from monotonic to real time
+	came    int64 // ns of real time: when the kernel received the last datagram
 	stamped stampedTrip
 }
 
-// A Codec writes and reads the messages of a protocol that knows nothing of trials. Both methods are called in the
-// loop: they allocate nothing and are nosplit. (As function values they would be called by others that the compiler
-// makes, which have a stack check.)
+// A Codec writes and reads the messages of a protocol that does not know trials. Both methods are called in the loop:
+// they do not allocate and are nosplit. (Function values would be called through functions that the compiler makes,
+// which have a stack check.)
 type Codec interface {
-	// Put writes the request of a number, or for [Marker] that which says that the trial is over, and returns its length.
+	// Put writes the request with a number, or for [Marker] the request that ends the trial, and returns its length.
 	Put(out []byte, seq uint64) int
-	// Read returns the number of the request that a message answers, whether it answers one of this trial, and whether it
-	// says what it should.
+	// Read returns the number of the request that a message answers, whether it answers a request of this trial, and
+	// whether its content is right.
 	Read(in []byte) (seq uint64, answers, right bool)
 }
 
-// request is one that waits for its answer.
+// request is an unanswered request.
 type request struct {
-	mark      uint64 // its number plus one, above the trial's base; 0: it does not wait
+	mark      uint64 // its number plus one, above the trial's base; 0: it is not waiting
 	due, sent int64
 }
 
@@ -163,7 +162,7 @@ func (e *Exchange) Prepare(trial uint64) {
 	}
 }
 
-// Collect implements [Collector]. A source that has sent nothing, or had no answer at all, has no figure.
+// Collect implements [Collector]. A source that has sent nothing, or received no answer, has no figures.
 func (e *Exchange) Collect() {
 	e.Sample.Count(CountFirst, e.first)
 	e.Sample.Count(CountBacklog, e.backlog)
@@ -210,11 +209,11 @@ func (e *Exchange) Run(w Window) {
 	}
 }
 
-// ForgetFirst leaves the first packet of the last trial out: its flow was known already.
+// ForgetFirst leaves out the first packet of the last trial, because its flow was already known.
 func (e *Exchange) ForgetFirst() { e.first = 0 }
 
-// single sends a request, waits for its answer, and so on. The end of one round trip is the beginning of the next: one
-// clock read each.
+// single sends a request, waits for its answer, and repeats that. The end of one round trip is the start of the next,
+// so each takes one clock read.
 func (e *Exchange) single() {
 	w := e.window
 	var seq uint64
@@ -248,14 +247,14 @@ func (e *Exchange) single() {
 	}
 }
 
-// trip is one request and its answer. It returns the time, and whether the answer came. (The functions of the loop are
-// nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.)
+// trip sends one request and waits for its answer. It returns the time, and whether the answer arrived. (The functions
+// of the loop are nosplit: without a stack check, there is no point at which the Go scheduler could take the thread.)
 //
 //go:nosplit
 func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	e.turn()
 	giveUp := min(sent+answerLimit, e.window.Close+limit)
-	for !e.send(seq, 0, len(e.Out)) { // nobody asks for its time
+	for !e.send(seq, 0, len(e.Out)) { // nobody needs its time
 		if now := clock.Now(); now > giveUp {
 			return now, false
 		}
@@ -274,8 +273,8 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 			e.Sample.Late++
 		}
 		e.note(errno)
-		// An answer counts as lost when the time is up: the kernel says so by EAGAIN where it sleeps, the clock where it
-		// spins and where strays keep coming.
+		// An answer counts as lost when the time is up. If the source sleeps, the kernel reports that with EAGAIN; if
+		// it spins, or if stray datagrams keep arriving, the clock shows it.
 		if !e.Spin || looks%looksPerClock == 0 {
 			if now := clock.Now(); now > giveUp {
 				return now, false
@@ -284,7 +283,7 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	}
 }
 
-// receive takes a datagram of the flow in use.
+// receive receives a datagram on the flow in use.
 //
 //go:nosplit
 func (e *Exchange) receive(flags int) (int, sock.Errno) {
@@ -295,7 +294,7 @@ func (e *Exchange) receive(flags int) (int, sock.Errno) {
 	return s.Recv(&e.In[0], len(e.In), flags)
 }
 
-// turn goes to the next flow.
+// turn switches to the next flow.
 //
 //go:nosplit
 func (e *Exchange) turn() {
@@ -324,7 +323,7 @@ func (e *Exchange) send(seq uint64, since int64, size int) bool {
 	return errno == 0
 }
 
-// answers says whether the n bytes received are the answer to a request of this trial.
+// answers reports whether the n received bytes are the answer to a request of this trial.
 //
 //go:nosplit
 func (e *Exchange) answers(n int, seq uint64) bool {
@@ -335,7 +334,7 @@ func (e *Exchange) answers(n int, seq uint64) bool {
 	return ok && trial == e.trial && got == seq
 }
 
-// header reads that of the n bytes received.
+// header reads the header of the n received bytes.
 //
 //go:nosplit
 func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
@@ -351,12 +350,12 @@ func (e *Exchange) header(n int) (trial, seq uint64, ok bool) {
 	return trial, seq, true
 }
 
-// CompactMarker is the end marker where datagrams are too short for a header.
+// CompactMarker is the end marker if datagrams are too short for a header.
 const CompactMarker = 255
 
-// compact is the only byte that says anything where datagrams are too short for a header: 0 to 254 in turn, beginning
-// somewhere else in each trial, so that what an earlier one left is not easily taken for an answer, and 255 for the end
-// marker.
+// compact returns the only significant byte of datagrams that are too short for a header. It counts from 0 to 254 and
+// wraps, from another start in each trial, so that data of an earlier trial is rarely taken for an answer. 255 is the
+// end marker.
 //
 //go:nosplit
 func (e *Exchange) compact(seq uint64) byte {
@@ -366,7 +365,7 @@ func (e *Exchange) compact(seq uint64) byte {
 	return byte((e.trial*97 + seq) % CompactMarker)
 }
 
-// look takes a datagram, from whichever flow, if there is one.
+// look receives a datagram from any flow, if there is one.
 //
 //go:nosplit
 func (e *Exchange) look() (int, sock.Errno) {
@@ -381,7 +380,7 @@ func (e *Exchange) look() (int, sock.Errno) {
 	return n, errno
 }
 
-// note keeps what a call says that is no reason to call again.
+// note records the error of a call, unless the call only needs to be repeated.
 //
 //go:nosplit
 func (e *Exchange) note(errno sock.Errno) {
@@ -390,7 +389,8 @@ func (e *Exchange) note(errno sock.Errno) {
 	}
 }
 
-// sleep sleeps until there is something to receive, for so many nanoseconds at most; where it spins, not at all.
+// sleep sleeps until there is something to receive, for at most this many nanoseconds. If the source spins, it does not
+// sleep.
 //
 //go:nosplit
 func (e *Exchange) sleep(ns int64) {
@@ -403,8 +403,8 @@ func (e *Exchange) sleep(ns int64) {
 	}
 }
 
-// end sends the end marker until the sink has answered it, and takes the answers that come before it, for as long as a
-// drain may take.
+// end sends the end marker until the sink has answered it, and takes the answers that arrive before that, for as long
+// as a drain may take.
 //
 //go:nosplit
 func (e *Exchange) end() {
@@ -420,7 +420,7 @@ func (e *Exchange) end() {
 			return
 		}
 		if !e.ended && now >= next {
-			e.send(Marker, number, size) // where it cannot be sent, the next one may be
+			e.send(Marker, number, size) // if it cannot be sent, the next one may be
 			number++
 			next = now + markerEvery
 		}

@@ -17,10 +17,11 @@ import (
 
 const exchangeTrial = 7<<32 | 3
 
-// exchange returns a source that has been prepared, and the other end of its socket.
+// exchange returns a prepared source, and the other end of its socket.
 func exchange(t *testing.T, e *Exchange) sock.Socket {
 	t.Helper()
-	// A thread in a loop never gives its P back, and a collection would wait for it: the other end is to run all the same.
+	// A thread in a loop never gives its P back, and a garbage collection would wait for it, but the other end has to
+	// run.
 	before, collect := runtime.GOMAXPROCS(runtime.NumCPU()+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
 		runtime.GOMAXPROCS(before)
@@ -54,8 +55,8 @@ func exchange(t *testing.T, e *Exchange) sock.Socket {
 	return peer
 }
 
-// serve calls answer for each request until it returns false: the number, and what sends an answer to a number of a
-// trial.
+// serve calls answer for each request until it returns false, with the number and a function that sends an answer to a
+// number of a trial.
 func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(trial, seq uint64)) bool) (stop func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -82,7 +83,7 @@ func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(tri
 	return func() { <-done }
 }
 
-// Of all that can come back, answers of this trial to requests that wait for them are counted, once.
+// Only answers of this trial to requests that wait for them count, each once.
 func TestExchangeCounts(t *testing.T) {
 	schedule := func() *Schedule {
 		s, err := NewSchedule(ScheduleSpec{
@@ -107,7 +108,7 @@ func TestExchangeCounts(t *testing.T) {
 			held := false
 			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
 				if seq == Marker {
-					if !held { // a stray, and no answer: the source asks again
+					if !held { // only a stray datagram and no answer: the source sends another request
 						held = true
 						send(exchangeTrial-1, Marker)
 						return true
@@ -120,7 +121,7 @@ func TestExchangeCounts(t *testing.T) {
 				case lost:
 				case twice:
 					send(exchangeTrial-1, seq)
-					send(exchangeTrial, seq+1000) // which nobody has sent
+					send(exchangeTrial, seq+1000) // a request that was not sent
 					send(exchangeTrial, seq)
 					send(exchangeTrial, seq)
 				default:
@@ -130,7 +131,7 @@ func TestExchangeCounts(t *testing.T) {
 			})
 			runtime.LockOSThread()
 			length := int64(60e6)
-			if e.Schedule == nil { // it waits for the one that is lost
+			if e.Schedule == nil { // it waits for the lost one
 				length += answerLimit
 			}
 			open := clock.Now()
@@ -162,7 +163,8 @@ func TestExchangeCounts(t *testing.T) {
 	}
 }
 
-// Latency on a schedule counts from when a request was due: who stands still as it is due does not make it shorter.
+// On a schedule, latency counts from when a request was due. A source that stands still at that time does not make it
+// shorter.
 func TestExchangeDue(t *testing.T) {
 	schedule, err := NewSchedule(ScheduleSpec{
 		Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64,
@@ -177,7 +179,7 @@ func TestExchangeDue(t *testing.T) {
 		return seq != Marker
 	})
 	runtime.LockOSThread()
-	open := clock.Now() - 20e6 // 20 ms ago: so many requests are behind
+	open := clock.Now() - 20e6 // 20 ms ago: so the source is behind by that many requests
 	e.Run(Window{Open: open, Start: open, Close: open + 60e6})
 	runtime.UnlockOSThread()
 	stop()
@@ -192,7 +194,7 @@ func TestExchangeDue(t *testing.T) {
 	}
 }
 
-// What was due by the close and not sent, as its source stood still, is counted and not forgotten.
+// Requests that were due by the close but not sent, because the source stood still, are counted.
 func TestUnsent(t *testing.T) {
 	schedule, err := NewSchedule(ScheduleSpec{
 		Rate: 1000, Arrivals: "constant", Sizes: "constant", Size: 64, Least: HeaderSize, Most: 64,
@@ -202,14 +204,14 @@ func TestUnsent(t *testing.T) {
 	}
 	e := &Exchange{Schedule: schedule, Unmarked: true}
 	exchange(t, e)
-	open := clock.Now() - 100e6 // the window has closed 10 ms ago
+	open := clock.Now() - 100e6 // the window closed 10 ms ago
 	e.Run(Window{Open: open, Start: open + 10e6, Close: open + 90e6})
 	if s := e.Sample; s.Unsent != 80 || s.Sent != 0 {
 		t.Errorf("%d sent and %d not, want the 80 of the window not sent", s.Sent, s.Unsent)
 	}
 }
 
-// A datagram of a byte says which request it is, and that the trial is over.
+// A datagram of one byte identifies the request, and the end of the trial.
 func TestCompact(t *testing.T) {
 	e := &Exchange{Compact: true, In: make([]byte, 1)}
 	seen := map[byte]bool{}
@@ -233,7 +235,7 @@ func TestCompact(t *testing.T) {
 	}
 }
 
-// The checksum of an echo request is right (RFC 1071: all of it adds up to ones).
+// The checksum of an echo request is right (RFC 1071: the sum of everything is all ones).
 func TestEcho(t *testing.T) {
 	for i, seq := range []uint64{0, 1, 255, 65535, 65536, 1 << 40} {
 		size := []int{EchoHeader + HeaderSize, 107, 108, 65515}[i%4]

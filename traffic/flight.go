@@ -5,7 +5,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// flight keeps so many requests in flight: an answer, or the loss of one, makes room for the next.
+// flight keeps the wanted number of requests in flight: an answer, or a lost one, makes room for the next request.
 //
 //go:nosplit
 func (e *Exchange) flight() {
@@ -32,7 +32,7 @@ func (e *Exchange) flight() {
 	}
 }
 
-// wait takes a datagram, and where it does not spin sleeps until there is one.
+// wait receives a datagram. Unless it spins, it sleeps until there is one.
 //
 //go:nosplit
 func (e *Exchange) wait() (int, sock.Errno) {
@@ -49,7 +49,7 @@ func (e *Exchange) wait() (int, sock.Errno) {
 	return n, errno
 }
 
-// expire gives those up that were sent before a time. Their answers, should they come, are late.
+// expire gives up requests that were sent before a time. If their answers arrive, they are late.
 //
 //go:nosplit
 func (e *Exchange) expire(next uint64, before int64) {
@@ -66,9 +66,8 @@ func (e *Exchange) expire(next uint64, before int64) {
 	}
 }
 
-// paced sends each request when it is due, whatever is in flight. What is late is sent at once: the schedule does not
-// move, and what a request has waited for its departure is in its latency. It returns the number of the first that was
-// not sent.
+// paced sends each request when it is due, whatever is in flight. A late request is sent at once: the schedule does not
+// move, and the latency includes the delay before sending. It returns the number of the first unsent request.
 //
 //go:nosplit
 func (e *Exchange) paced() (seq uint64) {
@@ -105,7 +104,7 @@ func (e *Exchange) paced() (seq uint64) {
 		}
 		now = clock.Now()
 	}
-	for now := clock.Now(); now < w.Close; now = clock.Now() { // the window is as long as it is, whatever is due
+	for now := clock.Now(); now < w.Close; now = clock.Now() { // the window has a fixed length, whatever is due
 		if n, errno := e.look(); errno == 0 {
 			e.take(n)
 			continue
@@ -115,8 +114,8 @@ func (e *Exchange) paced() (seq uint64) {
 	return seq
 }
 
-// request sends one that was due at a time, and notes that it waits for its answer. The one whose place it takes has
-// waited in vain.
+// request sends a request that was due at a time, and records that it waits for its answer. The older request in the
+// same place counts as lost.
 //
 //go:nosplit
 func (e *Exchange) request(seq uint64, due, now int64, size int) bool {
@@ -136,7 +135,7 @@ func (e *Exchange) request(seq uint64, due, now int64, size int) bool {
 	return true
 }
 
-// take counts a datagram of n bytes, if it is the answer to a request that waits for it. It returns the time.
+// take counts a datagram of n bytes if it is the answer to a waiting request. It returns the time.
 //
 //go:nosplit
 func (e *Exchange) take(n int) int64 {

@@ -12,20 +12,20 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// NewHistogram returns an empty HDR histogram of the recorders' geometry, values in nanoseconds.
+// NewHistogram returns an empty HDR histogram with the recorders' geometry, in nanoseconds.
 func NewHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, Longest, Digits) }
 
 const (
 	mostEncoded = 512 << 10 // bytes of an encoded histogram: all slots with counts of 9 bytes are 252 KiB in base64
-	mostCounted = 1 << 40   // durations in one: more than an hour of 100 million a second
+	mostCounted = 1 << 40   // durations in one histogram: more than an hour of 100 million a second
 
-	encodedHead = 8  // bytes before what is compressed: a cookie and a length
+	encodedHead = 8  // bytes before the compressed data: a cookie and a length
 	plainHead   = 40 // bytes, see [hdrhistogram.ENCODING_HEADER_SIZE]
 )
 
-// DecodeHistogram reads a histogram of one trial in the V2 compressed encoding of HdrHistogram, base64. It may come
-// from a stranger: only the recorders' own geometry is accepted, which is looked at before there is room for anything
-// else, so that it takes no more memory than an honest one. The error names what is not as it should be.
+// DecodeHistogram reads a histogram of one trial in the V2 compressed encoding of HdrHistogram, base64. The data may be
+// hostile. Only the recorders' own geometry is accepted, and it is checked before anything else is allocated, so that
+// hostile data takes no more memory than valid data. The error names what is wrong.
 func DecodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
 	if len(text) > mostEncoded {
 		return nil, fmt.Errorf("a histogram of %d bytes (at most %d)", len(text), mostEncoded)
@@ -42,7 +42,7 @@ func DecodeHistogram(text string) (h *hdrhistogram.Histogram, err error) {
 	return h, nil
 }
 
-// checkGeometry reads the head of an encoded histogram, and no more of it.
+// checkGeometry reads only the head of an encoded histogram.
 func checkGeometry(text string) error {
 	r := base64.NewDecoder(base64.StdEncoding, bytes.NewReader([]byte(text)))
 	if _, err := io.CopyN(io.Discard, r, encodedHead); err != nil {
@@ -57,7 +57,7 @@ func checkGeometry(text string) error {
 	if _, err := io.ReadFull(z, head[:]); err != nil {
 		return fmt.Errorf("a histogram without a head: %w", err)
 	}
-	// cookie, length of what follows, offset, digits: 4 bytes each; lowest and highest value: 8 each
+	// cookie, length of what follows, offset, digits: 4 bytes each; lowest and highest value: 8 bytes each
 	digits, lowest, highest := int32(binary.BigEndian.Uint32(head[12:])), int64(binary.BigEndian.Uint64(head[16:])),
 		int64(binary.BigEndian.Uint64(head[24:]))
 	if digits != Digits || lowest != 1 || highest != Longest {

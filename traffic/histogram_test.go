@@ -13,7 +13,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// encoded is a histogram as an end sends it.
+// encoded returns a histogram in the form in which an end sends it.
 func encoded(t testing.TB, h *hdrhistogram.Histogram) string {
 	t.Helper()
 	text, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase)
@@ -23,7 +23,7 @@ func encoded(t testing.TB, h *hdrhistogram.Histogram) string {
 	return string(text)
 }
 
-// written is what claims to be a histogram with such a head, and whatever follows it.
+// written returns data with the head of a histogram, followed by arbitrary data.
 func written(t testing.TB, length, digits int32, lowest, highest int64, payload []byte) string {
 	t.Helper()
 	head := binary.BigEndian.AppendUint32(nil, uint32(hdrhistogram.V2EncodingCookieBase|0x10))
@@ -48,7 +48,7 @@ func written(t testing.TB, length, digits int32, lowest, highest int64, payload 
 	return base64.StdEncoding.EncodeToString(append(out, packed.Bytes()...))
 }
 
-// What a recorder can hold is read as it was, also the largest of all.
+// Everything that a recorder can hold is read back unchanged, including the largest histogram.
 func TestDecodeHistogram(t *testing.T) {
 	few, full := NewHistogram(), NewHistogram()
 	for _, ns := range []int64{0, 17, 30_000, Longest} {
@@ -57,7 +57,7 @@ func TestDecodeHistogram(t *testing.T) {
 		}
 	}
 	for i := range uint32(slots) {
-		// counts that do not compress, all of them as long as those of a recorder get
+		// counts that do not compress, as long as those of a recorder can be
 		if err := full.RecordValues(slotValue(i), int64(i*2654435761%(1<<25)+1)); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,8 @@ func TestDecodeHistogram(t *testing.T) {
 	}
 }
 
-// bombs are what a hostile end could send: a few bytes that would take a lot of room, or figures that nobody measured.
+// bombs are data that a hostile end could send: a few bytes that would take a lot of memory, or figures that nobody
+// measured.
 func bombs(t testing.TB) map[string]string {
 	wide := hdrhistogram.New(1, math.MaxInt64, 5)
 	if err := wide.RecordValue(1); err != nil {
@@ -96,7 +97,7 @@ func bombs(t testing.TB) map[string]string {
 	}
 }
 
-// What a stranger sends in place of a histogram is an error, and takes no more room than an honest one.
+// Hostile data in place of a histogram is an error, and takes no more memory than valid data.
 func TestHistogramBombs(t *testing.T) {
 	const most = 4 << 20 // bytes
 	for name, text := range bombs(t) {

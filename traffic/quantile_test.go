@@ -11,8 +11,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// Gaps and lengths follow their quantile functions, in the whole table and in any part of it, and no other
-// distribution.
+// Gaps and lengths follow their quantile functions and no other distribution, in the whole table and in any part of it.
 func TestQuantiles(t *testing.T) {
 	gaps, lengths := distuv.Weibull{K: 1.7, Lambda: 0.004}, distuv.Normal{Mu: 600, Sigma: 50}
 	s, err := traffic.NewSchedule(traffic.ScheduleSpec{
@@ -40,7 +39,7 @@ func TestQuantiles(t *testing.T) {
 				t.Errorf("trial %d: %d lengths are %.4f off their distribution (want at most %.4f)", trial, n, d,
 					workloadtest.Critical(n))
 			}
-			// One with the same mean and another shape is told apart.
+			// A distribution with the same mean and another shape is distinguished.
 			if d := workloadtest.Apart(between, distuv.Exponential{Rate: 1 / gaps.Mean()}.CDF); d < 2*workloadtest.Critical(n) {
 				t.Errorf("trial %d: %d gaps are %.4f off another distribution", trial, n, d)
 			}
@@ -57,7 +56,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// Rates follow one another without a gap or an overlap.
+// Stretches follow one another without a gap or an overlap.
 func TestStretches(t *testing.T) {
 	s := schedule(t, func(*traffic.ScheduleSpec) {})
 	s.Stretch([]float64{1000, 500, 100}, []time.Duration{2500 * time.Microsecond, 4 * time.Millisecond, time.Second})

@@ -6,25 +6,25 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Geometry of every latency histogram of nettoll, in nanoseconds: three significant digits up to the longest latency
-// that is told apart. A longer one counts as that, and in Recorder.Max as what it is.
+// Geometry of every latency histogram of nettoll, in nanoseconds: three significant digits up to the longest distinct
+// latency. A longer one counts as that in the histogram, and with its own value in Recorder.Max.
 const (
 	Digits  = 3
 	Longest = 1<<30 - 1 // ns: 1.07 s
 
-	// What follows from them in the layout of HdrHistogram (HdrHistogram.java, "subBucketCount": the power of two that
-	// holds 2 × 10^3 values).
+	// Values that follow from them in the layout of HdrHistogram (HdrHistogram.java, "subBucketCount": the power of two
+	// that holds 2 × 10^3 values).
 	subBucketBits = 11
 	halfCount     = 1 << (subBucketBits - 1)
 	buckets       = 30 - subBucketBits + 1
 	slots         = (buckets + 1) * halfCount
 )
 
-// Recorder counts latencies in the slots of an HDR histogram. It exists beside the library because a hot loop needs a
-// Record that is inlined, cannot fail and holds no scheduling point; everything else is the library's (see
+// Recorder counts latencies in the slots of an HDR histogram. It exists in addition to the library because a hot loop
+// needs a Record that is inlined, cannot fail and has no scheduling point. Everything else is done by the library (see
 // [Recorder.Histogram]).
 type Recorder struct {
-	Max    int64 // ns, the largest value recorded, unclipped
+	Max    int64 // ns, the largest recorded value, not limited by Longest
 	Sum    int64 // ns
 	Count  int64
 	counts [slots]uint32
@@ -36,18 +36,18 @@ type Quantity int
 
 // The quantities of a trial. All are in ns.
 const (
-	Latency   Quantity = iota // from when a message was due or, where nothing is due, sent, to its answer
+	Latency   Quantity = iota // from when a message was due, or sent if nothing is due, to its answer
 	Service                   // from when it was sent to its answer
-	Departure                 // from when it was due to when it was handed to the kernel
-	Connect                   // from the beginning of a connection to its being established
+	Departure                 // from when it was due until it was passed to the kernel
+	Connect                   // from the start of a connection until it was established
 	SenderStack
 	Wire
 	ReceiverStack
-	OneWay     // from when a message was due to when the sink's application had it; both ends share a clock
+	OneWay     // from when a message was due until the sink's application had it; both ends share a clock
 	Quantities // how many there are
 )
 
-// Name is how metrics of a quantity begin: "latency".
+// Name returns the prefix of the quantity's metrics: "latency".
 func (q Quantity) Name() string {
 	return [Quantities]string{
 		"latency", "service_time", "departure_error", "connect_latency", "sender_stack", "wire", "receiver_stack",
@@ -58,7 +58,7 @@ func (q Quantity) Name() string {
 // Recorders are the recorders of an endpoint; nil for a quantity that it does not measure.
 type Recorders [Quantities]*Recorder
 
-// Reset empties those there are.
+// Reset empties the recorders that exist.
 func (r *Recorders) Reset() {
 	for _, one := range r {
 		if one != nil {
@@ -113,7 +113,7 @@ func (r *Recorder) Reset() {
 	r.Max, r.Sum, r.Count, r.lo, r.hi = 0, 0, 0, slots, 0
 }
 
-// AddTo adds what was recorded to an HDR histogram made by [NewHistogram].
+// AddTo adds the recorded values to an HDR histogram made by [NewHistogram].
 func (r *Recorder) AddTo(h *hdrhistogram.Histogram) error {
 	for i := r.lo; i < r.hi; i++ {
 		if n := r.counts[i]; n > 0 {
@@ -125,7 +125,7 @@ func (r *Recorder) AddTo(h *hdrhistogram.Histogram) error {
 	return nil
 }
 
-// slotValue returns the smallest value that falls into a slot.
+// slotValue returns the smallest value in a slot.
 func slotValue(i uint32) int64 {
 	if i < 2*halfCount {
 		return int64(i)

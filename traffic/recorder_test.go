@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The recorder's slots must be the library's, for every magnitude and at every edge.
+// The recorder's slots must equal the library's, for every magnitude and at every edge.
 func TestRecorderAgreesWithHDRHistogram(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	values := []int64{0, 1, 2047, 2048, 2049, 4095, 4096, Longest - 1, Longest}

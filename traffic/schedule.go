@@ -12,60 +12,62 @@ import (
 
 // A ScheduleSpec describes a schedule.
 type ScheduleSpec struct {
-	Rate     float64 // messages a second, on average; 0: as a replayed file or Gaps have them
+	Rate     float64 // messages a second, on average; 0: as given by a replayed file or Gaps
 	Arrivals string  // when they are due: see [ParseArrivals]
 	Sizes    string  // how long they are: see [ParseSizes]
-	Size     int     // bytes on average, before what is too short or too long is made to fit
+	Size     int     // bytes on average, before sizes are changed to fit the limits
 	Least    int     // bytes of the shortest possible message
 	Most     int     // and of the longest
 	Seed     uint64
 
-	// Senders is how many there are, with an equal share of the rate each: its messages are due evenly, from a time on
-	// that is drawn for it alone, anew in each trial. Arrivals are constant. 0: one, from the opening on.
+	// Senders is the number of senders, each with an equal share of the rate. The messages of a sender are due evenly,
+	// from a start that is drawn for it alone, anew in each trial. Arrivals must be constant. 0: one sender, from the
+	// opening on.
 	Senders int
 
-	// Gaps and Lengths are quantile functions, of p between 0 and 1, where a distribution has no name: of s between two
-	// messages, in place of Arrivals, and of bytes, in place of Sizes and Size.
+	// Gaps and Lengths are quantile functions, of p between 0 and 1, for distributions without a name: of the s between
+	// two messages, instead of Arrivals, and of bytes, instead of Sizes and Size.
 	Gaps, Lengths func(p float64) float64
 }
 
-// The table of a schedule: the gaps of a whole number of messages, after which they come again in the same order. At
-// 10,000 a second that is after 1.6 s, which is longer than most trials.
+// The table of a schedule holds the gaps of a fixed number of messages, which then repeat in the same order. At 10,000
+// a second, that is after 1.6 s, which is longer than most trials.
 const (
 	tableBits = 14
 	tableSize = 1 << tableBits
 	tableMask = tableSize - 1
 )
 
-// A Schedule says when each message of a trial is due and how long it is: pure functions of the message's number, so
-// that who falls behind catches up, two stacks get the same arrivals, and a schedule can be tested without sleeping.
+// A Schedule gives the due time and the length of each message of a trial. These are pure functions of the message's
+// number, so that a late source catches up, two stacks get the same arrivals, and a schedule can be tested without
+// sleeping.
 //
-// Gaps and sizes of a distribution are its quantiles at the middles of 16384 equal shares, in an order from the seed:
-// they have its mean and its shape exactly, and only their order is chance.
+// The gaps and sizes of a distribution are its quantiles at the middles of 16384 equal shares, in an order from the
+// seed. So they have exactly its mean and its shape, and only their order is random.
 type Schedule struct {
 	gap   float64             // ns between two messages, on average
 	kind  scheduleKind        //
-	sums  *[tableSize]float64 // by number: the gaps before it, as multiples of the mean
-	from  uint64              // where in the table this trial begins
-	size  int                 // bytes of each message, where they are all the same
-	sizes *[tableSize]int32   // bytes, else
+	sums  *[tableSize]float64 // by number: the sum of the gaps before it, as multiples of the mean
+	from  uint64              // where in the table this trial starts
+	size  int                 // bytes of each message, if all are equal
+	sizes *[tableSize]int32   // otherwise bytes by number
 
-	// of several senders
+	// for several senders
 	senders []sender // in the order in which their messages are due
-	turns   []int32  // by number of the sender: where it stands in that order
+	turns   []int32  // by number of the sender: its position in that order
 	seed    uint64
 
-	// of stretches
+	// for stretches
 	stretches []stretch
 
-	// of bursts
+	// for bursts
 	perPeriod  float64 // messages in a period of on and off
 	on, period float64 // ns
 
-	// of a replayed file
+	// for a replayed file
 	replay []Arrival
-	length float64 // ns from one beginning of the file to the next
-	scale  float64 // ns of the schedule for one of the file
+	length float64 // ns from one start of the file to the next
+	scale  float64 // ns of the schedule per ns of the file
 }
 
 type scheduleKind int
@@ -79,7 +81,7 @@ const (
 	ofSenders
 )
 
-// NewSchedule makes a schedule. Everything that takes time is done here: Due and Size look things up.
+// NewSchedule makes a schedule. It does all the slow work: Due and Size only look things up.
 func NewSchedule(spec ScheduleSpec) (*Schedule, error) {
 	if spec.Gaps != nil {
 		return newGapped(spec)
@@ -170,7 +172,8 @@ func (s *Schedule) lengths(spec ScheduleSpec) error {
 	return nil
 }
 
-// Begin chooses where in its arrivals the trial of a number begins: trials of one number have the same in all stacks.
+// Begin chooses where in its arrivals a trial starts, by the number of the trial: trials with the same number have the
+// same arrivals in all stacks.
 func (s *Schedule) Begin(trial uint64) {
 	if s.kind == tabled || s.sizes != nil {
 		s.from = rand.New(rand.NewPCG(trial, 'b')).Uint64() & tableMask
@@ -180,13 +183,14 @@ func (s *Schedule) Begin(trial uint64) {
 	}
 }
 
-// A sender is one of several.
+// A sender is one of several senders.
 type sender struct {
-	phase  float64 // when its first message is due, as a share of its gap
+	phase  float64 // due time of its first message, as a share of its gap
 	number int32
 }
 
-// draw chooses when each sender begins in the trial of a number, whatever the others do. It allocates nothing.
+// draw chooses the start of each sender in a trial, by the number of the trial and independently of the others. It does
+// not allocate.
 func (s *Schedule) draw(trial uint64) {
 	var random rand.PCG
 	random.Seed(s.seed, trial)
@@ -200,11 +204,10 @@ func (s *Schedule) draw(trial uint64) {
 	}
 }
 
-// Senders returns how many there are, 0 where messages are nobody's in particular.
+// Senders returns the number of senders; 0 if messages have no sender.
 func (s *Schedule) Senders() int { return len(s.senders) }
 
-// Sender returns whose the messages are that come as the turn-th of each round, from 0. Of nobody in particular it is
-// the turn.
+// Sender returns the sender of the turn-th message of each round, from 0. Without senders, it returns the turn.
 //
 //go:nosplit
 func (s *Schedule) Sender(turn int) int {
@@ -214,7 +217,7 @@ func (s *Schedule) Sender(turn int) int {
 	return turn
 }
 
-// Turn returns which turn of each round a sender has.
+// Turn returns the position of a sender in each round.
 //
 //go:nosplit
 func (s *Schedule) Turn(sender int) int {
@@ -224,7 +227,7 @@ func (s *Schedule) Turn(sender int) int {
 	return sender
 }
 
-// Rate returns how many messages are due in a second, on average; of stretches, in the first.
+// Rate returns the average number of messages a second; with stretches, that of the first one.
 func (s *Schedule) Rate() float64 {
 	if s.kind == replayed {
 		return float64(len(s.replay)) / (s.length * s.scale) * 1e9
@@ -232,8 +235,8 @@ func (s *Schedule) Rate() float64 {
 	return 1e9 / s.gap
 }
 
-// SetRate changes how many messages are due in a second, on average: for a rate that is found while the schedule is in
-// use. It allocates nothing.
+// SetRate changes the average number of messages a second, for a rate that is determined while the schedule is in use.
+// It does not allocate.
 func (s *Schedule) SetRate(rate float64) {
 	s.gap, s.perPeriod = 1e9/rate, rate*s.period/1e9
 	if s.kind == replayed {
@@ -241,14 +244,14 @@ func (s *Schedule) SetRate(rate float64) {
 	}
 }
 
-// A stretch of a schedule is a part in which messages are due evenly.
+// A stretch is a part of a schedule in which messages are due evenly.
 type stretch struct {
 	first      uint64  // number of its first message
 	begin, gap float64 // ns
 }
 
-// Stretch makes messages due evenly at one rate for a time, then at the next for its time, and so on: each rate is in
-// messages a second, and the last has no end. It allocates nothing where the schedule had as many stretches before.
+// Stretch makes messages due evenly at one rate for a time, then at the next rate for its time, and so on. Rates are in
+// messages a second, and the last one has no end. It does not allocate if the schedule already had as many stretches.
 func (s *Schedule) Stretch(rates []float64, times []time.Duration) {
 	s.kind, s.stretches = inStretches, s.stretches[:0]
 	next := stretch{}
@@ -262,7 +265,7 @@ func (s *Schedule) Stretch(rates []float64, times []time.Duration) {
 	s.gap = s.stretches[0].gap
 }
 
-// Due returns when the message of a number (from 0) is due, in ns since the opening.
+// Due returns when the message with a number (from 0) is due, in ns since the opening.
 //
 //go:nosplit
 func (s *Schedule) Due(number uint64) int64 {
@@ -292,7 +295,7 @@ func (s *Schedule) Due(number uint64) int64 {
 	}
 }
 
-// Before returns how many messages are due before a time, in ns since the opening.
+// Before returns the number of messages due before a time, in ns since the opening.
 func (s *Schedule) Before(since int64) uint64 {
 	lo, hi := uint64(0), uint64(1)
 	for s.Due(hi-1) < since {
@@ -308,21 +311,21 @@ func (s *Schedule) Before(since int64) uint64 {
 	return lo
 }
 
-// Unsent returns how many messages were due inside the window and had not been sent at its close, where next is the
-// number of the first that was not sent and the schedule began at a time: a source that stands still at the end of a
-// trial would hide them (coordinated omission).
+// Unsent returns how many messages were due inside the window and had not been sent at its close. next is the number of
+// the first unsent message, and begin the start of the schedule. A source that stands still at the end of a trial would
+// otherwise hide them (coordinated omission).
 func (s *Schedule) Unsent(next uint64, begin int64, w Window) int64 {
 	return max(0, int64(s.Before(w.Close-begin))-int64(max(next, s.Before(w.Start-begin))))
 }
 
-// sum is how many mean gaps lie before a message.
+// sum returns the number of mean gaps before a message.
 //
 //go:nosplit
 func (s *Schedule) sum(number uint64) float64 {
 	return float64(number&^uint64(tableMask)) + s.sums[number&tableMask]
 }
 
-// Size returns its length in bytes.
+// Size returns the length of a message in bytes.
 //
 //go:nosplit
 func (s *Schedule) Size(number uint64) int {
@@ -345,7 +348,7 @@ func (s *Schedule) replays(a arrivals, rate float64) error {
 	if len(list) == 0 {
 		return errors.New("replay without messages")
 	}
-	// After the last message a mean gap passes before the first comes again.
+	// After the last message, a mean gap passes before the first one is repeated.
 	s.kind, s.replay, s.scale = replayed, list, 1
 	last := float64(list[len(list)-1].At)
 	s.length = last + last/float64(max(1, len(list)-1))

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// schedule makes one of 10,000 messages a second, of 500 bytes.
+// schedule makes a schedule of 10,000 messages a second, of 500 bytes.
 func schedule(t testing.TB, change func(*traffic.ScheduleSpec)) *traffic.Schedule {
 	t.Helper()
 	spec := traffic.ScheduleSpec{
@@ -37,12 +37,12 @@ func moments(list []float64) (mean, cv float64) {
 	return mean, math.Sqrt(cv) / mean
 }
 
-// Each distribution has the mean of the rate and the size, and the scatter that its formula says.
+// Each distribution has the mean of the rate or the size, and the scatter of its formula.
 func TestDistributions(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		cv   float64 // of the distribution, about: where the variance is finite
-		off  float64 // how far off it may be: extreme quantiles weigh most
+		cv   float64 // of the distribution, approximately: if the variance is finite
+		off  float64 // the tolerance: extreme quantiles have the largest weight
 	}{
 		{"constant", 0, 1e-9},
 		{"exponential", 1, 0.01},
@@ -79,7 +79,7 @@ func TestDistributions(t *testing.T) {
 			if c.name != "cauchy" && c.name != "pareto" && math.Abs(mean/500-1) > 0.01 {
 				t.Errorf("a mean size of %v, want 500", mean)
 			}
-			if c.cv >= 0 && math.Abs(cv-c.cv) > c.off+0.002 { // sizes are whole
+			if c.cv >= 0 && math.Abs(cv-c.cv) > c.off+0.002 { // sizes are whole numbers
 				t.Errorf("sizes with a coefficient of variation of %.4f, want %.4f", cv, c.cv)
 			}
 			if got := s.Due(1_000_000); math.Abs(float64(got)/100e9-1) > 0.01 {
@@ -89,7 +89,7 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// Two stacks get the same arrivals; two trials, pairs or seeds get others.
+// Two stacks get the same arrivals; other trials, pairs or seeds get others.
 func TestArrivalsComeFromTheSeed(t *testing.T) {
 	at := func(seed, trial uint64) string {
 		s := schedule(t, func(spec *traffic.ScheduleSpec) {
@@ -111,7 +111,7 @@ func TestArrivalsComeFromTheSeed(t *testing.T) {
 	}
 }
 
-// phases returns when each sender begins, in shares of its gap, in the trial of a number.
+// phases returns the starts of all senders in a trial, as shares of their gaps.
 func phases(s *traffic.Schedule, trial uint64) []float64 {
 	s.Begin(trial)
 	list := make([]float64, s.Senders())
@@ -121,7 +121,7 @@ func phases(s *traffic.Schedule, trial uint64) []float64 {
 	return list
 }
 
-// Each of several senders has messages evenly, at its share of the rate, and all of them are due in order.
+// Each of several senders sends evenly, at its share of the rate, and all messages are due in order.
 func TestSenders(t *testing.T) {
 	const senders, rounds = 100, 50
 	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Senders = senders })
@@ -156,9 +156,8 @@ func TestSenders(t *testing.T) {
 	}
 }
 
-// When senders begin is uniform, and independent from one sender to another, from one trial to the next and of the
-// seed; for a seed and a trial it is always the same. If they took turns on one schedule, all of a trial would be
-// correlated.
+// The starts of senders are uniform, and independent between senders, between trials and between seeds. For a seed and
+// a trial they are always the same. If senders took turns on one schedule, all of a trial would be correlated.
 func TestSendersAreIndependent(t *testing.T) {
 	const senders, trials = 20, 4000
 	of := func(seed uint64) *traffic.Schedule {
@@ -195,7 +194,7 @@ func TestSendersAreIndependent(t *testing.T) {
 	}
 }
 
-// correlation is Pearson's.
+// correlation returns Pearson's correlation.
 func correlation(x, y []float64) float64 {
 	mx, cx := moments(x)
 	my, cy := moments(y)
@@ -206,7 +205,7 @@ func correlation(x, y []float64) float64 {
 	return sum / (cx * mx * cy * my)
 }
 
-// Poisson arrivals have as many messages in an interval as they should, with the variance that a Poisson process has.
+// Poisson arrivals have the right number of messages in an interval, with the variance of a Poisson process.
 func TestPoissonCounts(t *testing.T) {
 	s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = "poisson" })
 	counts := make([]float64, 1600) // of 1 ms
@@ -310,7 +309,7 @@ func TestDueAllocatesNothing(t *testing.T) {
 	}
 }
 
-// Whatever is written as arrivals either is refused or makes a schedule that does not go back in time.
+// FuzzParseArrivals checks that every text is refused, or makes a schedule that never goes back in time.
 func FuzzParseArrivals(f *testing.F) {
 	for _, s := range []string{
 		"constant", "poisson", "gamma:0.05", "cauchy:10", "bursts:1ns:1h", "normal:10", "replay:x@y", "weibull:0.1",
@@ -373,8 +372,8 @@ func BenchmarkDue(b *testing.B) {
 	})
 }
 
-// A schedule whose rate is changed is the one that would have been made with it. As many messages are due before a time
-// as Due says, and what of them is inside the window and was not sent is counted.
+// A schedule with a changed rate equals one made with that rate. Before agrees with Due, and unsent messages inside the
+// window are counted.
 func TestBefore(t *testing.T) {
 	for _, arrivals := range []string{"constant", "poisson", "cauchy:3", "bursts:2ms:30ms"} {
 		s := schedule(t, func(spec *traffic.ScheduleSpec) { spec.Arrivals = arrivals })

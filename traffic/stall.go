@@ -6,8 +6,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
-// StandStill keeps the calling thread busy for as long as a stall lasts: one begins every so often from the opening on,
-// at which there is the first. A sink calls it before it answers (study only).
+// StandStill keeps the calling thread busy for the rest of a stall. Stalls begin at regular intervals from the opening
+// on, the first one at the opening. A sink calls it before it answers (study only).
 //
 //go:nosplit
 func StandStill(open int64, every, length time.Duration) {
@@ -15,10 +15,10 @@ func StandStill(open int64, every, length time.Duration) {
 	}
 }
 
-// A Delay is for how long a sink spins before each answer (study only).
+// A Delay makes a sink spin for a time before each answer (study only).
 type Delay struct{ length, clock int64 } // ns; clock: of one clock read
 
-// NewDelay returns a delay of that length. It measures how long reading the clock takes.
+// NewDelay returns a delay of that length. It measures how long a clock read takes.
 func NewDelay(length time.Duration) Delay {
 	const reads = 1000
 	start := clock.Now()
@@ -28,8 +28,8 @@ func NewDelay(length time.Duration) Delay {
 	return Delay{int64(length), (clock.Now() - start) / reads}
 }
 
-// Spin spins, where there is a delay, and returns for how many nanoseconds it really did: the clock reads at both ends
-// count for one.
+// Spin spins, if there is a delay, and returns the actual duration in nanoseconds: the clock reads at both ends count
+// as one.
 //
 //go:nosplit
 func (d *Delay) Spin() int64 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What lies uncollected is collected where it is much, and left alone where it is little.
+// Much garbage is collected, and little garbage is left alone.
 func TestSweep(t *testing.T) {
 	collect := debug.SetGCPercent(-1)
 	defer debug.SetGCPercent(collect)
@@ -15,7 +15,7 @@ func TestSweep(t *testing.T) {
 		metrics.Read(s)
 		return s[0].Value.Uint64()
 	}
-	Sweep() // of what earlier tests have left
+	Sweep() // what earlier tests have left
 	before := cycles()
 	if Sweep(); cycles() != before {
 		t.Error("it collected where there was nothing")

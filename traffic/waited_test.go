@@ -23,7 +23,7 @@ func (s *spinner) Run(_ uint64, w Window) {
 	}
 }
 
-// TestWaited drives two endpoints on one CPU: each waits for the other, and never ran while it waited.
+// TestWaited drives two endpoints on one CPU: each waits for the other, and never runs while it waits.
 func TestWaited(t *testing.T) {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -35,7 +35,7 @@ func TestWaited(t *testing.T) {
 	ready.Add(cap(samples))
 	for range cap(samples) {
 		go func() {
-			runtime.LockOSThread() // for good: the thread ends with it
+			runtime.LockOSThread() // never unlocked: the thread ends with it
 			if err := thread.Pin(cpus[0]); err != nil {
 				t.Error(err)
 			}

@@ -27,36 +27,36 @@ type BeginParams struct {
 	Pairs  int    `json:"pairs"`  // how many threads
 	CPUs   []int  `json:"cpus"`   // thread i runs on CPUs[i % len]; empty: anywhere
 	Run    uint64 `json:"run"`    // makes trial ids differ between generations
-	Alone  bool   `json:"alone"`  // no two threads of any cell, of this or another worker, share a CPU
+	Alone  bool   `json:"alone"`  // no two threads, of any cell or worker, share a CPU
 	// Watched are the CPUs on which a probe counts in trials that are probed.
 	Watched []int `json:"watched,omitempty"`
-	// Programs are processes of the host that carry packets (ovs-vswitchd): their run time counts to the trials of this
-	// worker's first pair.
+	// Programs are processes of the host that carry packets (ovs-vswitchd). Their run time counts towards the trials of
+	// this worker's first pair.
 	Programs []int `json:"programs,omitempty"`
 }
 
-// CongestionParams asks which of the candidates a TCP socket in a namespace may be set to.
+// CongestionParams asks which of the candidates are valid for a TCP socket in a namespace.
 type CongestionParams struct {
 	Namespace  string   `json:"namespace"` // reference as in host steps
 	Candidates []string `json:"candidates"`
 }
 
-// OpenParams opens endpoints; one that is open for the same visit and seat is closed first.
+// OpenParams opens endpoints. An endpoint that is already open for the same visit and seat is closed first.
 type OpenParams struct {
 	Endpoints []EndpointSpec `json:"endpoints"`
 }
 
-// EndpointSpec is one endpoint, and where its sockets open.
+// EndpointSpec describes one endpoint and where its sockets open.
 type EndpointSpec struct {
-	Cell int `json:"cell"` // whose samples it makes
-	// number on the board: of the cell's own visit, or of the mix whose member it is
+	Cell int `json:"cell"` // the cell of its samples
+	// number on the board: of the cell's own visit, or of the visit of its mix
 	Visit     int           `json:"visit"`
-	Seat      int           `json:"seat"` // thread of this worker that drives it
+	Seat      int           `json:"seat"` // the thread of this worker that drives it
 	Namespace string        `json:"namespace"`
 	Spec      workload.Spec `json:"spec"`
 }
 
-// EndpointFacts is what the kernel granted one endpoint.
+// EndpointFacts is what the kernel granted to one endpoint.
 type EndpointFacts struct {
 	Cell  int           `json:"cell"`
 	Pair  int           `json:"pair"`
@@ -69,7 +69,7 @@ type CollectParams struct {
 	Visits []int `json:"visits"`
 }
 
-// CellSamples is what one cell's trial left in this worker.
+// CellSamples holds the samples of one cell's trial in this worker.
 type CellSamples struct {
 	Cell    int              `json:"cell"`
 	Pairs   []int            `json:"pairs"`   // the pair of each sample

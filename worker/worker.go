@@ -33,12 +33,13 @@ type Worker struct {
 
 	mu        sync.Mutex // of everything below; never held while a block runs
 	seats     int
-	turn      traffic.Turn // nil before there are threads
+	turn      traffic.Turn // nil before Begin has made the threads
 	endpoints atomic.Pointer[table]
 	tries     proof.Here
 }
 
-// table is the endpoints of all visits, by their number on the board; threads read it, Open replaces it between blocks.
+// table holds the endpoints of all visits, by their number on the board. Threads read it; Open replaces it between
+// blocks.
 type table map[int][]slot
 
 type slot struct {
@@ -46,7 +47,7 @@ type slot struct {
 	endpoint traffic.Endpoint
 }
 
-// A Config is what a worker is made of.
+// A Config configures a worker.
 type Config struct {
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
@@ -54,16 +55,17 @@ type Config struct {
 	Host
 }
 
-// A Host is what a deployment gives a worker on a host.
+// A Host is what a deployment provides to a worker on a host.
 type Host struct {
-	// Enter calls f on a thread that is in a network namespace of the host, which is named as in host steps; "" is the
-	// worker's own.
+	// Enter calls f on a thread that is in a network namespace of the host. The namespace has the name that host steps
+	// use; "" is the worker's own.
 	Enter func(namespace string, f func() error) error
 	// OpenTurn opens this process's end of the turn.
 	OpenTurn func(traffic.Meters) (traffic.Turn, error)
-	// Softirqd are open schedstat files of the threads ksoftirqd of the CPUs that may be used; none: they are not metered.
+	// Softirqd are open schedstat files of the ksoftirqd threads of the CPUs that may be used. If there are none, these
+	// threads are not metered.
 	Softirqd []*os.File
-	// Probed is the file in which a probe counts, by the name of the probe; nil for one that is not loaded.
+	// Probed returns the file in which a probe counts, by the name of the probe; nil if that probe is not loaded.
 	Probed func(name string) *os.File
 }
 
@@ -75,7 +77,7 @@ func New(c Config) *Worker {
 	return w
 }
 
-// Methods are what the worker answers to over the protocol.
+// Methods returns the methods that the worker answers over the protocol.
 func (w *Worker) Methods() protocol.Methods {
 	return protocol.Methods{
 		Begin:      method(w, (*Worker).begin),
@@ -90,7 +92,7 @@ func (w *Worker) Methods() protocol.Methods {
 	}
 }
 
-// method makes a handler that runs alone.
+// method makes a handler that runs with the worker locked.
 func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler {
 	return protocol.Method(func(_ context.Context, params P) (R, error) {
 		w.mu.Lock()
@@ -127,7 +129,8 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 		return nothing{}, fmt.Errorf("begin: %w", err)
 	}
 
-	// A thread in a measuring loop never gives its P back: one for each, and two for everything else.
+	// A thread in a measuring loop never gives its P back, so there is one P for each thread, and two more for
+	// everything else.
 	debug.SetGCPercent(-1)
 	runtime.GOMAXPROCS(p.Pairs + 2)
 	ids, ready := make(chan int, p.Pairs), make(chan error, p.Pairs)
@@ -167,7 +170,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 	return nothing{}, thread.Park(hot)
 }
 
-// endpoint returns what a thread drives in a visit. It is called during a turn and locks nothing.
+// endpoint returns the endpoint that a thread drives in a visit. It is called during a turn and takes no lock.
 func (w *Worker) endpoint(visit, seat int) traffic.Endpoint {
 	slots := (*w.endpoints.Load())[visit]
 	if seat >= len(slots) {
@@ -204,7 +207,8 @@ func (w *Worker) workload(name string) (workload.Workload, error) {
 	return nil, fmt.Errorf("unknown workload %q (known: %s)", name, strings.Join(names, ", "))
 }
 
-// opener returns what opens an endpoint: the workload, or the driver where one is named.
+// opener returns the function that opens an endpoint: that of the driver if one is named, otherwise that of the
+// workload.
 func (w *Worker) opener(s workload.Spec) (func(workload.Spec) (traffic.Endpoint, error), error) {
 	load, err := w.workload(s.Workload)
 	if err != nil {
@@ -319,9 +323,9 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 	t := *w.endpoints.Load()
 	all := make([]CellSamples, 0, len(p.Visits))
 	for _, visit := range p.Visits {
-		var of []slot // of one cell; those of a mix's members follow each other
+		var of []slot // of one cell; the members of a mix follow each other
 		for i, s := range t[visit] {
-			if s.endpoint == nil && s.spec.Spec.Workload == "" { // of a pair that takes no part in the visit
+			if s.endpoint == nil && s.spec.Spec.Workload == "" { // of a pair that is not in the visit
 				continue
 			}
 			of = append(of, s)
@@ -339,7 +343,7 @@ func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {
 	return all, nil
 }
 
-// samples gathers what the last trial of a cell left at its endpoints.
+// samples returns the samples of the last trial of a cell from its endpoints.
 func samples(cell int, at []slot) (CellSamples, error) {
 	c := CellSamples{Cell: cell}
 	var sums [traffic.Quantities]*hdrhistogram.Histogram

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// entered is what workers have entered, in a host whose namespaces are all the test's own.
+// entered records the namespaces that workers have entered, on a host whose namespaces all belong to the test.
 type entered struct {
 	mu    sync.Mutex
 	names []string
@@ -38,11 +38,11 @@ func (e *entered) enter(namespace string, f func() error) error {
 	return f()
 }
 
-// made returns the methods of a worker that a test calls, on a turn of the test's.
+// made returns the methods of a worker that a test calls, with a turn of the test.
 func made(t *testing.T, e *entered, turn traffic.Turn) protocol.Methods {
 	t.Helper()
 	procs, percent := runtime.GOMAXPROCS(0), debug.SetGCPercent(100)
-	t.Cleanup(func() { // what begin sets for a process that does nothing else
+	t.Cleanup(func() { // begin sets these for a process that does nothing else
 		runtime.GOMAXPROCS(procs)
 		debug.SetGCPercent(percent)
 	})
@@ -141,7 +141,7 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// What a worker refuses leaves it as it was.
+// A request that a worker refuses does not change the worker.
 func TestRefused(t *testing.T) {
 	w := made(t, &entered{}, &turntest.Fake{})
 	if _, err := call[any](t, w, worker.Open, worker.OpenParams{

@@ -6,33 +6,34 @@ import (
 	"github.com/nettoll/nettoll/traffic/flows"
 )
 
-// A Carrier is a workload that knows of its trials how many packets must have gone over the network at least, so that
-// they can be looked for on their way.
+// A Carrier is a workload that knows, for its trials, the least number of packets that the network must have carried,
+// so that their path can be checked.
 type Carrier interface {
-	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. It counts a
-	// large segment, which may be cut on its way, as one packet, and says 0 of what it does not know. It is asked after
-	// [Trial.Settled]. The samples are those of nettoll's own engine or of a driver, which mean the same.
+	// Carried returns the packets of pair i that arrived at the sink, and those that arrived at the source. A large
+	// segment, which may be cut on its way, counts as one packet; unknown numbers are 0. It is called after
+	// [Trial.Settled]. The samples are those of nettoll's own engine or of a driver, with the same meaning.
 	Carried(t Trial, i int) (there, back int64)
 }
 
-// LargestSegment is the most payload that one packet between links of the kernel can hold, in bytes:
-// GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h, which nobody raises here.
+// LargestSegment is the largest payload of one packet between kernel links, in bytes: GSO_LEGACY_MAX_SIZE,
+// include/linux/netdevice.h, which nettoll does not raise.
 const LargestSegment = 1 << 16
 
-// Segments returns how many packets so many bytes of a stream take at least.
+// Segments returns the least number of packets for this many bytes of a stream.
 func Segments(bytes int64) int64 { return atLeast(bytes, LargestSegment) }
 
-// atLeast returns how many packets hold n if one holds at most so many.
+// atLeast returns the number of packets for n if each holds at most this many.
 func atLeast(n, most int64) int64 { return (n + most - 1) / most }
 
-// Exchanged says how large requests and responses are on connections, and how many fit into a packet.
+// Exchanged describes the sizes of requests and responses on connections, and how many fit into a packet.
 type Exchanged struct {
-	Together          int // how many of a connection may wait for their responses: a packet holds no more of either
-	Request, Response int // bytes of one, at least; 0: unknown
+	Together          int // largest number in flight on a connection: a packet holds no more of either
+	Request, Response int // least size of each in bytes; 0: unknown
 	Renew             bool
 }
 
-// Exchanging is what payload, response and sizes say of requests and responses, so many of which wait on a connection.
+// Exchanging returns what the parameters payload, response and sizes say about requests and responses, with this many
+// in flight on a connection.
 func Exchanging(p part.Params, together int) Exchanged {
 	e := Exchanged{Together: together}
 	if !Varied(p) {
@@ -44,8 +45,8 @@ func Exchanging(p part.Params, together int) Exchanged {
 	return e
 }
 
-// CarriedExchange returns the packets that the transactions of pair i took at least on streams. Whoever connects for
-// each of them takes another packet each way for that.
+// CarriedExchange returns the least number of packets for the transactions of pair i on streams. If each transaction
+// makes a connection, that adds a packet in each direction.
 func (t Trial) CarriedExchange(i int, e Exchanged) (there, back int64) {
 	n := t.Sources[i].Received
 	if n <= 0 {
@@ -58,8 +59,8 @@ func (t Trial) CarriedExchange(i int, e Exchanged) (there, back int64) {
 	return there + max(packets, Segments(n*int64(e.Request))), back + max(packets, Segments(n*int64(e.Response)))
 }
 
-// CarriedMessages returns the packets that the messages of pair i took at least (traffic/flows): a datagram is one, and
-// so are 64 KiB of a stream, but no packet belongs to two streams.
+// CarriedMessages returns the least number of packets for the messages of pair i (traffic/flows). A datagram is one
+// packet, and so are 64 KiB of a stream, but no packet belongs to two streams.
 func (t Trial) CarriedMessages(i int) (there, back int64) {
 	_, stream := t.Params["congestion"]
 	of := func(s traffic.Sample) int64 {

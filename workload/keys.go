@@ -2,9 +2,9 @@ package workload
 
 import "github.com/nettoll/nettoll/part"
 
-// Where nobody says how many keys a store has they are so many at most, with so many bytes of values at most: more than
-// the second level cache of a CPU has room for, as a store has, and little enough that a server that is started for
-// each trial is filled in some 10 ms, and that forty pairs fit into the memory of a small machine.
+// Limits of the default number of keys of a store: that many keys, with that many bytes of values. The values exceed
+// the second-level cache of a CPU, like a real store. They are small enough to fill a server in about 10 ms for each
+// trial, and for forty pairs to fit into the memory of a small machine.
 const (
 	autoKeys   = 1000
 	autoValues = 16 << 20

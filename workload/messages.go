@@ -7,17 +7,16 @@ import (
 	"github.com/nettoll/nettoll/traffic/flows"
 )
 
-// The warnings of a trial whose messages did not all come. Nothing is lost on a stream: there the loss is what was
-// still on the way when the drain was over.
+// Warnings about a trial in which not all messages arrived. Streams do not lose messages: there, the loss is what was
+// still under way when the drain was over.
 const (
 	messagesLost = "messages were lost, or came too late to be counted: lower the rate, or use fewer pairs"
 	messagesLate = "messages came too late to be counted: the loss is their share, for a stream loses none (a lower " +
 		"rate, or fewer pairs, makes it smaller)"
 )
 
-// fewMessages is how many one-way times the median of a trial is taken from at least. A burst has 95, and what is
-// compared are the medians of many trials: they need no 200 each, as percentiles of a whole run do (design,
-// "Estimate").
+// fewMessages is the least number of one-way times for the median of a trial. A burst has 95, and the comparison uses
+// medians of many trials, which do not need 200 each like percentiles of a whole run (design, "Estimate").
 const fewMessages = 20
 
 // MessageMetrics lists the metrics that [Trial.PutMessages] writes.
@@ -29,7 +28,7 @@ func MessageMetrics() []string {
 	}, CPUMetrics(), DurationMetrics(traffic.OneWay, traffic.Departure))
 }
 
-// PutMessages writes the metrics of one-way messages (traffic/flows), in either direction. It returns how many were
+// PutMessages writes the metrics of one-way messages (traffic/flows), in both directions. It returns how many were
 // received inside the window.
 func (t Trial) PutMessages(r *Result) (received int64) {
 	var sent, total, bytes, repeated, reordered, jitter, carried, first, firsts, backlog int64
@@ -45,7 +44,7 @@ func (t Trial) PutMessages(r *Result) (received int64) {
 			jitter += s.Counts[flows.CountJitter]
 			carried += s.Counts[flows.CountFlows]
 			backlog = max(backlog, s.Counts[traffic.CountBacklog])
-			if s.Sent > 0 { // else they are what it received
+			if s.Sent > 0 { // otherwise they are what it received
 				total += s.Total
 			}
 			if one := s.Counts[traffic.CountFirst]; one > 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Messages count where they were sent and where they came, whichever way they went.
+// Messages are counted at the end that sent them and at the end that received them, in both directions.
 func TestPutMessages(t *testing.T) {
 	h := traffic.NewHistogram()
 	for i := range int64(50) {
@@ -54,7 +54,7 @@ func TestPutMessages(t *testing.T) {
 		"first_packet_latency": 4e-6,
 		"backlog":              5,
 		"cpu_per_packet":       0.004 / 260, "oneway_latency_mean": 25.5e-6, "oneway_latency_p50": 25e-6,
-		"oneway_latency_iqr": 25e-6, // of 13 to 38
+		"oneway_latency_iqr": 25e-6, // from 13 to 38
 	}
 	for name, x := range want {
 		if got := r.Metrics[name]; math.Abs(got-x) > 2e-3*x {

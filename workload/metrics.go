@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// Metrics declares the metrics that several workloads have, or that every lab or trial has. What only one workload has,
-// its [Description] declares.
+// Metrics declares the metrics that several workloads have, or that every lab or trial has. A [Description] declares
+// the metrics of one workload alone.
 func Metrics() []measure.Metric {
 	return slices.Concat(rates(), shares(), durations(), cpu(), others())
 }
@@ -75,7 +75,7 @@ func shares() []measure.Metric {
 	}
 }
 
-// durations are the metrics of every quantity that a recorder can hold.
+// durations returns the metrics of every quantity that a recorder can hold.
 func durations() []measure.Metric {
 	var list []measure.Metric
 	order := 190
@@ -113,7 +113,8 @@ func durations() []measure.Metric {
 	return list
 }
 
-// IdleCPU is the metric of what the programs of a lab use without traffic. Each lab that has programs has it once.
+// IdleCPU is the metric of the CPU time that the programs of a lab use without traffic. Each lab with programs has it
+// once.
 const IdleCPU = "cpu_programs_idle"
 
 func cpu() []measure.Metric {

@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// ScheduleParams are the parameters of a workload whose messages can follow a schedule. The argument word is the value
-// of the rate that means no schedule ("max", "closed").
+// ScheduleParams returns the parameters of a workload whose messages can follow a schedule. The argument word is the
+// value of the rate that means no schedule ("max", "closed").
 func ScheduleParams(word, rate string) part.List {
 	return part.List{
 		{Name: "rate", Default: word, Quiet: true, Summary: rate, Check: part.RateOr(word)},
@@ -23,7 +23,7 @@ func ScheduleParams(word, rate string) part.List {
 	}
 }
 
-// replays says whether messages are those of a file, which has a rate and sizes of its own.
+// replays reports whether messages come from a file, which has its own rate and sizes.
 func replays(p part.Params) bool { return strings.HasPrefix(p["arrivals"], "replay:") }
 
 // Scheduled reports whether the parameters of [ScheduleParams] ask for a schedule.
@@ -42,8 +42,8 @@ func Unscheduled(p part.Params) error {
 	return nil
 }
 
-// Schedule makes the schedule of [ScheduleParams], nil where there is no rate. Messages have size bytes on average,
-// least at least and most at most.
+// Schedule makes the schedule of [ScheduleParams]; nil if there is no rate. Messages have size bytes on average, at
+// least least and at most most.
 func (s Spec) Schedule(size, least, most int) (*traffic.Schedule, error) {
 	if !Scheduled(s.Params) {
 		return nil, nil //nolint:nilnil // no rate, no schedule

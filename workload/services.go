@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 )
 
-// MostServices is how many services there are names for.
+// MostServices is the largest number of services.
 const MostServices = 10000
 
 // Service returns the name of a service in a cluster, with the dot of the root at its end. All names have the same
@@ -14,6 +14,6 @@ func Service(number int) string {
 	return fmt.Sprintf("svc-%04d.default.svc.cluster.local.", number)
 }
 
-// Services returns the numbers of n services in the order in which a pair asks for them, whoever does it for the pair:
-// it follows from the seed.
+// Services returns the numbers of n services in the order in which a pair, or a program for it, queries them: the seed
+// determines it.
 func Services(n int, seed uint64) []int { return rand.New(rand.NewPCG(seed, 'd')).Perm(n) }

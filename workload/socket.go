@@ -7,10 +7,10 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Bounds of what a socket can be asked for.
+// Limits of the options of a socket.
 const (
-	smallestBuffer = 2 << 10 // bytes; the kernel gives no less (SOCK_MIN_RCVBUF, include/net/sock.h)
-	largestBuffer  = 1 << 29 // bytes; it doubles what is asked for, in an int
+	smallestBuffer = 2 << 10 // bytes; the kernel's minimum (SOCK_MIN_RCVBUF, include/net/sock.h)
+	largestBuffer  = 1 << 29 // bytes; the kernel doubles the number, in an int
 	largestDSCP    = 63
 	longestPoll    = time.Second
 )
@@ -40,7 +40,7 @@ func SocketParams() part.List {
 	}
 }
 
-// StreamParams are those of workloads over TCP.
+// StreamParams are the parameters of workloads over TCP.
 func StreamParams() part.List {
 	return append(SocketParams(), part.Param{
 		Name: "congestion", Default: auto, Quiet: true, Summary: "congestion control; auto: that of the experiment",
@@ -48,10 +48,10 @@ func StreamParams() part.List {
 	})
 }
 
-// auto leaves a size to the kernel.
+// auto lets the kernel choose a size.
 const auto = "auto"
 
-// SameOr is a [part.Param] check for the length of a response, or for "same": that of its request.
+// SameOr returns a [part.Param] check for the length of a response, or for "same": that of its request.
 func SameOr(check func(string) (string, error)) func(string) (string, error) {
 	return wordOr("same", check)
 }
@@ -69,7 +69,7 @@ func wordOr(word string, check func(string) (string, error)) func(string) (strin
 	}
 }
 
-// SocketOptions are what [SocketParams] ask for, and the congestion control of the spec for a stream.
+// SocketOptions returns the options from [SocketParams], and the congestion control of the spec for a stream.
 func (s Spec) SocketOptions() sock.Options {
 	o := sock.Options{
 		SendBuffer: s.Params.Size("send-buffer"), RecvBuffer: s.Params.Size("recv-buffer"),

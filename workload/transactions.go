@@ -8,12 +8,12 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// TransactionWarm is the share of a trial of transactions that passes before its window opens.
+// TransactionWarm is the share of a trial of transactions before its window opens.
 const TransactionWarm = 0.1
 
-// TransactionTrial is the default length of a trial of transactions; docs/method.md has the study behind it. Waiting,
-// the ratio of two paths has settled after the given time; spinning, after 10 ms. At a rate the window has requests
-// enough for a median.
+// TransactionTrial returns the default length of a trial of transactions; docs/method.md has the study behind it. In
+// mode wait, the ratio of two paths has settled after the given time; in mode spin, after 10 ms. At a rate, the window
+// has enough requests for a median.
 func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 	const requests, longest = 250 / (1 - TransactionWarm), 10 * time.Second
 	if p["mode"] == "spin" {
@@ -25,12 +25,12 @@ func TransactionTrial(p part.Params, least time.Duration) time.Duration {
 	return least
 }
 
-// FellBehind is the warning of a trial whose sources are [Trial.Behind].
+// FellBehind is the warning for a trial whose sources are [Trial.Behind].
 const FellBehind = "the source fell behind its rate: lower the rate, or use fewer pairs"
 
-// Behind says whether sources sent less than they should: 1 % of the messages or more. Rate is how many a source was to
-// send in a second; 0 where that is not said. Of arrivals that are not even a window may have fewer than the mean: then
-// it is what was due and not sent.
+// Behind reports whether sources sent at least 1 % fewer messages than they should. rate is the wanted number a second
+// of each source; 0 if there is none. With random arrivals, a window may have fewer messages than the mean; then the
+// messages that were due and not sent count.
 func (t Trial) Behind(rate float64) bool {
 	const some = 0.01
 	var sent, unsent float64
@@ -43,9 +43,9 @@ func (t Trial) Behind(rate float64) bool {
 	return unsent > some*(sent+unsent) || (arrivals == "" || arrivals == "constant") && sent < (1-some)*asked
 }
 
-// PutTransactions writes the metrics of requests and answers: how many there were in a second, which is called by the
-// given name, with latencies, CPU and what should be known of them. Rate is that of [Trial.Behind]. It returns the run
-// time of all threads in s, and the transactions of all the trial.
+// PutTransactions writes the metrics of requests and answers: their number a second, under the given name, with
+// latencies, CPU and warnings. rate is that of [Trial.Behind]. It returns the run time of all threads in s, and the
+// transactions of the whole trial.
 func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float64, total int64) {
 	window, pairs := t.Window.Seconds(), float64(len(t.Sources))
 	var received, backlog, planted, answered int64
@@ -78,8 +78,8 @@ func (t Trial) PutTransactions(r *Result, name string, rate float64) (cpu float6
 	return t.PutCPU(r.Metrics), total
 }
 
-// PutExchange is PutTransactions for those of [traffic.Exchange]: datagrams can be lost, and a transaction is two
-// packets, one each way.
+// PutExchange is PutTransactions for [traffic.Exchange]: datagrams can be lost, and a transaction is two packets, one
+// in each direction.
 func (t Trial) PutExchange(r *Result, rate float64) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
 	var sent, answered, firsts, first int64
@@ -105,9 +105,9 @@ func (t Trial) PutExchange(r *Result, rate float64) {
 	}
 }
 
-// PutDialogue is PutTransactions for those of traffic/dialogue: a response can be an error, and each that is none
-// carries so many bytes, one way or the other. CPU time is also split into that outside the kernel, that in it, and
-// that of ksoftirqd, where all programs say theirs. What was sent again is known only where the connections of both
+// PutDialogue is PutTransactions for traffic/dialogue: a response can be an error, and each other response carries this
+// many bytes, in one direction or the other. CPU time is also divided into the part outside the kernel, the part inside
+// it, and that of ksoftirqd, if all programs report theirs. Retransmissions are known only if the connections of both
 // sides outlast the trial, and both ends are nettoll's.
 func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	cpu, total := t.PutTransactions(r, "transaction_rate", rate)
@@ -133,7 +133,7 @@ func (t Trial) PutDialogue(r *Result, rate float64, bytes int) {
 	if received+failed > 0 {
 		r.Metrics["errors"] = float64(failed) / float64(received+failed)
 	}
-	// that is counted in ticks: in a short trial it can be more than there was
+	// it is counted in ticks: in a short trial it can be more than the total
 	if user, said := r.Metrics["cpu_user"]; said {
 		r.Metrics["cpu_system"] = max(0, r.Metrics["cpu_busy"]-user-r.Metrics["cpu_softirqd"]-r.Metrics["cpu_programs"])
 	}
@@ -147,8 +147,8 @@ func DialogueMetrics() []string {
 	}
 }
 
-// DialogueMemory is how many bytes a server of traffic/dialogue holds for its clients: what it has read of a request
-// and not answered, and answers that wait for room, of so many bytes each. Both buffers grow by doubling.
+// DialogueMemory returns the memory of a server of traffic/dialogue for its clients, in bytes: unanswered parts of
+// requests, and answers that wait for room, of these sizes. Both buffers grow by doubling.
 func DialogueMemory(p part.Params, request, response int) int64 {
 	const least, head = 4 << 10, 1 << 10 // bytes
 	ahead := int64(max(1, p.Count("pipeline"), p.Count("in-flight")))

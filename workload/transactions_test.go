@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// A source is behind where it has sent less than was due in the window. What arrives by chance is not always as much as
-// the mean.
+// A source is behind if it has sent less than was due in the window. Random arrivals are not always as many as the
+// mean.
 func TestBehind(t *testing.T) {
 	for _, tt := range []struct {
 		arrivals     string
@@ -21,7 +21,7 @@ func TestBehind(t *testing.T) {
 	}{
 		{"constant", 1000, 0, 1000, false, false},
 		{"constant", 995, 0, 1000, false, false},
-		{"constant", 985, 0, 1000, true, false}, // of a foreign program
+		{"constant", 985, 0, 1000, true, false}, // from an external program
 		{"", 985, 0, 1000, true, false},
 		{"poisson", 985, 0, 1000, false, false},
 		{"poisson", 1050, 15, 1000, true, true},

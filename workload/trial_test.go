@@ -35,8 +35,8 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// A server of ours, or one that serves whoever comes, is there for longer than the client of a driver that has traffic;
-// a program's server tells itself for how long it worked.
+// A server of nettoll, or one that serves any client, exists longer than the client of a driver that has traffic. A
+// program's server reports itself how long it worked.
 func TestSettledServer(t *testing.T) {
 	trial := workload.Trial{
 		Window: 90, Length: 100,
@@ -54,7 +54,7 @@ func TestSettledServer(t *testing.T) {
 	}
 }
 
-// What a foreign program says of its other end is where it belongs; what was seen there stays.
+// What an external program reports about its other end is assigned to that end; what was observed there has precedence.
 func TestTold(t *testing.T) {
 	sources := []traffic.Sample{
 		{Sent: 5, Window: 50, Span: 60, Foreign: traffic.Foreign{

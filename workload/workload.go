@@ -19,13 +19,13 @@ import (
 
 // Workload is one kind of traffic.
 type Workload interface {
-	// Describe says what it is.
+	// Describe returns the description of the workload.
 	Describe() Description
-	// Open opens one endpoint; see [Spec]. It is called with the calling thread inside the container's network namespace,
-	// for the sinks of a cell first. An endpoint whose sink has to wait for its source has a Ready method as well.
+	// Open opens one endpoint; see [Spec]. The calling thread must be inside the container's network namespace. The
+	// sinks of a cell are opened first. An endpoint whose sink has to wait for its source also has a Ready method.
 	Open(Spec) (traffic.Endpoint, error)
-	// Metrics turns the samples of one trial into metrics in base units, by the names that [Metrics] and the description
-	// declare.
+	// Metrics converts the samples of one trial into metrics in base units, with the names that [Metrics] and the
+	// description declare.
 	Metrics(Trial) Result
 }
 
@@ -38,38 +38,40 @@ type Readier interface {
 type Description struct {
 	Name       string                   // as in experiments and cell ids
 	Summary    string                   // one line
-	Reproduces string                   // which figures of which paper or tool it stands for, in a sentence
+	Reproduces string                   // the figures of a paper or tool that it reproduces, in a sentence
 	Primary    func(part.Params) string // the metric that governs stopping
-	// shortest sound trial where each thread has a CPU of its own (docs/method.md)
+	// shortest sound trial if each thread has a CPU of its own (docs/method.md)
 	Trial func(part.Params) time.Duration
-	Whole bool                   // no trial is shorter than that: its programs would not have ended
-	Why   string                 // why it is that long, in a sentence
+	Whole bool                   // trials must not be shorter than that, because its programs would not have ended
+	Why   string                 // the reason for that length, in a sentence
 	Warm  float64                // share of a trial that passes before the window opens
 	Spins func(part.Params) bool // both ends keep a CPU busy while they wait
-	// the kernel of the sink's machine answers: a source needs no sink to be there
+	// the kernel of the sink's machine answers: a source needs no sink
 	Alone    bool
-	Port     uint16 // the only one that its sinks can listen at; 0: the one that each is given
-	IPv4Only bool   // it cannot use addresses of IPv6
+	Port     uint16 // the only port at which its sinks can listen; 0: the given one
+	IPv4Only bool   // it cannot use IPv6 addresses
 	Params   part.List
-	// of checked values: fills in what follows from others; what it has filled in it leaves alone; nil: nothing does
+	// for checked values: sets parameters that follow from others, and does not change them when called again; nil:
+	// there are none
 	Derive func(part.Params)
-	// of checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
+	// for checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
 	ByHand func(part.Params) error
-	Refuse func(part.Params) error // of checked values: which of them cannot go together; nil: all can
-	// Programs are those of others that its endpoints start; nil: none. Their versions are part of the record, and by hand
-	// they are refused.
+	Refuse func(part.Params) error // for checked values: an error if they do not fit together; nil: all do
+	// Programs returns the external programs that its endpoints start; nil: none. Their versions are part of the
+	// record. By hand they are refused.
 	Programs func(part.Params) []program.Needed
-	// Memory is how many bytes a sink of checked values holds at most while it serves one source of its own kind, but for
-	// what every endpoint holds; nil: nothing else. The kernel's memory is left to [Description.SinkMemory].
+	// Memory returns the largest number of bytes that a sink holds while it serves one source of the same workload, for
+	// checked values, in addition to what every endpoint holds; nil: 0. [Description.SinkMemory] adds the kernel's
+	// memory.
 	Memory func(part.Params) int64
-	// Near are names of programs and of questions that it is the answer to.
+	// Near returns names of programs and of questions for which it is the answer.
 	Near    func() []part.Near
-	Metrics []string // all that its trials may have, with CPUMetrics and DurationMetrics
-	// Declares are those of them that no other workload has; the others are in [Metrics].
+	Metrics []string // of its trials, together with CPUMetrics and DurationMetrics
+	// Declares are the metrics that only this workload has; the others are in [Metrics].
 	Declares []measure.Metric
 }
 
-// Needs returns the programs of others that endpoints with these parameters start.
+// Needs returns the external programs that endpoints with these parameters start.
 func (d Description) Needs(p part.Params) []program.Needed {
 	if d.Programs == nil {
 		return nil
@@ -78,25 +80,24 @@ func (d Description) Needs(p part.Params) []program.Needed {
 }
 
 const (
-	// endpointMemory is how many bytes every endpoint holds at most: a read buffer, a datagram either way, and durations
-	// of some quantities.
+	// endpointMemory is the largest number of bytes that every endpoint holds: a read buffer, a datagram in each
+	// direction, and durations of some quantities.
 	endpointMemory = 1 << 20
 
-	// longestMessage is how long messages of varied sizes get, in bytes.
+	// longestMessage is the largest length of messages with varied sizes, in bytes.
 	longestMessage = 1 << 20
 
-	// ConnectionMemory is how many bytes of the kernel a connection takes, with what watches it (struct tcp_sock and what
-	// belongs to it in /proc/slabinfo), and an endpoint's own notes of it. What waits in its buffers is not among them:
-	// the kernel sees to that by itself (net.ipv4.tcp_mem).
+	// ConnectionMemory is the memory of a connection in bytes: in the kernel, with what watches it (struct tcp_sock and
+	// related entries in /proc/slabinfo), and in the endpoint. It does not include data in its buffers, which the
+	// kernel limits itself (net.ipv4.tcp_mem).
 	ConnectionMemory = 8 << 10
 )
 
-// SinkMemory returns how many bytes the sink of one pair holds at most, for checked values, with the socket buffers
-// that it asks for by their size. Buffers that the kernel sizes are bounded by the kernel (net.ipv4.tcp_mem and
-// udp_mem).
+// SinkMemory returns the largest number of bytes that the sink of one pair holds, for checked values, including socket
+// buffers of a requested size. The kernel limits the buffers that it sizes itself (net.ipv4.tcp_mem and udp_mem).
 func (d Description) SinkMemory(p part.Params) int64 {
 	n := int64(endpointMemory)
-	for _, message := range []string{"payload", "response", "message"} { // how workloads call what they send and receive
+	for _, message := range []string{"payload", "response", "message"} { // the workloads' names for sent and received data
 		n += 2 * int64(p.Size(message))
 	}
 	if _, varied := p["sizes"]; varied && Varied(p) {
@@ -106,14 +107,14 @@ func (d Description) SinkMemory(p part.Params) int64 {
 		n += d.Memory(p)
 	}
 	sockets := int64(1)
-	for _, many := range []string{"flows", "clients", "connections", "videos", "players"} { // how workloads call them
+	for _, many := range []string{"flows", "clients", "connections", "videos", "players"} { // their names for connections
 		sockets = max(sockets, int64(p.Count(many)))
 	}
-	const doubled = 2 // by the kernel, for what it keeps itself (socket(7))
+	const doubled = 2 // by the kernel, for its overhead (socket(7))
 	return n + sockets*(ConnectionMemory+doubled*int64(p.Size("send-buffer")+p.Size("recv-buffer")))
 }
 
-// Side is which end of a pair an endpoint is.
+// Side is the end of a pair to which an endpoint belongs.
 type Side string
 
 // The two sides.
@@ -122,31 +123,32 @@ const (
 	Sink   Side = "sink"
 )
 
-// Spec is all that an endpoint needs to know; pure data.
+// Spec describes an endpoint; it is pure data.
 type Spec struct {
 	Workload   string         `json:"workload"`
-	Driver     string         `json:"driver,omitempty"` // whose program drives it; "": nettoll's own engine
+	Driver     string         `json:"driver,omitempty"` // the program that drives it; "": nettoll's own engine
 	Params     part.Params    `json:"params"`
 	Side       Side           `json:"side"`
 	Pair       int            `json:"pair"`
 	Local      netip.AddrPort `json:"local"`
 	Remote     netip.AddrPort `json:"remote"`
 	Congestion string         `json:"congestion,omitempty"` // TCP congestion control to set
-	// LocalPorts and RemotePorts are how many ports from those of Local and Remote on are this endpoint's and its peer's.
+	// LocalPorts and RemotePorts are the numbers of ports, starting with those of Local and Remote, of this endpoint
+	// and of its peer.
 	LocalPorts  int `json:"local_ports"`
 	RemotePorts int `json:"remote_ports"`
-	// of schedules: the same for a pair in all stacks of a generation
+	// for schedules: the same for a pair in all stacks of a generation
 	Seed uint64 `json:"seed"`
-	// the other end's clock is another: what lies between both cannot be timed
+	// the other end has another clock: one-way times cannot be measured
 	OwnClock bool  `json:"own_clock,omitempty"`
-	Stall    Stall `json:"stall,omitzero"` // study only: the sink stands still now and then
+	Stall    Stall `json:"stall,omitzero"` // study only: the sink stands still at intervals
 	// study only: the sink spins this long before it answers a request
 	Plant time.Duration `json:"plant,omitempty"`
 }
 
-// Stall is a sink that does nothing for a while, again and again.
+// Stall makes a sink stand still repeatedly.
 type Stall struct {
-	Every time.Duration `json:"every"` // from one beginning to the next
+	Every time.Duration `json:"every"` // from the start of one stall to the next
 	For   time.Duration `json:"for"`
 }
 
@@ -156,8 +158,8 @@ type Limit string
 // The limits.
 const (
 	BySender   Limit = "sender"   // the sink waited, and nothing was lost: the path could carry more
-	ByPath     Limit = "path"     // packets were lost, or a window was full, and the sink waited all the same
-	ByReceiver Limit = "receiver" // the sink was never done
+	ByPath     Limit = "path"     // packets were lost, or a window was full, while the sink waited
+	ByReceiver Limit = "receiver" // the sink was always busy
 )
 
 // A Trial holds the samples of one trial, of all pairs.
@@ -169,9 +171,9 @@ type Trial struct {
 	Sinks   []traffic.Sample
 	// run time of the ksoftirqd threads during the trial, for all pairs together
 	Softirqd time.Duration
-	// number in the lab of the first pair: not 0 where other members of a mix have those before it
+	// number of the first pair in its lab: not 0 if other members of a mix have earlier pairs
 	First      int
-	Histograms [traffic.Quantities]*hdrhistogram.Histogram // ns, over all pairs; nil for what was not measured
+	Histograms [traffic.Quantities]*hdrhistogram.Histogram // ns, over all pairs; nil if not measured
 }
 
 // AddHistograms adds the encoded histograms of a worker to those of the trial.
@@ -192,10 +194,10 @@ func (t *Trial) AddHistograms(encoded [traffic.Quantities]string) error {
 	return nil
 }
 
-// Settled returns the trial with window and length as a foreign program chose them (Window and Span of its samples):
-// the means over pairs, of the sources or, where those chose none, of the sinks. What a program says of its other end
-// (Foreign) is where it belongs. A sink that was there for the whole trial of somebody else's client worked while that
-// client's traffic flowed. A trial of nettoll's own engine is returned as it is. It is called before
+// Settled returns the trial with the window and length that an external program chose (Window and Span of its samples):
+// the means over pairs, of the sources or, if those chose none, of the sinks. What a program reports about its other
+// end (Foreign) is assigned to that end. A sink that existed for the whole trial of an external client counts only
+// while that client's traffic flowed. A trial of nettoll's own engine is returned unchanged. Settled is called before
 // [Workload.Metrics].
 func (t Trial) Settled() Trial {
 	t.Sources, t.Sinks = told(t.Sources, t.Sinks), told(t.Sinks, t.Sources)
@@ -219,7 +221,8 @@ func (t Trial) Settled() Trial {
 	return t
 }
 
-// told returns the samples of one side with what the programs at the other say of it. What was seen here stays.
+// told returns the samples of one side, with what the programs at the other side report about it. Own observations have
+// precedence.
 func told(side, other []traffic.Sample) []traffic.Sample {
 	for i := range min(len(side), len(other)) {
 		if other[i].Foreign.Peer == nil {
@@ -238,13 +241,13 @@ func told(side, other []traffic.Sample) []traffic.Sample {
 type Result struct {
 	Metrics  map[string]float64
 	PerPair  map[string][]float64
-	Limit    Limit // what kept the figure from being higher; "" where nothing can be said
+	Limit    Limit // what kept the figure from being higher; "" if unknown
 	Warnings []string
-	Window   time.Duration // the window that counted, where the workload chose its own; else 0
+	Window   time.Duration // the window that counted, if the workload chose its own; otherwise 0
 }
 
-// Resolve completes and checks parameters. An unknown name or a value out of range is an error that lists the
-// alternatives.
+// Resolve adds defaults to the given parameters and checks them. For an unknown name or an invalid value, the error
+// lists the alternatives.
 func (d Description) Resolve(given map[string]string) (part.Params, error) {
 	p, err := d.Params.Resolve("workload "+d.Name, given)
 	if err == nil && d.Derive != nil {
@@ -259,7 +262,7 @@ func (d Description) Resolve(given map[string]string) (part.Params, error) {
 	return p, nil
 }
 
-// AcrossTrust says why a workload cannot run by hand, between ends that do not trust each other; nil: it can.
+// AcrossTrust returns why a workload cannot run by hand, between ends that do not trust each other; nil if it can.
 func (d Description) AcrossTrust(p part.Params) error {
 	if d.ByHand != nil {
 		if err := d.ByHand(p); err != nil {
@@ -273,14 +276,15 @@ func (d Description) AcrossTrust(p part.Params) error {
 	return nil
 }
 
-// ID is the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", parameters in the description's order.
+// ID returns the workload's part of a cell id: "udp-rr(payload=64,mode=wait)", with parameters in the description's
+// order.
 func (d Description) ID(p part.Params) string { return d.Params.ID(d.Name, p) }
 
-// minSamples is how many samples a median needs to be a metric of one trial (design, "Estimate": 100/(1−q) for q =
-// 0.5). Other quantiles come from groups of blocks.
+// minSamples is the least number of samples for a median as a metric of one trial (design, "Estimate": 100/(1−q) for q
+// = 0.5). Other quantiles come from groups of blocks.
 const minSamples = 200
 
-// PutDurations writes mean and median of the durations of which a trial has enough samples.
+// PutDurations writes the mean and median of the durations for which a trial has enough samples.
 func (t Trial) PutDurations(metrics map[string]float64) {
 	for q, h := range t.Histograms {
 		if h == nil || h.TotalCount() < minSamples {
@@ -293,7 +297,7 @@ func (t Trial) PutDurations(metrics map[string]float64) {
 	if t.Histograms[traffic.Latency] != nil {
 		return
 	}
-	for _, s := range t.Sources { // of foreign programs that tell no more: the mean over pairs
+	for _, s := range t.Sources { // from external programs that report no more: the mean over pairs
 		if s.Foreign.Mean > 0 {
 			metrics["latency_mean"] += s.Foreign.Mean / 1e9 / float64(len(t.Sources))
 		}
@@ -308,7 +312,7 @@ func CPUMetrics() []string {
 	return []string{"cpu_source", "cpu_sink", "cpu_programs", "cpu_user", "cpu_softirqd", "cpu_busy"}
 }
 
-// DurationMetrics are what [Trial.PutDurations] writes of some quantities.
+// DurationMetrics lists the metrics that [Trial.PutDurations] writes for some quantities.
 func DurationMetrics(of ...traffic.Quantity) []string {
 	var names []string
 	for _, q := range of {
@@ -317,8 +321,8 @@ func DurationMetrics(of ...traffic.Quantity) []string {
 	return names
 }
 
-// PutCPU writes the run times of all threads of a trial, ksoftirqd's and those of programs that carry its packets
-// included, as cores kept busy, and returns them in seconds.
+// PutCPU writes the run times of all threads of a trial as cores kept busy, including ksoftirqd and programs that carry
+// its packets, and returns them in seconds.
 func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	busy, user, programs := 0.0, 0.0, 0.0
 	for name, side := range map[string][]traffic.Sample{"cpu_source": t.Sources, "cpu_sink": t.Sinks} {
@@ -337,15 +341,15 @@ func (t Trial) PutCPU(metrics map[string]float64) (seconds float64) {
 	seconds += t.Softirqd.Seconds()
 	metrics["cpu_user"] = user
 	metrics["cpu_softirqd"] = t.Softirqd.Seconds() / t.Length.Seconds()
-	if programs > 0 { // only few networks have any
+	if programs > 0 { // only few networks have them
 		metrics["cpu_programs"] = programs
 	}
 	metrics["cpu_busy"] = busy + programs + metrics["cpu_softirqd"]
 	return seconds
 }
 
-// Waited returns the share of the trial for which a thread was ready to run while something else had its CPU: that of
-// the thread that waited longest. It is not known where threads of foreign programs drive the traffic.
+// Waited returns the share of the trial for which a thread was ready to run while something else used its CPU, for the
+// thread that waited longest. It is unknown if threads of external programs drive the traffic.
 func (t Trial) Waited() (share float64, known bool) {
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
 		for _, s := range side {
@@ -360,8 +364,8 @@ func (t Trial) Waited() (share float64, known bool) {
 	return share, known
 }
 
-// Failure returns why the trial is not to be used, "" if there is no reason: what both ends of the first pair that
-// failed say.
+// Failure returns why the trial must not be used: the failures of both ends of the first pair with one. It is "" if
+// there is none.
 func (t Trial) Failure() string {
 	for pair := range max(len(t.Sources), len(t.Sinks)) {
 		var reasons []string
@@ -378,7 +382,8 @@ func (t Trial) Failure() string {
 }
 
 const (
-	// unsentSome is the share of messages that may be due and not sent when a window closes: more can move a p99.9.
+	// unsentSome is the share of messages that may be due and unsent when a window closes: a larger share can change a
+	// p99.9.
 	unsentSome = 0.001
 	unsent     = "the source fell behind; latency excludes messages it did not send"
 )
@@ -386,7 +391,7 @@ const (
 // Doubts returns the doubts of the samples, each once.
 func (t Trial) Doubts() []string {
 	seen := map[string]bool{}
-	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} { // a game's server sends as well
+	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} { // a game's server also sends
 		for _, s := range side {
 			if float64(s.Unsent) > unsentSome*float64(s.Sent+s.Unsent) {
 				seen[unsent] = true

@@ -1,3 +1,3 @@
-// Package minimal makes containers with as few requests to the kernel as possible: what the set-up of a host is
-// compared with.
+// Package minimal makes containers with as few requests to the kernel as possible. The set-up of a host is compared
+// with this.
 package minimal

@@ -13,10 +13,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// Containers makes a bridge and n containers that a plan of network "bridge" and runtime "netns" would make on one
-// host: for each a namespace, a veth pair between bridge and namespace, an IPv4 and an IPv6 address, and a default
-// route for both. It returns how long that took. Everything is made in a namespace of its own, and all links are gone
-// when it returns.
+// Containers makes a bridge and n containers, the same as a plan of network "bridge" and runtime "netns" makes on one
+// host. Each container has a namespace, a veth pair between bridge and namespace, an IPv4 and an IPv6 address, and a
+// default route for both. It returns how long this took. Everything is made in a namespace of its own, and all links
+// are gone when it returns.
 func Containers(n int) (took time.Duration, err error) {
 	var bridge *netlink.Handle
 	home, err := netns.New(func() (err error) {
@@ -65,7 +65,7 @@ func addBridge(h *netlink.Handle) (*netlink.Bridge, error) {
 	)
 }
 
-// add makes one container. The namespace is returned with an error, too.
+// add makes one container. It returns the namespace even with an error.
 func add(h *netlink.Handle, br *netlink.Bridge, i int) (*os.File, error) {
 	var in *netlink.Handle
 	space, err := netns.New(func() (err error) {
@@ -101,7 +101,7 @@ func add(h *netlink.Handle, br *netlink.Bridge, i int) (*os.File, error) {
 	)
 }
 
-// first calls one after the other until one fails.
+// first calls the steps in order until one fails.
 func first(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -111,7 +111,7 @@ func first(steps ...func() error) error {
 	return nil
 }
 
-// ipv4 and ipv6 are the addresses of network.Gateway (0, 1) and network.ContainerAddr (1, i).
+// ipv4 returns an address of network.Gateway (0, 1) or network.ContainerAddr (1, i). So does ipv6.
 func ipv4(c, d byte) *netlink.Addr {
 	return &netlink.Addr{IPNet: &net.IPNet{IP: net.IPv4(10, 1, c, d), Mask: net.CIDRMask(16, 32)}}
 }
@@ -126,7 +126,7 @@ const (
 	poll      = 2 * time.Millisecond
 )
 
-// gone waits until the ends of all veths have followed their namespaces.
+// gone waits until the veths on the host are gone. Each disappears after its namespace.
 func gone(h *netlink.Handle) error {
 	for began := time.Now(); time.Since(began) < goneLimit; time.Sleep(poll) {
 		links, err := h.LinkList()

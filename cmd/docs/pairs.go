@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// pair is what came of a tunnel on an encryption under a network, as the table that TestBetween prints has it.
+// pair is the result of a tunnel on an encryption under a network, one row of the table that TestBetween prints.
 type pair struct {
 	stack, network, outer string // outer is "ipv4 on ipv6"
 	mtu, result           string
@@ -40,7 +40,7 @@ func pairs(r io.Reader, where string) ([]pair, error) {
 	return list, in.Err()
 }
 
-// pairsDocument is the section of docs/parts.md on pairs.
+// pairsDocument returns the section of docs/parts.md on pairs.
 func pairsDocument(list []pair) string {
 	var b strings.Builder
 	b.WriteString(`

@@ -106,7 +106,7 @@ func mark(list []outcome, c column) string {
 	return m
 }
 
-// partsDocument returns docs/parts.md. The error says that there is no result.
+// partsDocument returns docs/parts.md. An error means that there is no result.
 func partsDocument(all []outcome) (string, error) {
 	if len(all) == 0 {
 		return "", errors.New("the given output has no test of a conformance suite (hint: go test -v -run TestConformance " +

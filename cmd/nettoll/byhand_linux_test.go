@@ -374,7 +374,7 @@ func TestByHandFaults(t *testing.T) {
 	})
 }
 
-// alone waits until a sink serves nobody: then it has no child.
+// alone waits until a sink serves no source: then it has no child.
 func (c *typed) alone(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

@@ -17,9 +17,9 @@ import (
 	"github.com/nettoll/nettoll/proof"
 )
 
-// Others read the frames that --pcap keeps: tshark tells the protocols of tunnels and encryptions by their headers, and
-// the lengths that tcpdump reads differ by what the proof says is added. Who else sees no packet of a container in
-// those of an encryption.
+// Other programs read the frames that --pcap keeps. tshark recognizes the protocols of tunnels and encryptions by their
+// headers. The packet lengths that tcpdump reads differ by the overhead that the proof reports. Neither program sees a
+// container's packet in the frames of an encryption.
 func TestDissected(t *testing.T) {
 	testnet.Root(t)
 	tshark, tcpdump := testnet.Program(t, "tshark", "tshark"), testnet.Program(t, "tcpdump", "tcpdump")
@@ -79,7 +79,7 @@ func TestDissected(t *testing.T) {
 				}
 				outer, inner := lengths(t, tcpdump, path)
 				if run.kind == "encryption" {
-					inner = mtu // nobody can read it
+					inner = mtu // tcpdump cannot read it
 				}
 				if outer-inner != added || inner != mtu {
 					t.Errorf("%s: tcpdump reads packets of %d bytes in packets of %d, and the proof says %d, and %d more", p.Lab,
@@ -93,7 +93,7 @@ func TestDissected(t *testing.T) {
 	}
 }
 
-// number finds one in a text.
+// number returns the number in a text that matches a pattern.
 func number(t *testing.T, pattern, text string) int {
 	t.Helper()
 	m := regexp.MustCompile(pattern).FindStringSubmatch(text)
@@ -107,7 +107,7 @@ func number(t *testing.T, pattern, text string) int {
 	return n
 }
 
-// protocols are those of the frames of a file, as tshark dissects them; each list once.
+// protocols returns the protocols of the frames of a file, as tshark dissects them, each list once.
 func protocols(t *testing.T, tshark, path string) []string {
 	t.Helper()
 	said, err := exec.Command(tshark, "-r", path, "-T", "fields", "-e", "frame.protocols").Output()
@@ -117,15 +117,15 @@ func protocols(t *testing.T, tshark, path string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(said)))))
 }
 
-// lengths returns the length of the longest packet of IPv4 in a file, in bytes, and that of the innermost packet which
-// tcpdump reads in it: the same if it reads none.
+// lengths returns the length in bytes of the longest IPv4 packet in a file, and that of the innermost packet that
+// tcpdump reads in it. Both are the same if it reads no inner packet.
 func lengths(t *testing.T, tcpdump, path string) (outer, inner int) {
 	t.Helper()
 	said, err := exec.Command(tcpdump, "-e", "-v", "-nn", "-r", path).Output()
 	if err != nil {
 		t.Fatalf("%s: %v", path, err)
 	}
-	// a packet begins where its time does; "proto UDP (17), length 1500)" is a header of IPv4
+	// A packet begins with its time. "proto UDP (17), length 1500)" is an IPv4 header.
 	begin := regexp.MustCompile(`(?m)^\d\d:\d\d:\d\d\.\d+ `)
 	header := regexp.MustCompile(`proto \S+ \(\d+\), length (\d+)\)`)
 	for _, packet := range begin.Split(string(said), -1) {
@@ -147,8 +147,8 @@ func lengths(t *testing.T, tcpdump, path string) (outer, inner int) {
 	return outer, inner
 }
 
-// tshark also tells what the kernel's own devices send. Those of testdata/frames.txt were recorded in a guest with Linux
-// 6.12 (make test-guest), on the underlay of a lab of each stack: this kernel may lack them.
+// tshark also recognizes the frames of the kernel's own devices. The frames of testdata/frames.txt were recorded in a
+// guest with Linux 6.12 (make test-guest), on the underlay of a lab of each stack: this kernel may lack those devices.
 func TestRecordedFrames(t *testing.T) {
 	tshark := testnet.Program(t, "tshark", "tshark")
 	data, err := os.ReadFile(filepath.Join("testdata", "frames.txt"))
@@ -181,7 +181,7 @@ func TestRecordedFrames(t *testing.T) {
 	}
 }
 
-// captured is a file of libpcap with one frame (pcap-savefile(5)).
+// captured returns a file of libpcap with one frame (pcap-savefile(5)).
 func captured(frame []byte) []byte {
 	const magic, ethernet, longest = 0xa1b2c3d4, 1, 1 << 16
 	b := binary.LittleEndian.AppendUint32(nil, magic)

@@ -156,7 +156,7 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// If nobody reads the progress or the report of a run any more, it is measured to its end and kept.
+// A run whose progress or report is not read any more is measured to its end and kept.
 func TestClosedPipes(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()

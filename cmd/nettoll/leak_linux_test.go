@@ -24,22 +24,22 @@ import (
 
 var leakRuns = flag.Int("leaks", 1, "how many runs each leak of TestLeak is planted in")
 
-// What goes around a tunnel or an encryption during a run is named by the next proof, and the stack is not measured any
-// more. Who plants it changes one host from outside of nettoll.
+// If packets bypass a tunnel or an encryption during a run, the next proof names them, and the stack is not measured
+// any more. The test plants a leak by changing one host from outside nettoll.
 func TestLeak(t *testing.T) {
 	testnet.Root(t)
 	for _, leak := range []struct {
 		name, flag, carrier, device string
 		plant                       func() error // nil: a null cipher
-		claim, want                 string       // that fails, and what is in its detail
-		family                      int          // of what passes that must not; 0: tcpdump does not see that it is in plain
+		claim, want                 string       // the claim that fails, and a part of its detail
+		family                      int          // of the leaked packets; 0: tcpdump does not recognize them as plain text
 	}{
 		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan", 4},
 		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.Hidden, "it leaks", 4},
 		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.Hidden, "it leaks", 6},
 		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.Hidden, "it leaks", 4},
 		{"a null cipher", "--encryption", "ipsec", "ipsec0", nil, proof.Hidden, "it leaks", 0},
-		// whether a datagram of the proof takes it is left to chance
+		// chance decides whether a datagram of the proof takes it
 		{
 			"a second path without encryption", "--encryption", "wireguard", "wg0", second, proof.AsBuilt,
 			"route to 10.2.0.0/16: want via 198.19.1.2 through wg0", 4,
@@ -81,8 +81,8 @@ func TestLeak(t *testing.T) {
 	}
 }
 
-// shows wants tcpdump to read, in the frames that were kept of a proof after the blocks, packets of a family to the
-// containers of host 2.
+// shows checks that tcpdump finds packets of a family to the containers of host 2 in the frames kept by a proof after
+// the blocks.
 func (s *session) shows(family int) {
 	s.t.Helper()
 	program := testnet.Program(s.t, "tcpdump", "tcpdump")
@@ -103,8 +103,8 @@ func (s *session) shows(family int) {
 	s.t.Errorf("in none of %q tcpdump finds packets %s", kept, want)
 }
 
-// plant changes the first host of the labs that have a device, one after another, until the run has ended, and returns
-// how many those were. There is more than one if a lab is changed between its last proof and its end.
+// plant changes the first host of each lab that has a device, one after another, until the run has ended. It returns
+// the number of changed labs. This is more than one if a lab is changed between its last proof and its end.
 func (s *session) plant(device string, f func() error) (labs int) {
 	s.t.Helper()
 	known := []int{}
@@ -133,14 +133,15 @@ func (s *session) plant(device string, f func() error) (labs int) {
 	}
 }
 
-// Where host 1 reaches the containers of host 2, and host 2 itself on the underlay. See `nettoll plan --hosts`.
+// Addresses of the containers of host 2 (leakTo), of host 2 on the underlay (leakPlain), and through the encryption
+// (leakVia). See `nettoll plan --hosts`.
 var (
 	leakTo    = map[int]string{4: "10.2.0.0/16", 6: "fd00:10:2::/64"}
 	leakPlain = map[int]string{4: "198.18.0.2", 6: "fd00:198:18::2"}
 	leakVia   = map[int]string{4: "198.19.1.2", 6: "fd00:198:19:1::2"}
 )
 
-// way is the route to the containers of host 2 by a link, without a next hop.
+// way returns the route to the containers of host 2 by a link, without a next hop.
 func way(family int, link string) (*netlink.Route, error) {
 	_, to, err := net.ParseCIDR(leakTo[family])
 	if err != nil {
@@ -153,7 +154,7 @@ func way(family int, link string) (*netlink.Route, error) {
 	return &netlink.Route{Dst: to, LinkIndex: l.Attrs().Index}, nil
 }
 
-// around sends packets of a family over the underlay as they are.
+// around sends packets of a family over the underlay unprotected.
 func around(family int) func() error {
 	return func() error {
 		r, err := way(family, "up0")
@@ -165,7 +166,7 @@ func around(family int) func() error {
 	}
 }
 
-// second has the kernel choose between the encryption and the underlay, for each flow anew.
+// second makes the kernel choose between the encryption and the underlay for each flow.
 func second() error {
 	plain, err := way(4, "up0")
 	if err != nil {
@@ -183,7 +184,7 @@ func second() error {
 	}}))
 }
 
-// pretend puts an interface in the place of the encryption that sends the same packets as they are.
+// pretend replaces the encryption's interface with one that sends the packets unprotected.
 func pretend() error {
 	hidden, err := netlink.LinkByName("wg0")
 	if err != nil {
@@ -206,7 +207,7 @@ func pretend() error {
 	if err != nil {
 		return err
 	}
-	// nobody would answer for the address of host 2
+	// no host answers for the address of host 2
 	there := &netlink.Neigh{
 		LinkIndex: l.Attrs().Index, IP: net.ParseIP(leakVia[4]), HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 2},
 		State: netlink.NUD_PERMANENT,
@@ -215,8 +216,9 @@ func pretend() error {
 	return errors.Join(netlink.LinkSetUp(l), netlink.NeighSet(there), netlink.RouteReplace(r))
 }
 
-// nullCipher has the hosts of labs agree on a null cipher instead of theirs: it tells all strongSwans of the session,
-// and the one in the calling thread's network namespace, that of a host 1, agrees anew with its host 2.
+// nullCipher makes the hosts of labs agree on a null cipher instead of their own. It configures all strongSwans of the
+// session. The strongSwan in the calling thread's network namespace, which belongs to a host 1, then negotiates again
+// with its host 2.
 func (s *session) nullCipher() error {
 	here, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
@@ -228,10 +230,10 @@ func (s *session) nullCipher() error {
 		if m.args[0] != "charon-systemd" {
 			continue
 		}
-		own := filepath.Join("/proc", strconv.Itoa(m.pid), "root") // what the process sees as /
+		own := filepath.Join("/proc", strconv.Itoa(m.pid), "root") // the root folder of the process
 		c, err := vici.NewSession(vici.WithAddr("unix", filepath.Join(own, "run/nettoll/ipsec/vici")))
 		if err != nil {
-			continue // it starts, or has ended
+			continue // it is starting, or has ended
 		}
 		defer c.Close()
 		errs = append(errs, tellNull(c))
@@ -254,7 +256,7 @@ func (s *session) nullCipher() error {
 	return errors.Join(errs...)
 }
 
-// tellNull gives the connection of a host to the other one a null cipher.
+// tellNull configures a null cipher for a host's connection to the other host.
 func tellNull(c *vici.Session) error {
 	answer, err := c.CommandRequest("get-shared", nil)
 	if err != nil {
@@ -285,7 +287,7 @@ func tellNull(c *vici.Session) error {
 	}})
 }
 
-// tell makes a request of vici.
+// tell sends a request of vici.
 func tell(c *vici.Session, command string, request map[string]any) error {
 	m, err := vici.MarshalMessage(request)
 	if err != nil {

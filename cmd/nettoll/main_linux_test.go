@@ -280,7 +280,7 @@ func (s *session) worker(name string, known ...int) (_ member, ok bool) {
 	return member{}, false
 }
 
-// records returns the records so far. torn says that the last line is incomplete, which is no error.
+// records returns the records so far. torn is true if the last line is incomplete, which is not an error.
 func (s *session) records() (log *measure.Log, torn bool) {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.dir, "records.jsonl"))

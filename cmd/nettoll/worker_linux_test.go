@@ -119,8 +119,8 @@ func TestAgentIsStopped(t *testing.T) {
 	contains(t, "stdout", oneLine(s.stdout.String()), "lab bridge/same-host/1", want)
 }
 
-// fault sends a signal to a worker of the bridge's lab on one host during a block, until the records have the warning
-// told.
+// fault sends a signal to a worker of the bridge's lab on one host during a block. It repeats this until the records
+// have the warning told.
 func (s *session) fault(name string, sig unix.Signal, told string) {
 	s.t.Helper()
 	for {
@@ -149,8 +149,8 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 			return said || missed
 		})
 		if !said {
-			// The worker was killed just before its lab was removed, and nobody missed it. Or the warning was another one, as
-			// for the first fault of a generation.
+			// The worker was killed just before its lab was removed, and this had no effect. Or the warning was another
+			// one, as for the first fault of a generation.
 			continue
 		}
 		// A silent worker is waited for at most 10 s in a call, and about 2 s in a trial (control, traffic).

@@ -33,7 +33,7 @@ type report struct {
 	failures         []string // lines about failed tests, once more
 }
 
-// most is how many lines about failed tests are repeated at the end: what reads a log's end shall find them there.
+// most is how many lines about failed tests are repeated at the end, where readers of a log look first.
 const most = 40
 
 type tally struct{ passed, failed, skipped int }

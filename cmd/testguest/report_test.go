@@ -91,7 +91,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// What failed is told once more, with what it said.
+// Failed tests are listed again with their output.
 func TestReportRepeats(t *testing.T) {
 	r := clocked(new(bytes.Buffer), false)
 	_, _ = r.Write([]byte(strings.ReplaceAll(good+bad, "^", "\x16")))

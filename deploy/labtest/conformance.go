@@ -19,7 +19,8 @@ import (
 // limit is how long a call may take on a busy machine.
 const limit = 30 * time.Second
 
-// Lab returns the spec of a lab with a stack on so many hosts, with a pair whose ends are as far apart as possible.
+// Lab returns the spec of a lab with a stack on this number of hosts, and with a pair whose ends are as far apart as
+// possible.
 func Lab(s stack.Stack, hosts int) deploy.Spec {
 	spec := deploy.Spec{
 		ID: "lab", Mark: "1/lab", Stack: s, Net: network.NewLab(hosts, 1500), Families: []string{"ipv4", "ipv6"},
@@ -39,8 +40,9 @@ func Lab(s stack.Stack, hosts int) deploy.Spec {
 	return spec
 }
 
-// Conformance shows that labs of a deployment stand as they were wanted, that their workers answer and end, and that
-// nothing is left of a lab that is closed or could not be built. Good can stand, bad cannot, for want of something.
+// Conformance checks that a deployment builds labs as specified, and that their workers answer and end. It checks that
+// nothing is left of a lab that is closed or could not be built. Good can be built; bad cannot, because something is
+// missing.
 func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec, bad deploy.Spec) {
 	t.Run("check", func(t *testing.T) {
 		d := open()
@@ -69,7 +71,7 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 	t.Run("awake", func(t *testing.T) {
 		end, err := open().Awake()
 		if errors.Is(err, errors.ErrUnsupported) {
-			return // it said so
+			return // it reported that it cannot be built
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +109,7 @@ func begin(t *testing.T, d deploy.Deployment) deploy.Generation {
 	return g
 }
 
-// lives builds a lab twice, and looks at it and at its workers.
+// lives builds a lab twice, and checks it and its workers.
 func lives(t *testing.T, d deploy.Deployment, spec deploy.Spec) {
 	g := begin(t, d)
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -146,14 +148,14 @@ func lives(t *testing.T, d deploy.Deployment, spec deploy.Spec) {
 		places(t, l, len(spec.Net.Hosts))
 		workers(ctx, t, l, len(spec.Net.Hosts))
 		l.Close()
-		l.Close() // again
+		l.Close() // a second time
 		if _, err := l.Start(ctx, 1, host.WorkerSpec{ID: "late"}); err == nil {
 			t.Error("a worker was started in a lab that is closed")
 		}
 	}
 }
 
-// places looks at the hosts of a lab that can be entered.
+// places checks the hosts of a lab that can be entered.
 func places(t *testing.T, l deploy.Lab, hosts int) {
 	t.Helper()
 	open, ok := l.(deploy.Enterable)
@@ -181,7 +183,7 @@ func places(t *testing.T, l deploy.Lab, hosts int) {
 	}
 }
 
-// workers starts two workers, kills one and leaves the other to the lab.
+// workers starts two workers, kills one, and leaves the other one to the lab.
 func workers(ctx context.Context, t *testing.T, l deploy.Lab, hosts int) {
 	t.Helper()
 	killed, err := l.Start(ctx, 1, host.WorkerSpec{ID: "killed"})

@@ -1,2 +1,2 @@
-// Package labtest holds a fake deployment, whose faults can be planned, and the suite that every deployment runs.
+// Package labtest holds a fake deployment, with faults on demand, and the suite that every deployment runs.
 package labtest

@@ -17,18 +17,19 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// Fake is a deployment that touches no kernel. Its labs are plans, its workers answer at once with made-up samples, and
-// a trial takes no time. The zero value has no faults. Set its fields before it is used.
+// Fake is a deployment that does not touch the kernel. Its labs are plans, its workers answer at once with made-up
+// samples, and a trial takes no time. The zero value has no faults. Set its fields before use.
 type Fake struct {
-	// Refuses are the reasons why labs cannot stand, by ID, for [deploy.Deployment.Check].
+	// Refuses holds the reasons why labs cannot be built, by ID, for [deploy.Deployment.Check].
 	Refuses map[string]error
-	// Fails, if it is not nil, says why a lab is not built the nth time, from 1; nil if it is.
+	// Fails, if not nil, returns why a lab cannot be built the nth time, from 1; nil if it can.
 	Fails func(lab string, n int) error
-	// During, if it is not nil, says what happens during the nth trial of all, from 1.
+	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
-	// Machines are the names of the machines, "" for that of this process; nil is that one alone.
+	// Machines are the names of the machines, "" for that of this process; nil means that machine alone.
 	Machines []string
-	// Sleepless says why CPUs cannot be kept awake; nil: they can. Asleep is for what share of the time they sleep then.
+	// Sleepless is the reason why CPUs cannot be kept awake; nil if they can. Asleep is the share of the time for which
+	// they sleep then.
 	Sleepless error
 	Asleep    float64
 
@@ -36,14 +37,14 @@ type Fake struct {
 	builds map[string]int
 	stand  []*lab
 	trials int
-	began  int // workers that were started, in all labs
-	awake  int // callers of Awake that have not ended it
+	began  int // workers started, in all labs
+	awake  int // callers of Awake that have not ended it yet
 	rises  int // calls of Awake
 }
 
-// A Fault is what goes wrong during a trial. The zero value is nothing.
+// A Fault is a fault during a trial. The zero value is no fault.
 type Fault struct {
-	Lab    string // in which it happens, by ID
+	Lab    string // the lab with the fault, by ID
 	Worker int    // the number of the lab's worker, in the order in which they were started
 	Kind   FaultKind
 }
@@ -55,19 +56,19 @@ type FaultKind int
 const (
 	None    FaultKind = iota
 	Dies              // the worker ends
-	Hangs             // the worker does not come back from the trial
+	Hangs             // the worker does not return from the trial
 	HostEnd           // a host of the lab ends, and its workers with it
 )
 
 var _ deploy.Deployment = (*Fake)(nil)
 
-// CPUs are two.
+// CPUs returns two CPUs.
 func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
 
-// Facts are few.
+// Facts returns a few facts.
 func (f *Fake) Facts() map[string]any { return map[string]any{"kernel": "none", "cpus": 2} }
 
-// Check says what Refuses does.
+// Check returns the errors in Refuses.
 func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
 	answers := make([]error, len(labs))
 	for i, l := range labs {
@@ -76,7 +77,7 @@ func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
 	return answers, nil
 }
 
-// Watch says that nothing else happens on any machine.
+// Watch reports that no machine was busy.
 func (f *Fake) Watch() (func() []deploy.Load, error) {
 	machines := f.Machines
 	if machines == nil {
@@ -91,7 +92,7 @@ func (f *Fake) Watch() (func() []deploy.Load, error) {
 	}, nil
 }
 
-// Awake counts.
+// Awake counts its calls.
 func (f *Fake) Awake() (func() (float64, error), error) {
 	if f.Sleepless != nil {
 		return nil, f.Sleepless
@@ -128,7 +129,7 @@ func (f *Fake) Built() map[string]int {
 	return maps.Clone(f.builds)
 }
 
-// Left returns the labs that still stand.
+// Left returns the labs that are not closed.
 func (f *Fake) Left() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -146,10 +147,10 @@ func (f *Fake) Workers() int {
 	return f.began
 }
 
-// generation is labs of one turn, which it is itself.
+// generation is a set of labs with one turn, which is the generation itself.
 type generation struct{ fake *Fake }
 
-// Turns is the turn.
+// Turns returns the turn.
 func (g *generation) Turns() traffic.Turns { return turns{g.fake} }
 
 // Close does nothing.
@@ -187,13 +188,13 @@ type turns struct{ fake *Fake }
 // SetCell accepts everything.
 func (turns) SetCell(int, traffic.CellPlan) error { return nil }
 
-// Files are none.
+// Files returns none.
 func (turns) Files() map[string]*os.File { return nil }
 
 // Close does nothing.
 func (turns) Close() error { return nil }
 
-// Run has every trial happen, until one has a fault.
+// Run runs every trial, until one has a fault.
 func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic.Timing, error) {
 	timings := make([]traffic.Timing, len(order))
 	for i, cell := range order {
@@ -206,7 +207,7 @@ func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic
 		fault, w := t.fake.trial()
 		switch fault.Kind {
 		case Dies, HostEnd:
-			<-ctx.Done() // the controller sees that its worker is gone
+			<-ctx.Done() // the controller notices that its worker is gone
 			return timings, ctx.Err()
 		case Hangs:
 			return timings, &traffic.StalledError{Cell: cell, Missing: []traffic.Seat{{Worker: w.number}}, Opened: true}
@@ -217,7 +218,7 @@ func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic
 	return timings, nil
 }
 
-// trial counts a trial and lets what is planned for it happen.
+// trial counts a trial and returns the fault planned for it.
 func (f *Fake) trial() (Fault, *worker) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +232,7 @@ func (f *Fake) trial() (Fault, *worker) {
 	}
 	i := slices.IndexFunc(f.stand, func(l *lab) bool { return l.spec.ID == fault.Lab })
 	if i < 0 {
-		return Fault{}, nil // it does not stand
+		return Fault{}, nil // the lab is closed
 	}
 	l := f.stand[i]
 	w := l.workers[fault.Worker]
@@ -248,27 +249,27 @@ func (f *Fake) trial() (Fault, *worker) {
 	return fault, w
 }
 
-// lab stands in the mind.
+// lab is a lab that exists only as a plan.
 type lab struct {
 	fake    *Fake
 	spec    deploy.Spec
 	plan    deploy.Plan
 	workers []*worker
-	taps    map[int]*host.Tap // by the number of the host
+	taps    map[int]*host.Tap // by number of the host
 	died    string
 	closed  bool
 }
 
-// Site is that of the plan.
+// Site returns the site of the plan.
 func (l *lab) Site() *network.Site { return l.plan.Site }
 
-// Waited is nothing.
+// Waited returns 0.
 func (l *lab) Waited() time.Duration { return 0 }
 
 // Reports returns an empty report for each host.
 func (l *lab) Reports() []host.Report { return make([]host.Report, len(l.spec.Net.Hosts)) }
 
-// Start starts a worker, anywhere.
+// Start starts a worker on any host.
 func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -282,7 +283,7 @@ func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker
 		return nil, fmt.Errorf("start worker %q: the lab is closed", s.ID)
 	}
 	w := &worker{id: s.ID, done: make(chan struct{})}
-	// one that is started again takes the place of the one that ended
+	// a worker that is started again replaces the one that ended
 	if i := slices.IndexFunc(l.workers, func(o *worker) bool { return o.id == s.ID }); i >= 0 {
 		l.workers[i] = w
 	} else {
@@ -295,17 +296,17 @@ func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker
 // Verify finds no drift.
 func (l *lab) Verify(context.Context) error { return nil }
 
-// Died says what a fault has done.
+// Died returns the effect of a fault.
 func (l *lab) Died(context.Context) string {
 	l.fake.mu.Lock()
 	defer l.fake.mu.Unlock()
 	return l.died
 }
 
-// Logs are none.
+// Logs returns none.
 func (l *lab) Logs(context.Context) ([]deploy.Log, error) { return nil, nil }
 
-// Trace has counted nothing. A tap has heard a packet of full size from each link, as containers send it.
+// Trace returns counters of 0. A tap has seen a packet of full size on each link, as containers send it.
 func (l *lab) Trace(_ context.Context, q []host.Question) ([]host.Trace, error) {
 	const udp, ethernet = 17, 14
 	traces := make([]host.Trace, len(q))

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// worker answers as one does whose traffic goes well.
+// worker answers like a worker whose traffic has no faults.
 type worker struct {
 	id     string
 	number int // in the turn
@@ -46,7 +46,7 @@ func (w *worker) Call(ctx context.Context, method string, params, result any) er
 	return json.Unmarshal(text, result)
 }
 
-// answer returns what the worker says to a call, or an error.
+// answer returns the worker's answer to a call, or an error.
 func (w *worker) answer(method string, params any) (any, error) {
 	switch p := params.(type) {
 	case protocol.BeginParams:
@@ -57,7 +57,7 @@ func (w *worker) answer(method string, params any) (any, error) {
 	case protocol.OpenParams:
 		w.open = p.Endpoints
 		return nil, nil
-	case []proof.Try: // it comes out as is expected
+	case []proof.Try: // every try has the expected result
 		seen := make([]proof.Seen, len(p))
 		for i, t := range p {
 			seen[i] = proof.Seen{Answered: t.Answered, More: t.More, Detail: "no answer"}
@@ -72,7 +72,7 @@ func (w *worker) answer(method string, params any) (any, error) {
 	return nil, nil
 }
 
-// Figures of each end of each trial.
+// Values of each end of each trial.
 const (
 	packets = 1000
 	each    = 10_000 // ns
@@ -110,10 +110,10 @@ func (w *worker) samples(visits []int) ([]protocol.CellSamples, error) {
 	return all, nil
 }
 
-// Done is closed when the worker has ended.
+// Done returns a channel that is closed when the worker has ended.
 func (w *worker) Done() <-chan struct{} { return w.done }
 
-// Err says why it has ended, nil if it was asked to.
+// Err returns why the worker has ended; nil if it was asked to.
 func (w *worker) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

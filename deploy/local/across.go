@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// across returns the flow with which the filters of several hosts can be tried together, nil if there is none.
+// across returns the flow for testing the filters of several hosts together; nil if there is none.
 func across(plans []host.Plan) *filter.ProofPacket {
 	for _, p := range plans {
 		for _, s := range p.Steps {
@@ -22,11 +22,11 @@ func across(plans []host.Plan) *filter.ProofPacket {
 	return nil
 }
 
-// change measures what changing a rule costs in a lab across hosts, where no host has both ends of a pair: on the
-// source's host of the first pair, and then on the sink's, while the other one lets the proof packet pass. Hosts ask
-// for no more than to be told to change; the packets are sent, and the first of them seen, from here. All hosts of this
-// machine have one CLOCK_MONOTONIC, which says how long it was from the change on one host to the packet on the other.
-// Hosts of other kernels have no clock in common: of them only how long a change itself took could be told.
+// change measures the cost of changing a rule in a lab across hosts, in which no host has both ends of a pair. It
+// changes the rules on the source's host of the first pair and then on the sink's, while the other host lets the proof
+// packet pass. The hosts only change rules; this process sends the packets and sees the first one arrive. All hosts of
+// this machine share one CLOCK_MONOTONIC, which gives the time from the change on one host to the packet on the other.
+// Hosts with other kernels would have no common clock: for them, only the duration of the change itself would be known.
 func (l *lab) change(ctx context.Context) error {
 	if l.across == nil {
 		return nil

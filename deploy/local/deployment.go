@@ -23,43 +23,44 @@ import (
 	"github.com/nettoll/nettoll/traffic/board"
 )
 
-// A Deployment has labs stand in namespaces of this machine: a host is a PID 1 in namespaces of its own, the underlay
-// one more, and turns pass in memory that all of them share. Set its fields before it is used.
+// A Deployment builds labs in namespaces of this machine. A host is a PID 1 in namespaces of its own, and the underlay
+// is one more. Turns pass in memory that all of them share. Set its fields before use.
 type Deployment struct {
-	// Journals is for what labs take that outlives them.
+	// Journals is the place of the journals for things that outlive labs.
 	Journals journal.Place
 	// Executable and Env are those of [Options].
 	Executable string
 	Env        []string
 
 	mu      sync.Mutex
-	journal *journal.Journal // of this run; nil while no lab takes anything that outlives it
+	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
 
-	// alone is held by a lab whose rules or entries are loaded and changed, and shared by all others: of what is told
-	// about them the memory is the whole machine's, and the time is taken on CPUs that others build on.
+	// alone is held exclusively by a lab whose rules or entries are loaded and changed, and shared by all others. The
+	// reason is that memory is measured machine-wide, and that other labs would use the same CPUs.
 	alone sync.RWMutex
 }
 
 var _ deploy.Deployment = (*Deployment)(nil)
 
-// CPUs returns those of this process.
+// CPUs returns the CPUs of this process.
 func (d *Deployment) CPUs() ([]int, error) { return thread.CPUs() }
 
-// Facts returns what there is to know of the machine and of what this process may do.
+// Facts returns facts about the machine and about the privileges of this process.
 func (d *Deployment) Facts() map[string]any {
 	facts := procfs.Machine()
 	if facts["user_namespace"] = userns.Inside(); userns.Inside() {
 		facts["not_granted"] = userns.Refused()
 	}
 	if value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING"); known {
-		// if so, softirqs are not in the run time of the thread they interrupt
+		// if set, the run time of a thread does not include the softirqs that interrupt it
 		facts["irq_time_accounting"] = value == "y"
 	}
 	return facts
 }
 
-// Check starts a host and asks it. It is given the namespace of the machine, to look for what labs take from there,
-// unless this is a user namespace: nothing can be taken then, nor the machine's namespace be entered.
+// Check starts a host and asks it. The host inherits the namespace of the machine, to look for what labs take from
+// there. It does not if this is a user namespace: then nothing can be taken, and the machine's namespace cannot be
+// entered.
 func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
 	files := map[string]*os.File{}
 	if !userns.Inside() {
@@ -77,7 +78,7 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	defer h.Close()
 	answers := make([]error, len(labs))
 	known := map[deploy.Question]error{}
-	borrowed := map[string]string{} // by what of the machine's: the lab that has it
+	borrowed := map[string]string{} // by what is taken from the machine: the lab that takes it
 	for i, l := range labs {
 		q := l.Question()
 		answer, asked := known[q]
@@ -102,7 +103,7 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	return answers, nil
 }
 
-// machineFile is the name of the inherited file that stands for the namespace of the machine, see host.Machine.
+// machineFile is the name of the inherited file of the machine's namespace, see host.Machine.
 const machineFile = "netns:machine"
 
 // Awake holds /dev/cpu_dma_latency open.
@@ -134,7 +135,7 @@ func (d *Deployment) Awake() (func() (float64, error), error) {
 	}, nil
 }
 
-// Watch reads how busy this machine is.
+// Watch observes how busy this machine is.
 func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	before, err := procfs.ReadCPUTime()
 	if err != nil {
@@ -151,7 +152,7 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	begin := clock.Now()
 	return func() []deploy.Load {
 		seconds := float64(clock.Now()-begin) / 1e9
-		// they could be read a moment ago: a missing column is no reason to lose the block
+		// they could be read a moment ago: a missing column should not cost the block
 		if after, err := procfs.ReadCPUTime(); err == nil {
 			load.CPU = procfs.Cores(before, after, seconds)
 		}
@@ -165,7 +166,7 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	}, nil
 }
 
-// generation is labs whose workers share a board.
+// generation is a set of labs whose workers share a board.
 type generation struct {
 	*Deployment
 	turns traffic.Turns
@@ -191,7 +192,7 @@ func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
 	for _, cpu := range cpus {
 		f, err := process.KsoftirqdStat(cpu)
 		if errors.Is(err, errors.ErrUnsupported) {
-			continue // the record then has no run time of it
+			continue // the record then lacks its run time
 		}
 		if err != nil {
 			return nil, err
@@ -214,14 +215,14 @@ func (g *generation) Turns() traffic.Turns { return g.turns }
 
 // Close ends the board.
 func (g *generation) Close() error {
-	_ = g.turns.Close() // nothing waits any more, and the memory goes with the process
+	_ = g.turns.Close() // nothing waits any more, and the memory is released with the process
 	for _, f := range g.files {
-		_ = f.Close() // those of the turn are closed already
+		_ = f.Close() // those of the turn are already closed
 	}
 	return nil
 }
 
-// begun returns the journal of the run, which it begins for the first lab that wants one.
+// begun returns the journal of the run. It begins the journal for the first lab that needs one.
 func (d *Deployment) begun(ctx context.Context) (*journal.Journal, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,7 +234,7 @@ func (d *Deployment) begun(ctx context.Context) (*journal.Journal, error) {
 	return d.journal, err
 }
 
-// Close ends the journal of the run. The error says what of the machine was not given back.
+// Close ends the journal of the run. The error lists what was taken from the machine and not returned.
 func (d *Deployment) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

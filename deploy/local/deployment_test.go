@@ -16,14 +16,14 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// lacking is a network that no host can have.
+// lacking is a network that no host supports.
 type lacking struct{ networktest.Fake }
 
 func (lacking) Check(part.Params) error {
 	return &linux.UnsupportedError{What: "join containers", Missing: "rope", Hint: "buy some"}
 }
 
-// kinds are those of the labs of these tests.
+// kinds returns the kinds of the labs of these tests.
 func kinds() stack.Kinds {
 	return stack.Kinds{
 		network.Kind{bridge.Network{}, lacking{networktest.Fake{Description: network.Description{

@@ -11,13 +11,13 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Namespace opens a network namespace of the host by its name, "" for the host's own. It lives on while the file is
-// open. The file is the caller's to close.
+// Namespace opens a network namespace of the host by its name; "" is the host's own. The namespace exists while the
+// file is open. The caller closes the file.
 func (h *Host) Namespace(name string) (*os.File, error) {
 	if name == "" {
 		return h.NetNS()
 	}
-	// What stands in the mount namespace of another process can be reached through its root (proc_pid_root(5)).
+	// Files in the mount namespace of another process can be reached through its root (proc_pid_root(5)).
 	f, err := netns.Open(fmt.Sprintf("/proc/%d/root%s/%s", h.PID(), host.DefaultDir, name))
 	if alive := h.alive(); alive != nil {
 		if err == nil {
@@ -31,9 +31,9 @@ func (h *Host) Namespace(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Run runs a command to its end on the host: among its processes, with its mounts and its name, and in one of its
-// network namespaces, "" for its own. Where the host does not have its directory that is the root. See
-// [process.RunInside].
+// Run runs a command on the host until it ends: among its processes, with its mounts and its name, and in one of its
+// network namespaces ("" is its own). If the host does not have the command's directory, the command runs in the root
+// directory. See [process.RunInside].
 func (h *Host) Run(cmd *exec.Cmd, namespace string, terminal bool, started func(*os.Process)) error {
 	inside, err := process.OpenNamespaces(h.PID())
 	if err != nil {
@@ -57,7 +57,7 @@ func (h *Host) Run(cmd *exec.Cmd, namespace string, terminal bool, started func(
 	return process.RunInside(cmd, inside, terminal, started)
 }
 
-// alive says that the host has not ended: until then its number is nobody else's.
+// alive returns an error if the host has ended: until then, its PID is not reused.
 func (h *Host) alive() error {
 	select {
 	case <-h.exited:

@@ -20,10 +20,10 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// callLimit is how long one call to an agent may take where nobody else says so.
+// callLimit is how long one call to an agent may take, unless the caller sets a limit.
 const callLimit = 10 * time.Second
 
-// lab is one whose hosts are on this machine.
+// lab is a lab whose hosts are on this machine.
 type lab struct {
 	deployment *Deployment
 	spec       deploy.Spec
@@ -33,7 +33,7 @@ type lab struct {
 	reports    []host.Report
 	between    host.Report // of the underlay
 	waited     time.Duration
-	across     *filter.ProofPacket // what rules of two hosts are tried with; nil on one
+	across     *filter.ProofPacket // for testing the rules of two hosts; nil on one host
 	journal    *journal.Journal
 }
 
@@ -42,7 +42,7 @@ var (
 	_ deploy.Used      = (*lab)(nil)
 )
 
-// Build starts the hosts of a lab, applies their plans, has them verified and measures what they have to tell.
+// Build starts the hosts of a lab, applies and verifies their plans, and measures costs.
 func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
 	l := &lab{deployment: g.Deployment, spec: s}
 	if l.plan, err = s.Plan(); err != nil {
@@ -89,7 +89,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		if l.between, err = l.underlay.Report(ctx); err != nil {
 			return nil, err
 		}
-		for i := range l.reports { // who delays packets works for all hosts
+		for i := range l.reports { // a process that may delay packets works for all hosts
 			if l.reports[i].Implementations == nil {
 				l.reports[i].Implementations = map[string]string{}
 			}
@@ -100,7 +100,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	return l, l.change(ctx)
 }
 
-// startHosts starts the hosts, and the underlay, which reaches into the namespaces of all others.
+// startHosts starts the hosts, and the underlay, which has access to the namespaces of all others.
 func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 	namespaces := map[string]*os.File{}
 	defer func() {
@@ -122,7 +122,7 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
 	}
 	many := len(l.plan.Plans) > 1
-	secret := host.NewSecret() // nobody keeps it but the agents, and the underlay has it not
+	secret := host.NewSecret() // only the agents keep it; the underlay does not have it
 	for i := range l.plan.Plans {
 		h, err := l.deployment.start(ctx, network.Host{Index: i + 1}.Name(), files)
 		if err != nil {
@@ -146,14 +146,14 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 	return err
 }
 
-// configured is a host to which a plan is applied.
+// configured is a host that can apply a plan.
 type configured interface {
 	Name() string
 	Apply(ctx context.Context, p host.Plan) error
 }
 
-// apply applies a plan to each host, in waves. Where one by one is set, no two hosts are at it at the same time: what
-// loading takes is told by each of them, and of memory it is that of the whole machine.
+// apply applies a plan to each host, in waves. With oneByOne, no two hosts do so at the same time: each of them
+// measures the cost of loading, and memory is measured machine-wide.
 func apply(ctx context.Context, hosts []configured, plans []host.Plan, oneByOne bool) error {
 	names := make([]string, len(hosts))
 	for i, h := range hosts {
@@ -183,7 +183,7 @@ func apply(ctx context.Context, hosts []configured, plans []host.Plan, oneByOne 
 	return nil
 }
 
-// all returns the hosts that stand, the underlay last.
+// all returns the running hosts, the underlay last.
 func (l *lab) all() []*Host {
 	if l.underlay == nil {
 		return l.hosts
@@ -191,16 +191,16 @@ func (l *lab) all() []*Host {
 	return append(slices.Clip(l.hosts), l.underlay)
 }
 
-// Site is where the containers are.
+// Site describes the containers.
 func (l *lab) Site() *network.Site { return l.plan.Site }
 
-// Waited is for how long others loaded their rules, and for how long this one told of its own.
+// Waited returns how long the lab waited for others to load their rules, and how long its own measurements took.
 func (l *lab) Waited() time.Duration { return l.waited }
 
-// Reports returns the reports that the hosts gave when the lab was built.
+// Reports returns the reports of the hosts after the lab was built.
 func (l *lab) Reports() []host.Report { return l.reports }
 
-// Start starts a worker beside the containers of a host: they have no processes of their own here.
+// Start starts a worker next to the containers of a host: here, containers have no processes of their own.
 func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error) {
 	if w.Container != "" {
 		return nil, fmt.Errorf("start worker %q: no process can be started in container %q of %s", w.ID, w.Container,
@@ -209,7 +209,7 @@ func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker
 	return l.hosts[on-1].Start(ctx, w)
 }
 
-// Verify asks the kernel about all hosts at the same time.
+// Verify checks all hosts at the same time.
 func (l *lab) Verify(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, h := range l.all() {
@@ -218,7 +218,7 @@ func (l *lab) Verify(ctx context.Context) error {
 	return group.Wait()
 }
 
-// Died looks at the agents, and asks hosts that have programs.
+// Died checks the agents, and asks the hosts that have programs.
 func (l *lab) Died(ctx context.Context) string {
 	for _, h := range l.all() {
 		select {
@@ -256,7 +256,7 @@ func (l *lab) programmed() []*Host {
 	return list
 }
 
-// asked asks a host what its steps have to tell, and does not wait for one that hangs.
+// asked returns the report of a host, and does not wait for a host that hangs.
 func (l *lab) asked(ctx context.Context, h *Host) (host.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -315,28 +315,28 @@ func (l *lab) Trace(ctx context.Context, questions []host.Question) ([]host.Trac
 	return traces, nil
 }
 
-// Close ends the hosts, and gives back what is the machine's.
+// Close ends the hosts, and returns what was taken from the machine.
 func (l *lab) Close() {
 	var group sync.WaitGroup
 	for _, h := range l.all() {
 		group.Go(func() {
 			if l.journal != nil {
-				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also where the run was interrupted
+				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also if the run was interrupted
 				_ = h.Undo(ctx)                                                     // what cannot be undone is recovered below
 				cancel()
 			}
-			_ = h.Close() // what is left is killed by the kernel with its PID namespace
+			_ = h.Close() // the kernel kills the rest with the PID namespace
 		})
 	}
 	group.Wait()
 	if l.journal != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-		_ = l.journal.Recover(ctx, l.spec.Mark) // what is left is said when the run ends
+		_ = l.journal.Recover(ctx, l.spec.Mark) // what is left is reported when the run ends
 		cancel()
 	}
 }
 
-// Places are the hosts.
+// Places returns the hosts.
 func (l *lab) Places() []deploy.Place {
 	var places []deploy.Place
 	for i, h := range l.all() {
@@ -355,5 +355,5 @@ type place struct {
 	plan host.Plan
 }
 
-// Plan is what was applied.
+// Plan returns the applied plan.
 func (p place) Plan() host.Plan { return p.plan }

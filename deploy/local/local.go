@@ -20,23 +20,23 @@ import (
 const (
 	// orderly is how long Close waits for the agent to end by itself.
 	orderly = 5 * time.Millisecond
-	// dying is how long a host may take to end after its agent has stopped talking.
+	// dying is how long a host may take to end after its agent has closed the connection.
 	dying = 100 * time.Millisecond
-	// waitDelay is how long stderr may be read after the process has ended. Nobody else can hold it open then.
+	// waitDelay is how long stderr may be read after the process has ended. No other process can hold it open then.
 	waitDelay = 500 * time.Millisecond
 )
 
-// Options say what host to start.
+// Options describe the host to start.
 type Options struct {
-	// Name is that of the host, "host1", and its host name inside.
+	// Name is the name of the host, "host1", and its host name inside.
 	Name string
-	// Files are passed on to the agent under these names. They stay the caller's, who may close them when Start has
+	// Files are passed on to the agent under these names. The caller still owns them, and may close them when Start has
 	// returned.
 	Files map[string]*os.File
-	// Executable is a program whose commands "host-init", "agent" and "worker" are [Init], [agent.Serve] and a worker.
-	// "" is this program.
+	// Executable is a program whose commands "host-init", "agent" and "worker" run [Init], [agent.Serve] and a worker.
+	// "" means this program.
 	Executable string
-	// Env is the environment of the host's processes; nil is that of this one.
+	// Env is the environment of the host's processes; nil means that of this process.
 	Env []string
 }
 
@@ -46,12 +46,12 @@ type Host struct {
 	cmd    *exec.Cmd
 	tail   process.Tail
 	in     *os.File
-	exited chan struct{} // closed when PID 1 is gone, and everything below it
+	exited chan struct{} // closed when PID 1 and everything below it is gone
 	closed sync.Once
 }
 
-// Start starts a host and waits until its agent answers. Several can be started at once. Without the privilege for it
-// the error is a [linux.UnsupportedError].
+// Start starts a host and waits until its agent answers. Several hosts can be started at once. If a privilege is
+// missing, the error is a [linux.UnsupportedError].
 func Start(ctx context.Context, o Options) (*Host, error) {
 	h, err := start(ctx, o)
 	if err != nil {
@@ -100,7 +100,7 @@ func start(ctx context.Context, o Options) (*Host, error) {
 		return nil, err
 	}
 	go func() {
-		_ = h.cmd.Wait() // the state says more
+		_ = h.cmd.Wait() // the state has more information
 		close(h.exited)
 	}()
 	h.Host, err = agent.Connect(ctx, conn{in, out}, agent.Options{
@@ -119,13 +119,13 @@ func start(ctx context.Context, o Options) (*Host, error) {
 	return h, nil
 }
 
-// conn is the agent's streams. Closing it is an end of the agent's input; its output ends with the host.
+// conn holds the agent's streams. Closing it ends the agent's input; the agent's output ends with the host.
 type conn struct {
 	io.Reader
 	io.WriteCloser
 }
 
-// why says how the host ended, and sees to it that it does.
+// why returns how the host ended, and makes sure that it ends.
 func (h *Host) why() error {
 	select {
 	case <-h.exited:
@@ -135,7 +135,7 @@ func (h *Host) why() error {
 			<-h.exited
 			return errors.New(h.tail.After("its agent stopped answering"))
 		}
-		<-h.exited // on a busy machine it takes the kernel longer to end all of its processes
+		<-h.exited // on a busy machine the kernel takes longer to end all of its processes
 	}
 	return errors.New(h.tail.After(ended(h.cmd.ProcessState)))
 }
@@ -146,9 +146,9 @@ func exiting(pid int) bool {
 	return err != nil || len(line) == 0
 }
 
-// ended says how PID 1 ended. The Go runtime ends a program that crashes by SIGABRT, which PID 1 cannot send to itself;
-// then it exits with status 2 (dieFromSignal, runtime/signal_unix.go). Wrong arguments, with the same status, are never
-// given to it here.
+// ended describes how PID 1 ended. The Go runtime ends a program that crashes with SIGABRT. PID 1 cannot send SIGABRT
+// to itself, so it exits with status 2 (dieFromSignal, runtime/signal_unix.go). Wrong arguments give the same status,
+// but do not occur here.
 func ended(s *os.ProcessState) string {
 	if s.ExitCode() == exitUsage {
 		return "its PID 1 crashed"
@@ -156,11 +156,11 @@ func ended(s *os.ProcessState) string {
 	return s.String()
 }
 
-// whatStopped says that the agent of this host, or a worker of it unless that is "", is stopped.
+// whatStopped reports that the agent of this host is stopped, or a worker of it unless worker is "".
 func (h *Host) whatStopped(name, worker string) string {
 	all, err := procfs.ReadPrograms()
 	if err != nil {
-		return "" // what did not answer is known all the same
+		return "" // the caller knows what did not answer
 	}
 	child := func(of int, args ...string) (procfs.Program, bool) {
 		start := strings.Join(append([]string{argv0}, args...), "\x00") + "\x00"
@@ -191,15 +191,15 @@ func (h *Host) whatStopped(name, worker string) string {
 	return ""
 }
 
-// PID is the number of the host's PID 1 out here.
+// PID returns the PID of the host's PID 1 as seen outside.
 func (h *Host) PID() int { return h.cmd.Process.Pid }
 
-// NetNS opens the network namespace of the host, which lives on while the file is open. The file is the caller's to
-// close.
+// NetNS opens the network namespace of the host. The namespace exists while the file is open. The caller closes the
+// file.
 func (h *Host) NetNS() (*os.File, error) {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", h.PID()))
 	select {
-	case <-h.exited: // the number may be another's by now
+	case <-h.exited: // the PID may have been reused
 		if err == nil {
 			_ = f.Close()
 		}
@@ -215,18 +215,18 @@ func (h *Host) NetNS() (*os.File, error) {
 // Close ends the host with everything on it and waits until it is gone. It is idempotent.
 func (h *Host) Close() error {
 	h.closed.Do(func() {
-		_ = h.Host.Close() // never fails
+		_ = h.Host.Close() // never returns an error
 		h.end()
 	})
 	return nil
 }
 
-// end gives the agent, whose input has ended, a moment, and then ends everything by its PID 1.
+// end gives the agent, whose input has ended, a moment. Then it kills PID 1, which ends everything.
 func (h *Host) end() {
 	select {
 	case <-h.exited:
 	case <-time.After(orderly):
-		_ = h.cmd.Process.Kill() // it may be gone
+		_ = h.cmd.Process.Kill() // it may already be gone
 		<-h.exited
 	}
 	_ = h.in.Close()

@@ -24,7 +24,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// The hosts of these tests are started from this binary.
+// The test binary also runs as the hosts of these tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		ctx, args := context.Background(), os.Args[2:]
@@ -86,7 +86,7 @@ func work(ctx context.Context) error {
 	})
 }
 
-// control starts two hosts with a worker each, says that it has, and waits to be killed.
+// control starts two hosts with a worker each, reports that, and waits to be killed.
 func control(ctx context.Context) error {
 	for _, name := range []string{"h1", "h2"} {
 		h, err := Start(ctx, Options{Name: name})
@@ -139,7 +139,7 @@ func sh(t *testing.T, h *Host, script string) string {
 	return strings.TrimSpace(string(out.Stdout))
 }
 
-// A host has its own of everything, and nothing of it is seen outside.
+// A host has its own namespaces, and nothing in them is visible outside.
 func TestHostIsIsolated(t *testing.T) {
 	outside, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -184,7 +184,7 @@ func TestHostIsIsolated(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tt.what, got, tt.want)
 		}
 	}
-	// A container's namespace stands inside only.
+	// A container's namespace exists only inside.
 	plan := host.Plan{Steps: []host.Step{host.Namespace{Name: "src0"}}}
 	if err := h.Apply(t.Context(), plan); err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestNetNSAndPID(t *testing.T) {
 	if own, err := os.Readlink("/proc/self/ns/net"); err != nil || own == got {
 		t.Errorf("the host is in this namespace, %q, %v", own, err)
 	}
-	// An underlay gets it by name, and its plan goes inside.
+	// An underlay receives it by name, and its plan can put things inside.
 	under := begin(t, Options{Name: "underlay", Files: map[string]*os.File{"netns:host1": ns}})
 	plan := host.Plan{Steps: []host.Step{host.Veth{Name: "under1", PeerNS: "@host1", PeerName: "up0"}}}
 	if err := under.Apply(t.Context(), plan); err != nil {
@@ -296,13 +296,13 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// said says whether an error is that one, with what a program printed when it crashed.
+// said reports whether an error is the expected one, with the output of a program that crashed.
 func said(err error, want string) bool {
 	head, _, _ := strings.Cut(text(err), "; its last lines:")
 	return head == want
 }
 
-// However a host dies, everything that waits for it is told why.
+// However a host dies, everything that waits for it receives the reason.
 func TestHostDies(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -381,7 +381,7 @@ func TestInitIsForPID1(t *testing.T) {
 	}
 }
 
-// Without privilege it says what is missing and what would help.
+// Without privilege, the error says what is missing and what would help.
 func TestUnprivileged(t *testing.T) {
 	testnet.Root(t)
 	cmd := exec.Command("/proc/self/exe", "start")
@@ -397,12 +397,12 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
-// After SIGKILL of the controller nothing is left within a second.
+// One second after SIGKILL of the controller, nothing is left.
 func TestControllerIsKilled(t *testing.T) {
 	testnet.Root(t)
 	for _, tt := range []struct {
 		name  string
-		delay time.Duration // after its start; 0 is when everything stands
+		delay time.Duration // after its start; 0 means when everything is up
 	}{
 		{"all stands", 0},
 		{"1 ms", time.Millisecond},
@@ -448,8 +448,7 @@ func TestControllerIsKilled(t *testing.T) {
 	}
 }
 
-// named lists the processes whose command line begins with these arguments. Those of other namespaces than this one's
-// descendants would be seen too.
+// named lists the processes of this test (NETTOLL_TESTNET) whose command line begins with these arguments.
 func named(args ...string) []int {
 	var found []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -469,7 +468,7 @@ func named(args ...string) []int {
 	return found
 }
 
-// cost is what a process has cost.
+// cost is the cost of a process.
 type cost struct {
 	CPU     time.Duration // user and system
 	Private int           // kB
@@ -490,7 +489,7 @@ func ownCPU() (time.Duration, error) {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), err
 }
 
-// private reads the memory that is a process's own, in kB (Documentation/filesystems/proc.rst, smaps_rollup).
+// private reads the private memory of a process, in kB (Documentation/filesystems/proc.rst, smaps_rollup).
 func private(pid string) (int, error) {
 	data, err := os.ReadFile("/proc/" + pid + "/smaps_rollup")
 	if err != nil {
@@ -509,7 +508,8 @@ func private(pid string) (int, error) {
 	return sum, nil
 }
 
-// spent reads the CPU time of a process in clock ticks' place: the run time of its threads in ns (schedstat).
+// spent reads the CPU time of a process more precisely than in clock ticks: the run time of its threads in ns
+// (schedstat).
 func spent(pid int) (time.Duration, error) {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -530,8 +530,8 @@ func spent(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// BenchmarkStart reports what a host costs until its agent has answered: the CPU time of PID 1, of the agent and of
-// this process, which pays for making the namespaces, in ms.
+// BenchmarkStart reports the cost of a host until its agent has answered, in ms: the CPU time of PID 1, of the agent
+// and of this process, which pays for making the namespaces.
 func BenchmarkStart(b *testing.B) {
 	testnet.Root(b)
 	var init, agents, own time.Duration
@@ -593,7 +593,7 @@ func BenchmarkGeneration(b *testing.B) {
 	}
 }
 
-// BenchmarkStartWorker reports what a worker costs until it is ready.
+// BenchmarkStartWorker reports the cost of a worker until it is ready.
 func BenchmarkStartWorker(b *testing.B) {
 	h := begin(b, Options{Name: "h"})
 	var sum cost
@@ -616,7 +616,7 @@ func BenchmarkStartWorker(b *testing.B) {
 	b.ReportMetric(float64(sum.Private)/float64(b.N), "kB-private/op")
 }
 
-// A call that gets no answer says which process is stopped.
+// The error about a call without an answer names the process that is stopped.
 func TestStopped(t *testing.T) {
 	h := begin(t, Options{Name: "h"})
 	w, err := h.Start(t.Context(), host.WorkerSpec{ID: "w"})

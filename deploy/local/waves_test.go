@@ -19,7 +19,7 @@ type slow struct {
 	fails  error
 }
 
-// record is what hosts do, in order, and how many did so at the same time at most.
+// record is the order in which hosts applied plans, and the largest number that did so at the same time.
 type record struct {
 	mu        sync.Mutex
 	list      []string
@@ -49,8 +49,8 @@ func (s slow) Apply(ctx context.Context, _ host.Plan) error {
 	return ctx.Err()
 }
 
-// Hosts that do not wait for each other are built at the same time, behind the underlay; where loading is told, one by
-// one. The first that fails ends it.
+// Hosts that do not depend on each other are built at the same time, after the underlay; if the cost of loading is
+// measured, one by one. The first error ends it.
 func TestHostsAreBuiltInWaves(t *testing.T) {
 	const hosts = 3
 	failure := errors.New("no")

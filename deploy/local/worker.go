@@ -12,13 +12,13 @@ import (
 	"github.com/nettoll/nettoll/worker"
 )
 
-// Names of files that workers inherit, besides those of the board. A number or name follows.
+// Names of inherited files of workers, in addition to those of the board. A number or name follows.
 const (
 	softirqdFile = "ksoftirqd:" // schedstat of the thread ksoftirqd of a CPU
 	probeFile    = "probe:"     // what a probe counts in
 )
 
-// Worker returns what a worker is given here, from the files that it has inherited.
+// Worker returns the host of a worker, from the files that it has inherited.
 func Worker(files map[string]*os.File) worker.Host {
 	h := worker.Host{
 		Enter:    enter,

@@ -13,20 +13,20 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is D-ITG.
+// Driver drives workloads with D-ITG.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long a client takes to begin, which is the exchange of options over its signalling connection, and end
-	// how long it may take to end: it waits for a second, and its logs are written.
+	// start is how long a client takes to begin, mostly the exchange of options over its signalling connection. end is
+	// how long it may take to end: it waits for a second and writes its logs.
 	start = 50 * time.Millisecond
 	end   = 2450 * time.Millisecond
 
 	largest = 65507 // bytes of a datagram (RFC 791, RFC 768)
 
-	fastest = 100000 // datagrams a second: each takes 144 bytes of a log that is memory
+	fastest = 100000 // datagrams a second: each takes 144 bytes of a log in memory
 
 	decoder = "ITGDec"
 )
@@ -76,8 +76,8 @@ func (d Driver) servesRate(w workload.Description, p part.Params) error {
 	return d.Describe().Understands(w, p, "payload", "mode", "rate", "arrivals")
 }
 
-// widest is the most spread of normal gaps at which less than one of 10,000 would be negative, which D-ITG and ours
-// treat differently.
+// widest is the largest spread of normal gaps at which less than one in 10,000 is negative: D-ITG and nettoll treat
+// negative gaps differently.
 const widest = 0.25
 
 // gaps returns the options for the time between two datagrams: rates are in 1/s, times in ms (d-itg-manual.pdf,
@@ -87,7 +87,7 @@ func gaps(p part.Params) ([]string, error) {
 	mean := 1e3 / rate // ms
 	text := func(v float64) string { return strconv.FormatFloat(v, 'f', 6, 64) }
 	name, parameter, _ := strings.Cut(p["arrivals"], ":")
-	x, _ := strconv.ParseFloat(parameter, 64) // it is checked
+	x, _ := strconv.ParseFloat(parameter, 64) // Resolve has checked it
 	switch name {
 	case "constant", "":
 		return []string{"-C", text(rate)}, nil
@@ -157,7 +157,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 				return err
 			}
 			sample.Sent, sample.Total = log.packets, log.packets
-			sample.Window = int64(said.Seconds) * int64(time.Second) // it begins with the first datagram, and -t ends it
+			sample.Window = int64(said.Seconds) * int64(time.Second) // from the first datagram to the end by -t
 			sample.Span = sample.Window
 			if s.Workload == "quake3" {
 				sample.Doubt = oneSided

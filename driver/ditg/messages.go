@@ -22,23 +22,23 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// The workloads whose messages nobody answers: burst and quake3.
+// The workloads whose messages get no answer: burst and quake3.
 
 const (
-	// maxLog is how long a log may be, in bytes: 144 for each datagram.
+	// maxLog is the maximum length of a log, in bytes: a datagram takes 144.
 	maxLog = 1 << 28
 
-	// oneSided is what trials of quake3 say.
+	// oneSided is the warning of trials of quake3.
 	oneSided = "d-itg's quake3 has no server: these are only the datagrams of the player (driver=nettoll plays both)"
 )
 
-// period is how long a burst and its pause last, in whole seconds: traffic flows for as long.
+// period is how long a burst and its pause last, in whole seconds. Traffic flows for as long.
 func period(p part.Params) time.Duration {
 	n := p.Duration("on") + p.Duration("off")
 	return max(time.Second, (n + time.Second - 1).Truncate(time.Second))
 }
 
-// burstRate is how many datagrams a second are sent while a burst lasts.
+// burstRate is how many datagrams a second are sent during a burst.
 func burstRate(p part.Params) float64 { return p.BitRate("rate") / 8 / float64(p.Size("payload")) }
 
 func (d Driver) servesBurst(w workload.Description, p part.Params) error {
@@ -54,10 +54,10 @@ func (d Driver) servesQuake(w workload.Description, p part.Params) error {
 		return fmt.Errorf("driver d-itg cannot drive quake3 with %d players: ITGSend 2.8.1 with several flows often does "+
 			"not end (valid: players 1)", n)
 	}
-	return d.Describe().Understands(w, p, "players", "server") // it has none: see Differs
+	return d.Describe().Understands(w, p, "players", "server") // it has no server: see Differs
 }
 
-// bursts returns the options of burst: times are in ms (d-itg-manual.pdf, "Bursty traffic").
+// bursts returns the options of burst. Times are in ms (d-itg-manual.pdf, "Bursty traffic").
 func bursts(p part.Params) []string {
 	ms := func(name string) string {
 		return strconv.FormatFloat(float64(p.Duration(name))/float64(time.Millisecond), 'f', -1, 64)
@@ -69,7 +69,7 @@ func bursts(p part.Params) []string {
 	return append([]string{"-B", "C", ms("on"), "C", ms("off")}, rate...)
 }
 
-// readMessages fills the sample of a sink, and the recorder with one-way times.
+// readMessages fills the sample of a sink, and records one-way times.
 func readMessages(decode string, said program.Said, sample *traffic.Sample, recorder *traffic.Recorder) error {
 	text, err := process.Memory("messages")
 	if err != nil {
@@ -86,7 +86,7 @@ func readMessages(decode string, said program.Said, sample *traffic.Sample, reco
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), decodeLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, decode, "/dev/stdin", "-l", program.FilePath(0)) // it says no totals then
+	cmd := exec.CommandContext(ctx, decode, "/dev/stdin", "-l", program.FilePath(0)) // with -l it prints no totals
 	cmd.Stdin, cmd.ExtraFiles = bytes.NewReader(binary), []*os.File{text}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("wrote a log that %s cannot list: %w", decoder, err)
@@ -103,14 +103,14 @@ func readMessages(decode string, said program.Said, sample *traffic.Sample, reco
 	return nil
 }
 
-// lane is what came of one flow.
+// A lane is what arrived of one flow.
 type lane struct {
 	seen    map[int64]bool // numbers
 	highest int64
 	last    int64 // ns: one-way time of the last datagram
 }
 
-// readLines reads the datagrams that ITGDec lists, in the order in which they came, a line each:
+// readLines reads the datagrams that ITGDec lists, one per line, in order of arrival:
 //
 //	Flow>0001 Seq> 1 Src> 127.0.0.1/43589 Dest> 127.0.0.1/10003 txTime>19:34:8.290445 rxTime>19:34:8.290457 Size> 653
 func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, err error) {
@@ -127,7 +127,7 @@ func readLines(text io.Reader, recorder *traffic.Recorder) (s traffic.Sample, er
 		if err != nil {
 			return s, fmt.Errorf("logged %.200q: %w", lines.Text(), err)
 		}
-		seq, _ := strconv.ParseInt(m[2], 10, 64) // they match
+		seq, _ := strconv.ParseInt(m[2], 10, 64) // the pattern allows digits only
 		size, _ := strconv.ParseInt(m[5], 10, 64)
 		l, known := lanes[m[1]]
 		if !known {
@@ -183,8 +183,8 @@ func between(from, to string) (int64, error) {
 	return n, nil
 }
 
-// clock reads a time of day as ITGDec writes it: hours:minutes:seconds.microseconds, without leading zeroes but those
-// of the last.
+// clock reads a time of day as ITGDec writes it: hours:minutes:seconds.microseconds. Only the microseconds have leading
+// zeroes.
 func clock(text string) (int64, error) {
 	whole, micros, _ := strings.Cut(text, ".")
 	fields := strings.Split(whole, ":")

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What ITGDec 2.8.1 lists of two flows of Quake3.
+// Output of ITGDec 2.8.1 for two flows of Quake3.
 const listed = `Flow>0002 Seq>      1 Src>                                     127.0.0.1/51425 Dest>                                     127.0.0.1/10002 txTime>19:34:4.205884 rxTime>19:34:4.205926 Size>   66
 Flow>0001 Seq>      1 Src>                                     127.0.0.1/45739 Dest>                                     127.0.0.1/10001 txTime>19:34:4.925399 rxTime>19:34:4.925457 Size>   61
 Flow>0002 Seq>      2 Src>                                     127.0.0.1/51425 Dest>                                     127.0.0.1/10002 txTime>19:34:5.674361 rxTime>19:34:5.674428 Size>   62
@@ -90,7 +90,7 @@ func TestReadLines(t *testing.T) {
 	}
 }
 
-// Whatever it lists, what is read of it adds up.
+// The figures read from any output add up.
 func FuzzReadLines(f *testing.F) {
 	f.Add(listed)
 	r := traffic.NewRecorder()

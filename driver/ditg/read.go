@@ -17,12 +17,12 @@ import (
 const (
 	maxOutput = 1 << 20
 
-	// decodeLimit is how long ITGDec may take for a log: it takes 10 ms for 10,000 datagrams. One that hangs must not take
-	// as long as workers have for the samples of a block (control, collectLimit).
+	// decodeLimit is how long ITGDec may take for a log: it takes 10 ms for 10,000 datagrams. If it hangs, it must not
+	// take as long as workers may take for the samples of a block (control, collectLimit).
 	decodeLimit = 2 * time.Second
 )
 
-// reason is why ITGSend or ITGRecv gave up.
+// reason returns why ITGSend or ITGRecv failed.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -31,10 +31,10 @@ func reason(stdout io.Reader) string {
 	return string(regexp.MustCompile(`(?:Connect error|Could not|Cannot bind|\*\* Cannot)[^\n]*`).Find(text))
 }
 
-// A log is what ITGDec says of one.
+// A log is what ITGDec reports of a log file.
 type log struct{ packets, bytes int64 }
 
-// decoded lets ITGDec read a log.
+// decoded reads a log with ITGDec.
 func decoded(path string, said program.Said) (log, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), decodeLimit)
 	defer cancel()

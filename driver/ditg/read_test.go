@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What ITGDec 2.8.1 said of a second.
+// Output of ITGDec 2.8.1 for one second.
 const says = `ITGDec version 2.8.1 (r1023)
 Compile-time options: sctp dccp bursty multiport
 ----------------------------------------------------------
@@ -66,7 +66,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(says))
 	f.Add([]byte("TOTAL RESULTS\nTotal packets = 99999999999999999\n"))

@@ -16,24 +16,24 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is dnsperf.
+// Driver drives dns with dnsperf.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long it takes to begin, and end how long it may take to end: it waits for what is in flight, and looks
-	// every 100 ms whether that is lost (TIMEOUT_CHECK_TIME, src/dnsperf.c).
+	// start is how long dnsperf takes to begin. end is how long it may take to end: it waits for queries in flight and
+	// checks every 100 ms whether they are lost (TIMEOUT_CHECK_TIME, src/dnsperf.c).
 	start = 50 * time.Millisecond
 	end   = 650 * time.Millisecond
 
-	// lost is after how long a query is. With 20 ms version 2.10 often looped for ever on a busy machine, when its threads
-	// had been without a CPU for longer.
+	// lost is the time after which a query counts as lost. With 20 ms, version 2.10 often looped for ever on a busy
+	// machine, when its threads had been without a CPU for longer.
 	lost = 250 * time.Millisecond
 
-	// atOnce is how many answers it takes at once (RECV_BATCH_SIZE). It wakes its sender before it counts them (do_recv),
-	// so that one which finds all of its queries still in flight sleeps on, and where all of them came at once nothing
-	// wakes it for up to 100 ms.
+	// atOnce is how many answers dnsperf receives at once (RECV_BATCH_SIZE). It wakes its sender before it counts them
+	// (do_recv). So a sender that still finds all of its queries in flight sleeps on. If all answers came at once,
+	// nothing wakes it for up to 100 ms.
 	atOnce = 16
 )
 
@@ -64,7 +64,7 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	return d.Describe().Understands(w, p, "transport", "type", "clients", "in-flight", "names", "addresses", "congestion")
 }
 
-// outstanding is how many queries of a pair are in flight.
+// outstanding returns how many queries of a pair are in flight.
 func outstanding(p part.Params) int { return p.Count("clients") * p.Count("in-flight") }
 
 // Trial implements [driver.Driver].
@@ -109,7 +109,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return e, nil
 }
 
-// questions writes what is asked for, a line each, into a file that is memory. dnsperf begins anew at its end.
+// questions writes the questions, one per line, into a file in memory. dnsperf starts again at its end.
 func questions(s workload.Spec) (*os.File, error) {
 	var text strings.Builder
 	for _, i := range workload.Services(s.Params.Count("names"), s.Seed) {

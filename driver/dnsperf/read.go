@@ -15,14 +15,14 @@ import (
 
 const (
 	maxLine   = 4096    // bytes
-	maxOutput = 1 << 20 // bytes; it has a dozen lines
-	longest   = 1e6     // s: more than it can be told to measure
+	maxOutput = 1 << 20 // bytes; its output has a dozen lines
+	longest   = 1e6     // s: more than the longest run it accepts
 )
 
-// statistics are what dnsperf prints at its end (src/dnsperf.c, print_statistics).
+// statistics are the figures that dnsperf prints at its end (src/dnsperf.c, print_statistics).
 type statistics struct {
 	sent, completed, lost, interrupted int64   // queries
-	right, wrong                       int64   // of those completed: with NOERROR, with another response code
+	right, wrong                       int64   // completed queries: with NOERROR, with another response code
 	took                               float64 // s
 	mean                               float64 // s
 	reconnections                      int64
@@ -52,7 +52,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	return nil
 }
 
-// parse reads all that it printed.
+// parse reads all of its output.
 func parse(stdout io.Reader) (s statistics, err error) {
 	codes := ""
 	counts := map[string]*int64{
@@ -66,7 +66,7 @@ func parse(stdout io.Reader) (s statistics, err error) {
 		line := lines.Text()
 		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
 		if value = strings.TrimSpace(value); !ok || found[name] {
-			continue // the second "Average Latency" is that of connections
+			continue // the second "Average Latency" is for connections
 		}
 		found[name] = true
 		switch name {
@@ -103,7 +103,7 @@ func parse(stdout io.Reader) (s statistics, err error) {
 	return s, s.check()
 }
 
-// check says what cannot be.
+// check returns an error if the figures are impossible.
 func (s statistics) check() error {
 	switch {
 	case s.sent != s.completed+s.lost+s.interrupted:
@@ -117,7 +117,7 @@ func (s statistics) check() error {
 	return nil
 }
 
-// responses reads "NOERROR 505 (100.00%), NXDOMAIN 3 (0.60%)", or nothing.
+// responses reads "NOERROR 505 (100.00%), NXDOMAIN 3 (0.60%)", or an empty text.
 func responses(text string) (right, wrong int64, err error) {
 	for code := range strings.SplitSeq(text, ", ") {
 		if code == "" {

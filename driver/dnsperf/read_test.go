@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What dnsperf 2.10.0 prints: over UDP.
+// Output of dnsperf 2.10.0 over UDP.
 const datagrams = `DNS Performance Testing Tool
 Version 2.10.0
 
@@ -38,7 +38,7 @@ Statistics:
 
 `
 
-// Over TCP.
+// Output over TCP.
 const stream = `DNS Performance Testing Tool
 Version 2.10.0
 
@@ -67,7 +67,7 @@ Connection Statistics:
 
 `
 
-// Where nobody answers, and where nobody can be connected to.
+// Output if the server does not answer, and if it refuses connections.
 const silent = `
 Statistics:
 
@@ -158,7 +158,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever it says, what is read of it adds up.
+// The figures read from any output add up.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{datagrams, stream, silent} {
 		f.Add(text)

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// counters are those of a container's interface.
+// counters are the counters of a container's interface.
 type counters struct{ rxBytes, txPackets int64 }
 
 // carried reads the counters of a side's interface (proc_pid_net(5), dev).
@@ -40,21 +40,21 @@ func (r *rig) carried(t *testing.T, side workload.Side) (c counters) {
 	return c
 }
 
-// What an interface carries besides what a driver counts: connections that control the test, warm-up, neighbours, and
-// each packet's headers: 66 bytes of Ethernet, IPv4 and TCP with timestamps (86 with IPv6) to 1448 bytes, or to a
-// message where those are shorter, and many times less where the kernel joins segments.
+// An interface carries more than a driver counts: connections that control the test, warm-up, neighbours, and each
+// packet's headers. Headers are 66 bytes of Ethernet, IPv4 and TCP with timestamps (86 with IPv6) for each 1448 bytes,
+// or for each message if it is shorter. They are many times less if the kernel joins segments.
 const (
 	othersShare   = 0.02
-	othersPackets = 2000 // of a pair: sockperf sends some before it begins
+	othersPackets = 2000 // for each pair: sockperf sends some before it begins
 	headers       = 86.
 	fullSegment   = 1448
-	headersMore   = 1.2 // for segments that are not full
+	headersMore   = 1.2 // because segments may not be full
 	othersBytes   = 1 << 20
 
-	packetsOfConnection = 6 // that its source sends: SYN, ACK, request, ACK of the response, FIN, ACK of a FIN
+	packetsOfConnection = 6 // packets of its source: SYN, ACK, request, ACK of the response, FIN, ACK of a FIN
 )
 
-// agrees: what a driver counted in a trial is what the interfaces of its containers carried.
+// agrees checks that a driver's counts of a trial agree with those of its containers' interfaces.
 func (r *rig) agrees(t *testing.T, trial workload.Trial, source, sink [2]counters, untold float64) {
 	t.Helper()
 	pairs := float64(len(trial.Sources))

@@ -22,29 +22,29 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// A Case is something a driver can drive.
+// A Case is a workload with parameters that a driver supports.
 type Case struct {
 	Load  workload.Workload
 	Given map[string]string // parameters
 	IPv6  bool
-	Pairs int // 0 is one
-	// Taken is what the server says where its port is taken, "" where it says nothing. It is that of the first case which
-	// counts.
+	Pairs int // 0 means one
+	// Taken is the server's message if its port is taken, "" if it prints none. Only the first case's value counts.
 	Taken string
-	// Server is the program that the workload's own sink starts, where the driver has no server; "" where it starts none.
+	// Server is the program that the workload's own sink starts, if the driver has no server. "" means it starts no
+	// program.
 	Server string
-	// Untold is how many packets a source sends of which the driver does not tell, as a share of those that it tells of.
+	// Untold is how many packets a source sends that the driver does not report, as a share of those that it reports.
 	Untold float64
 }
 
-// embedded says whether the sink is no program.
+// embedded returns whether the sink is not a program.
 func (c Case) embedded(d driver.Description) bool { return d.SourceOnly && c.Server == "" }
 
-// server is the program at the sink.
+// server returns the program at the sink.
 func (c Case) server(d driver.Description) string { return cmp.Or(c.Server, d.Server, d.Program) }
 
-// Conformance checks what every driver promises. The first case is the one that is also disturbed. Where the program is
-// not installed, what needs it is skipped.
+// Conformance checks what every driver promises. The fault tests run with the first case only. If the program is not
+// installed, the tests that need it are skipped.
 func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	t.Run("description", func(t *testing.T) { description(t, d, cases) })
 	_, err := driver.Find(d)
@@ -110,7 +110,7 @@ func description(t *testing.T, d driver.Driver, cases []Case) {
 	}
 }
 
-// driven is a workload whose endpoints a driver opens; it notes where the last sink is.
+// driven is a workload whose endpoints a driver opens. It records where the last sink is.
 type driven struct {
 	workload.Workload
 	driver driver.Driver
@@ -119,14 +119,14 @@ type driven struct {
 
 func (w driven) Open(s workload.Spec) (traffic.Endpoint, error) {
 	s.Driver = w.driver.Describe().Name
-	s.Congestion = "reno" // every namespace has it
+	s.Congestion = "reno" // every namespace supports it
 	if s.Side == workload.Sink {
 		*w.sink = s.Local
 	}
 	return driver.Opener(w.driver, w.Workload, s.Side)(s)
 }
 
-// rig is a pair of containers, joined by a veth, and the endpoints in them.
+// A rig is a pair of containers, joined by a veth, and the endpoints in them.
 type rig struct {
 	*workloadtest.Rig
 	sink netip.AddrPort
@@ -184,11 +184,11 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration,
 	return r
 }
 
-// borne is what may be taken from a trial of programs: if other work takes the CPUs, they do not end in time. Of
-// programs that have ended, the kernel does not say how long they waited.
+// borne returns how much other work is tolerated during a trial of programs: if other work takes the CPUs, they do not
+// end in time. The kernel does not report how long ended programs waited.
 func borne() witness.Limit { return witness.Limit{Lost: 50 * time.Millisecond, Share: 0.1} }
 
-// sound makes a trial that has figures, and checks those.
+// sound makes a trial that has figures, and checks them.
 func (r *rig) sound(t *testing.T, c Case) {
 	t.Helper()
 	var trial workload.Trial
@@ -224,7 +224,7 @@ func (r *rig) sound(t *testing.T, c Case) {
 			if side == "sink" && c.Load.Describe().Alone {
 				continue
 			}
-			// It has one CPU. Where its thread woke up too late, its start and end are counted, too.
+			// It has one CPU. If its thread woke up too late, its start and end are counted, too.
 			if s.CPU <= 0 || float64(s.CPU) > 1.2*float64(s.Span) {
 				t.Errorf("%s %d: run time %v of %v", side, i, time.Duration(s.CPU), time.Duration(s.Span))
 			}
@@ -239,7 +239,7 @@ func (r *rig) sound(t *testing.T, c Case) {
 	r.nothingLeft(t)
 }
 
-// sequence: trials have plausible figures, and between them nothing stands.
+// sequence checks that trials have plausible figures, and that nothing is left between them.
 func sequence(t *testing.T, d driver.Driver, c Case, trials int) {
 	r := newRig(t, d, c, d.Trial(c.Load.Describe(), resolve(t, c)), nil)
 	for range trials {
@@ -252,7 +252,8 @@ func sequence(t *testing.T, d driver.Driver, c Case, trials int) {
 	}
 }
 
-// tooShort: a trial that has no room for the program says so and starts nothing it has to wait for.
+// tooShort checks that a trial without enough time for the program reports this and starts nothing that it has to wait
+// for.
 func tooShort(t *testing.T, d driver.Driver, c Case) {
 	c.Pairs = 1
 	r := newRig(t, d, c, 200*time.Millisecond, nil)
@@ -267,7 +268,7 @@ func tooShort(t *testing.T, d driver.Driver, c Case) {
 	r.nothingLeft(t)
 }
 
-// family: an address of IPv6 is refused by a driver that cannot use it, when it opens.
+// family checks that a driver without IPv6 refuses an IPv6 address when it opens.
 func family(t *testing.T, d driver.Driver, c Case) {
 	_, err := d.Open(workload.Spec{
 		Workload: c.Load.Describe().Name, Params: resolve(t, c), Side: workload.Sink,
@@ -278,7 +279,7 @@ func family(t *testing.T, d driver.Driver, c Case) {
 	}
 }
 
-// closed: an endpoint that is closed before its trial leaves no process.
+// closed checks that an endpoint closed before its trial leaves no process.
 func closed(t *testing.T, d driver.Driver, c Case) {
 	c.Pairs = 1
 	r := newRig(t, d, c, time.Second, nil)
@@ -296,7 +297,7 @@ func closed(t *testing.T, d driver.Driver, c Case) {
 	r.nothingLeft(t)
 }
 
-// nothingLeft: the programs of a trial are gone.
+// nothingLeft checks that the programs of a trial are gone.
 func (r *rig) nothingLeft(t *testing.T) {
 	t.Helper()
 	if left := children(t, ""); len(left) > 0 {

@@ -1,2 +1,2 @@
-// Package drivertest is the conformance suite that every driver runs, with its real program in a private machine.
+// Package drivertest is the conformance suite of every driver. It runs the real program in a private machine.
 package drivertest

@@ -18,7 +18,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// disturb does something to the program when its trial has begun.
+// disturb calls a function that disturbs the program after its trial has begun.
 type disturb struct {
 	traffic.Endpoint
 	next *func()
@@ -33,8 +33,8 @@ func (d disturb) Run(trial uint64, w traffic.Window) {
 
 func (d disturb) Collect() { d.Endpoint.(traffic.Collector).Collect() }
 
-// disturbed: a server that hangs, a client that is killed and a port that is taken end in a trial that says so, in
-// time, and the next trial is sound.
+// disturbed checks that a hanging server, a killed client and a taken port each make a trial fail in time with that
+// reason, and that the next trial is sound.
 func disturbed(t *testing.T, d driver.Driver, c Case) {
 	c.Pairs = 1
 	length := d.Trial(c.Load.Describe(), resolve(t, c))
@@ -78,7 +78,7 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 		if client == server {
 			programs, each = programs[:1], 2
 		}
-		// one that stands still does not end because the other has
+		// a program that is stopped does not end because the other has ended
 		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 			for _, p := range programs {
 				signalAll(t, p, sig, each)
@@ -94,7 +94,7 @@ func disturbed(t *testing.T, d driver.Driver, c Case) {
 	r.sound(t, c)
 }
 
-// fails makes a trial that has to fail in time, for a reason that says what is wanted.
+// fails makes a trial that has to fail in time, with a reason that contains the wanted texts.
 func (r *rig) fails(t *testing.T, what string, length time.Duration, want ...string) {
 	t.Helper()
 	began := time.Now()
@@ -112,10 +112,10 @@ func (r *rig) fails(t *testing.T, what string, length time.Duration, want ...str
 	r.nothingLeft(t)
 }
 
-// greeting is what another server says to who connects.
+// greeting is what another server sends to its clients.
 const greeting = "SSH-2.0-OpenSSH_9.2\r\n"
 
-// take takes the port of the sink, by UDP and by TCP, for a server of another kind, until end is called.
+// take occupies the port of the sink, over UDP and TCP, with a server of another kind until end is called.
 func (r *rig) take(t *testing.T) (end func()) {
 	t.Helper()
 	var streams net.Listener
@@ -177,14 +177,13 @@ func newAbsent(t *testing.T, d driver.Driver, c Case) (r *rig, length time.Durat
 	}), length
 }
 
-// nobodyThere: a client whose server does not run says so.
+// nobodyThere checks that a client reports that its server does not run.
 func nobodyThere(t *testing.T, d driver.Driver, c Case) {
 	r, length := newAbsent(t, d, c)
 	r.fails(t, "nobody there", length, d.Describe().Program+" client")
 }
 
-// stranger: a client that meets a server of another kind, as one of another version may be, ends with a reason, in
-// time.
+// stranger checks that a client of another kind of server, or of one of another version, fails in time with a reason.
 func stranger(t *testing.T, d driver.Driver, c Case) {
 	r, length := newAbsent(t, d, c)
 	end := r.take(t)
@@ -192,7 +191,7 @@ func stranger(t *testing.T, d driver.Driver, c Case) {
 	r.fails(t, "stranger", length, d.Describe().Program+" client")
 }
 
-// nonsense: programs that have the right names and say what nobody understands.
+// nonsense checks programs that have the right names and print text that cannot be parsed.
 func nonsense(t *testing.T, d driver.Driver, c Case) {
 	dir := t.TempDir()
 	for _, name := range []string{d.Describe().Program, c.server(d.Describe())} {
@@ -207,7 +206,7 @@ func nonsense(t *testing.T, d driver.Driver, c Case) {
 	newRig(t, d, c, length, nil).fails(t, "nonsense", length, d.Describe().Program+" client")
 }
 
-// children lists the processes that this one has started and whose program has that name, "" for all.
+// children lists the child processes of this one whose program has that name. "" lists all.
 func children(t testing.TB, program string) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
@@ -235,7 +234,8 @@ func children(t testing.TB, program string) []int {
 	return pids
 }
 
-// signalAll sends a signal to the programs of the trial, of which there are so many: the server is the first.
+// signalAll sends a signal to the first processes of the trial with that program, as many as wanted. Fewer are an
+// error. The server is the first.
 func signalAll(t testing.TB, program string, s syscall.Signal, want int) {
 	pids := children(t, program)
 	if len(pids) < want {

@@ -12,23 +12,24 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is iperf3.
+// Driver drives tcp-stream and udp-rate with iperf3.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long a client takes to begin, which is mostly the exchange of options over its control connection, and
-	// end how long it may take to fetch the server's results and end. Both are some ms where the CPU is theirs alone. Ten
-	// pairs on two CPUs take turns at each message of those exchanges: they need a second. A trial is over when both ends
-	// are, so that one pair loses nothing by it.
+	// start is how long a client takes to begin, mostly the exchange of options over its control connection. end is how
+	// long it may take to fetch the server's results and end. Both are a few ms if the two have a CPU to themselves.
+	// Ten pairs on two CPUs take turns at each message of those exchanges and need a second. A trial is over when both
+	// ends are, so one pair loses no time to this limit.
 	start = 50 * time.Millisecond
 	end   = 1450 * time.Millisecond
 
 	// interval is how often receiver and sender report, the shortest possible (MIN_INTERVAL, src/iperf_api.h).
 	interval = "0.1" // s
 
-	// Datagrams of iperf3 (MIN_UDP_BLOCKSIZE, MAX_UDP_BLOCKSIZE, src/iperf_api.h) and writes to a stream (MAX_BLOCKSIZE).
+	// Limits of iperf3: datagrams (MIN_UDP_BLOCKSIZE, MAX_UDP_BLOCKSIZE, src/iperf_api.h) and writes to a stream
+	// (MAX_BLOCKSIZE).
 	smallest, largest = 16, 65507
 	longestWrite      = 1 << 20
 )
@@ -114,7 +115,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open %s by iperf3: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
-// size is the parameter that --length takes.
+// size returns the parameter that --length takes.
 func size(stream bool) string {
 	if stream {
 		return "message"

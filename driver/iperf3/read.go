@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// output is what matters of what iperf3 prints with --json.
+// output is the part of iperf3's --json output that is used.
 type output struct {
 	Error     string `json:"error"`
 	Intervals []struct {
@@ -29,10 +29,10 @@ type output struct {
 	} `json:"end"`
 }
 
-// reason is why iperf3 gave up.
+// reason returns why iperf3 failed.
 func reason(stdout io.Reader) string {
 	var o output
-	_ = json.NewDecoder(io.LimitReader(stdout, maxOutput)).Decode(&o) // what is no JSON has no reason
+	_ = json.NewDecoder(io.LimitReader(stdout, maxOutput)).Decode(&o) // output that is not JSON has no reason
 	return o.Error
 }
 
@@ -41,13 +41,13 @@ type sum struct {
 	Start       float64 `json:"start"` // s
 	End         float64 `json:"end"`   // s
 	Bytes       float64 `json:"bytes"`
-	Packets     float64 `json:"packets"`     // of a sender
-	Retransmits float64 `json:"retransmits"` // of a sender's stream
+	Packets     float64 `json:"packets"`     // reported by a sender
+	Retransmits float64 `json:"retransmits"` // reported by a sender of a stream
 }
 
 const (
 	maxOutput = 64 << 20 // bytes: more than an hour of intervals
-	most      = 1 << 53  // of anything: what is larger is rubbish
+	most      = 1 << 53  // of any figure: a larger one is invalid
 	longest   = 1 << 20  // s
 )
 
@@ -100,7 +100,7 @@ func (o output) outOfOrder() float64 {
 	return n
 }
 
-// readClient reads what a sender has sent.
+// readClient reads what a sender sent.
 func readClient(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	o, err := read(said.Stdout)
 	if err != nil {
@@ -116,7 +116,7 @@ func readClient(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error
 	return nil
 }
 
-// readServer reads what a receiver has received.
+// readServer reads what a receiver received.
 func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
 	return func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		o, err := read(said.Stdout)
@@ -128,11 +128,11 @@ func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic
 		s.Bytes = int64(last.Bytes)
 		length := last.At
 		if spec.Workload == "tcp-stream" {
-			// What was on its way when the time was up is no slice of its own.
+			// Traffic that was on its way when the time was up is not a slice of its own.
 			length = min(length, float64(said.Seconds))
 			s.Series = curve.Delivered(length)
 		} else {
-			// Not end.sum: which of its figures count what was sent, what came and what is lost differs between versions.
+			// Not end.sum: versions differ in which of its figures count packets sent, received and lost.
 			s.Received = int64(last.Bytes) / int64(spec.Params.Size("payload"))
 			s.Total = s.Received
 			s.Count(traffic.CountReordered, int64(o.outOfOrder()))
@@ -146,7 +146,7 @@ func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic
 	}
 }
 
-// curve returns what had come by the end of each interval.
+// curve returns how many bytes had arrived by the end of each interval.
 func (o output) curve() driver.Curve {
 	curve := driver.Curve{{}}
 	for _, i := range o.Intervals {

@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// recorded is what iperf3 3.12 said of one second over loopback.
+// recorded returns the output of iperf3 3.12 for one second over loopback.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))
@@ -122,9 +122,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
-	// Short ones: the recorded are too long to be changed well.
+	// Short outputs: the recorded ones are too long to be changed well.
 	f.Add([]byte(`{"intervals":[{"sum":{"end":0.5,"bytes":64}},{"sum":{"start":0.5,"end":1,"bytes":640}}],"end":{"streams":[{"udp":{"out_of_order":1}}]}}`))
 	f.Add([]byte(`{"intervals":[{"sum":{"end":1,"packets":9}}],"end":{"sum_sent":{"retransmits":3}}}`))
 	f.Add([]byte(`{"intervals":[{"sum":{"end":1e-12,"bytes":5}}]}`))

@@ -14,22 +14,22 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is netperf.
+// Driver drives workloads with netperf.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is how long a client takes to begin, which is the exchange of options over its control connection.
+	// start is how long a client takes to begin, mostly the exchange of options over its control connection.
 	start = 50 * time.Millisecond
 
 	largest = 65507   // bytes of a datagram (RFC 791, RFC 768)
 	longest = 1 << 20 // bytes of a write
 )
 
-// end is how long a client may take to fetch the server's results: some ms where the CPU is theirs alone, a second
-// where ten pairs take turns (see iperf3's). Where the last, shorter datagram of UDP_STREAM is lost the receiver waits
-// for another 4 s (PAD_TIME, src/netlib.h), and after TCP_CRR always.
+// end returns how long a client may take to fetch the server's results: a few ms if the two have a CPU to themselves, a
+// second if ten pairs take turns (see iperf3's). The receiver waits for another 4 s (PAD_TIME, src/netlib.h) if the
+// last, shorter datagram of UDP_STREAM is lost, and always after TCP_CRR.
 func end(workload string) time.Duration {
 	const results, pad = 1450 * time.Millisecond, 4 * time.Second
 	if workload == "udp-rate" || workload == "tcp-crr" {
@@ -84,12 +84,12 @@ func (d Driver) Serves(w workload.Description, p part.Params) error {
 	return d.Describe().Understands(w, p, append(known, "congestion")...)
 }
 
-// response is how long the answer to a request is.
+// response returns the length of the answer to a request.
 func response(p part.Params) int {
 	if n := p.Size("response"); n > 0 {
 		return n
 	}
-	return p.Size("payload") // "same", or there is no such parameter
+	return p.Size("payload") // "same", or the parameter does not exist
 }
 
 // Trial implements [driver.Driver].
@@ -112,8 +112,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	local, remote := s.Local.Addr().String(), s.Remote.Addr().String()
 	switch s.Side {
 	case workload.Sink:
-		// It serves the tests one by one itself (-f): children would be left behind, and their CPU time nobody's. What it has
-		// counted the client is told.
+		// It serves the tests one by one itself (-f): children would be left behind, and their CPU time would not be
+		// counted. The client receives the server's counts.
 		r.Listens, r.Stop = "tcp", program.Killed
 		r.Args = func(int) []string { return []string{"-D", "-f", "-" + family, "-L", local, "-p", driver.Port(s.Local)} }
 		return r.Open()
@@ -132,7 +132,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open %s by netperf: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
-// A test is one of netperf's.
+// A test is one of netperf's tests.
 type test struct {
 	name    string
 	options []string
@@ -140,11 +140,12 @@ type test struct {
 	read    func(program.Said, *traffic.Sample, *traffic.Recorder) error
 }
 
-// testOf returns the test that does what a workload does.
+// testOf returns the test for a workload.
 func testOf(s workload.Spec) test {
 	payload := strconv.Itoa(s.Params.Size("payload"))
-	// netserver listens for the test's own connection at another port than for the one by which the two agree: that one is
-	// taken, and it would leave the choice to the kernel, to a port that no filter lets through.
+	// netserver listens for the test's own connection at a port other than the one of the control connection. If it
+	// were the same, it would be taken, and netserver would leave the choice to the kernel, which picks a port that no
+	// filter allows.
 	remote := s.Remote.Port()
 	if s.RemotePorts > 1 {
 		remote++
@@ -160,13 +161,13 @@ func testOf(s workload.Spec) test {
 		"ELAPSED_TIME", "TRANSACTION_RATE", "LOCAL_SEND_CALLS", "LOCAL_RECV_CALLS", "MEAN_LATENCY",
 		"P50_LATENCY",
 	}
-	// Ours is a connected socket (-n, -N), too.
+	// The sockets of nettoll's own engine are connected (-n, -N), too.
 	connected := []string{"-n", "-N"}
 	switch s.Workload {
 	case "udp-rate":
 		return test{
 			name: "UDP_STREAM", read: readDatagrams,
-			// Without -R it would set SO_DONTROUTE, and reach nobody beyond its own subnet.
+			// Without -R it would set SO_DONTROUTE and reach only its own subnet.
 			options: slices.Concat(ports, connected, []string{"-R", "1", "-m", payload}),
 			asks: []string{
 				"ELAPSED_TIME", "LOCAL_SEND_THROUGHPUT", "LOCAL_SEND_CALLS", "LOCAL_BYTES_SENT",

@@ -16,22 +16,22 @@ import (
 
 const (
 	maxOutput = 1 << 20
-	most      = 1 << 53 // of anything: what is larger is rubbish
+	most      = 1 << 53 // of any figure: a larger one is invalid
 	longRun   = 1 << 20 // s
 
-	// rough is the figure, of those printed with two or three digits after the point, below which it tells less of the
-	// time than the time as printed, in 10 ms.
+	// rough is the largest figure printed with two or three digits after the point that gives the run time less exactly
+	// than the printed time, which is in 10 ms.
 	rough = 10
 
-	// coarse is the median below which the whole µs that it is told in are more than 5 % of it.
+	// coarse is the median below which a whole µs, the unit it is printed in, is more than 5 % of it.
 	coarse = 20 * time.Microsecond
 
-	// lostAfter is how much longer than its round trips together a test must last for its last request to count as lost:
-	// UDP_RR then waits until its time is up.
+	// lostAfter is how much longer than the sum of its round trips a test must last for its last request to count as
+	// lost: UDP_RR then waits until its time is up.
 	lostAfter = 100 * time.Millisecond
 )
 
-// reason is what netperf and netserver say where they give up; what they say is mostly on standard error, which is
+// reason returns the message of netperf or netserver if one failed. Most messages are on standard error, which is
 // quoted in any case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
@@ -41,7 +41,7 @@ func reason(stdout io.Reader) string {
 	return strings.Join(strings.Fields(string(regexp.MustCompile(`(?:establish control|recv_response|remote error|netperf: send_omni|Unable to start netserver)[^\n]*`).Find(text))), " ")
 }
 
-// said are the output selectors as printed with -k: NAME=value.
+// said are the output selectors as -k prints them: NAME=value.
 type said map[string]string
 
 func parse(r io.Reader) (said, error) {
@@ -71,7 +71,7 @@ func (s said) number(name string) (float64, error) {
 	return v, nil
 }
 
-// numbers returns several.
+// numbers returns the values of several selectors.
 func (s said) numbers(names ...string) ([]float64, error) {
 	list := make([]float64, len(names))
 	for i, name := range names {
@@ -83,8 +83,8 @@ func (s said) numbers(names ...string) ([]float64, error) {
 	return list, nil
 }
 
-// took returns how long a test took, in ns: what was counted by its rate, both as printed, or where the rate tells less
-// the time as printed, in s. Scale is how many counts a unit of the rate is.
+// took returns how long a test took, in ns: the count divided by its rate, both as printed. If the rate is less exact,
+// it is the time as printed, in s. scale is how many counts a unit of the rate is.
 func took(count, rate, scale, elapsed float64) (int64, error) {
 	seconds := elapsed
 	if rate > rough {
@@ -98,7 +98,7 @@ func took(count, rate, scale, elapsed float64) (int64, error) {
 
 const megabit = 1e6 / 8 // bytes
 
-// readDatagrams reads what a UDP_STREAM sent and what its receiver got.
+// readDatagrams reads what a UDP_STREAM sent and what its receiver received.
 func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	all, err := parse(from.Stdout)
 	if err != nil {
@@ -121,8 +121,8 @@ func readDatagrams(from program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	return nil
 }
 
-// readStream reads what a stream carried. It is told as a whole: the rate counts as steady, and slow start counts.
-// Sender is the selector of the sender's congestion control, which netperf does not insist on.
+// readStream reads how much a stream carried. netperf reports only totals: the rate counts as steady, and slow start is
+// included. sender is the selector of the sender's congestion control, which netperf does not enforce.
 func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
 	return func(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		all, err := parse(from.Stdout)
@@ -164,7 +164,7 @@ func readStream(sender, congestion string) func(program.Said, *traffic.Sample, *
 	}
 }
 
-// readUDP reads what UDP_RR says.
+// readUDP reads the output of UDP_RR.
 func readUDP(from program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	if err := readRoundTrips(from, s, r); err != nil {
 		return err
@@ -177,7 +177,7 @@ func readUDP(from program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	return nil
 }
 
-// readRoundTrips reads what a request/response test of one in flight says.
+// readRoundTrips reads the output of a request/response test with one request in flight.
 func readRoundTrips(from program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	all, err := parse(from.Stdout)
 	if err != nil {
@@ -191,13 +191,13 @@ func readRoundTrips(from program.Said, s *traffic.Sample, _ *traffic.Recorder) e
 	if requests < 1 || mean <= 0 || mean > longRun*1e9 || median > longRun*1e9 {
 		return errors.New("counted no round trip")
 	}
-	// Each request is one system call, whatever came of the last.
+	// Each request is one system call, whether or not the last one was answered.
 	if s.Window, err = took(requests, n[1], 1, n[0]); err != nil {
 		return err
 	}
 	s.Span = s.Window
 	s.Sent, s.Received, s.Total = int64(requests), int64(requests), int64(requests)
-	// A median of less than 1 µs is said as 0.
+	// A median of less than 1 µs is printed as 0.
 	s.Foreign.Mean, s.Foreign.Median = mean, max(median, 500)
 	if time.Duration(median) < coarse {
 		s.Doubt = "netperf reports the median in whole µs, a resolution coarser than 5 %: driver=nettoll has a finer one"

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What netperf 2.7.0 said of one second over a pair of veth.
+// Output of netperf 2.7.0 for one second over a pair of veth.
 const (
 	datagramsSay = "ELAPSED_TIME=1.00\nLOCAL_SEND_THROUGHPUT=374.68\nLOCAL_SEND_CALLS=731848\nLOCAL_BYTES_SENT=46838272\nREMOTE_RECV_CALLS=690871\nREMOTE_BYTES_RECVD=44215744\n"
 	streamSays   = "ELAPSED_TIME=1.01\nLOCAL_SEND_THROUGHPUT=4089.61\nLOCAL_BYTES_SENT=515375104\nREMOTE_BYTES_RECVD=515375104\nLOCAL_TRANSPORT_RETRANS=3\nLOCAL_CONG_CONTROL=reno\n"
@@ -121,7 +121,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		datagramsSay, streamSays, maertsSays, roundTripSay, "ELAPSED_TIME=1e300\nTRANSACTION_RATE=1e-300\n",

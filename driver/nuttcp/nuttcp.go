@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is nuttcp.
+// Driver drives tcp-stream and udp-rate with nuttcp.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
@@ -25,10 +25,10 @@ const (
 	longest = 1 << 20 // bytes of a write
 )
 
-// times returns how long a client takes to begin, which is the exchange of options over its control connection, and how
-// long it may take to fetch the server's results and end: some ms for a stream where the CPU is theirs alone, a second
-// where ten pairs take turns (see iperf3's). Of datagrams the first is sent 0.3 s after the start, and four at the end,
-// half a second before each, say that there are no more (as traced: "BOD", "EOD").
+// times returns how long a client takes to begin, and how long it may take to fetch the server's results and end. The
+// start is mostly the exchange of options over its control connection. For a stream the end takes a few ms if the two
+// have a CPU to themselves, and a second if ten pairs take turns (see iperf3's). The first datagram is sent 0.3 s after
+// the start. Four more at the end, half a second before each, mark the end of the data (as traced: "BOD", "EOD").
 func times(stream bool) (start, end time.Duration) {
 	if stream {
 		return 50 * time.Millisecond, 1450 * time.Millisecond
@@ -91,7 +91,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	r := d.Describe().Role(s)
 	r.Start, r.End, r.Granted, r.Reason = start, end, granted, reason
 	if congestion := s.SocketOptions().Congestion; stream && congestion != "" && s.Side == writer(s.Params) {
-		// Its control connection, and the stream.
+		// The control connection, and the stream.
 		r.Congestion, r.Streams = congestion, 2
 		r.Before = func() error { return program.Unpace(congestion) }
 	}
@@ -104,7 +104,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 		r.Listens = "tcp" // the control connection
 		r.Args = func(int) []string { return []string{"-1", "--nofork", family, "-P", driver.Port(s.Local)} }
 		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
-			sample.Span = int64(said.Seconds) * int64(time.Second) // what it counted the client is told
+			sample.Span = int64(said.Seconds) * int64(time.Second) // the client receives the server's counts
 			return nil
 		}
 		return r.Open()
@@ -125,8 +125,8 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open %s by nuttcp: side %q (valid: source or sink)", s.Workload, s.Side)
 }
 
-// data is where the server takes the data connection: at the sink's second port. Where it has but one it is the number
-// of the source's, which nuttcp does not use there.
+// data returns where the server accepts the data connection: at the sink's second port. If the sink has only one, it is
+// the number of the source's port, which nuttcp does not use there.
 func data(s workload.Spec) netip.AddrPort {
 	if s.RemotePorts > 1 {
 		return netip.AddrPortFrom(s.Remote.Addr(), s.Remote.Port()+1)
@@ -147,12 +147,12 @@ func options(s workload.Spec, stream bool) []string {
 		list = append(list, "-D")
 	}
 	if s.Params["direction"] == "reverse" {
-		return append(list, "-r", "-F") // the client opens the data connection all the same
+		return append(list, "-r", "-F") // the client still opens the data connection
 	}
 	return append(list, "-t")
 }
 
-// writer is the side that sends.
+// writer returns the side that sends.
 func writer(p part.Params) workload.Side {
 	if p["direction"] == "reverse" {
 		return workload.Sink

@@ -16,12 +16,12 @@ import (
 
 const (
 	maxOutput = 16 << 20 // bytes: a day of intervals
-	most      = 1 << 53  // of anything: what is larger is rubbish
+	most      = 1 << 53  // of any figure: a larger one is invalid
 	longRun   = 1 << 20  // s
-	megabyte  = 1 << 20  // bytes, as nuttcp has it
+	megabyte  = 1 << 20  // bytes, as nuttcp defines it
 )
 
-// reason is why nuttcp gave up.
+// reason returns why nuttcp failed.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -30,10 +30,10 @@ func reason(stdout io.Reader) string {
 	return string(regexp.MustCompile(`Error: [^\n]*(?:\nerrno=[^\n]*)?`).Find(text))
 }
 
-// Figures are what transmitter ("nuttcp-t") or receiver ("nuttcp-r") says: NAME=value.
+// figures are what transmitter ("nuttcp-t") or receiver ("nuttcp-r") prints: NAME=value.
 type figures map[string]float64
 
-// output is what nuttcp prints with -fparse -v -i.
+// output is the output of nuttcp with -fparse -v -i.
 type output struct {
 	transmitter, receiver figures
 	intervals             []figures
@@ -74,8 +74,8 @@ func parse(r io.Reader) (output, error) {
 	return o, nil
 }
 
-// bytes returns what went through an end, and in which time, in s: the bytes by their rate, which is more exact than
-// the time as printed.
+// bytes returns how many bytes went through an end, and in how many seconds: the bytes divided by their rate, which is
+// more exact than the time as printed.
 func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 	for _, name := range []string{"megabytes", "real_seconds", "rate_KBps"} {
 		if _, ok := e[name]; !ok {
@@ -92,8 +92,8 @@ func (e figures) bytes(who string) (bytes, seconds float64, err error) {
 	return bytes, seconds, nil
 }
 
-// readDatagrams reads what was sent and what came of it. Both are the receiver's counts: the transmitter's last
-// datagrams tell it how many there were.
+// readDatagrams reads how many datagrams were sent and how many arrived. Both are the receiver's counts: the
+// transmitter's last datagrams contain how many there were.
 func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	o, err := parse(said.Stdout)
 	if err != nil {
@@ -121,7 +121,7 @@ func readDatagrams(said program.Said, s *traffic.Sample, _ *traffic.Recorder) er
 	return nil
 }
 
-// readStream reads what a stream carried, as its receiver tells.
+// readStream reads how much a stream carried, as its receiver reports it.
 func readStream(reverse bool) func(program.Said, *traffic.Sample, *traffic.Recorder) error {
 	return func(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		o, err := parse(said.Stdout)
@@ -141,7 +141,7 @@ func readStream(reverse bool) func(program.Said, *traffic.Sample, *traffic.Recor
 			}
 		}
 		curve = append(curve, driver.Point{At: seconds, Bytes: bytes})
-		// What was on its way when the time was up is no slice of its own.
+		// Traffic that was on its way when the time was up is not a slice of its own.
 		length := min(seconds, float64(said.Seconds))
 		if length <= 0 || bytes <= 0 {
 			return errors.New("reported that nothing arrived")

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What nuttcp 6.1.2 said of one second over a pair of veth (most intervals are left out).
+// Output of nuttcp 6.1.2 for one second over a pair of veth (most intervals are left out).
 const (
 	streamSays = `nuttcp-t: v6.1.2: socket
 nuttcp-t: buflen=131072 nstream=1 port=20001 mode=tcp host=10.0.0.2
@@ -104,7 +104,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(streamSays)
 	f.Add(datagramsSay)

@@ -13,19 +13,19 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is ping of iputils.
+// Driver drives ping with the ping of iputils.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
 	start = 50 * time.Millisecond  // until its first request
-	end   = 450 * time.Millisecond // from its time's being up to its end: it writes what is left to write
+	end   = 450 * time.Millisecond // from the end of its time until it ends: it finishes its output
 
 	largest = 65507 // bytes of ICMP data (RFC 791, RFC 792)
 	flood   = "flood"
 
-	// receiveBuffer is what it asks for, whatever it sends (sock_setbufs, ping/ping_common.c).
+	// receiveBuffer is the size that it asks for, whatever it sends (sock_setbufs, ping/ping_common.c).
 	receiveBuffer = 65536
 )
 
@@ -69,7 +69,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	r.Start, r.End, r.Granted, r.Reason = start, end, granted, reason
 	switch s.Side {
 	case workload.Sink:
-		return r.Open() // its kernel answers
+		return r.Open() // the sink's kernel answers
 	case workload.Source:
 		when := []string{"-A"}
 		if i := s.Params.Duration("interval"); i > 0 {

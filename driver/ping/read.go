@@ -20,12 +20,11 @@ const (
 	maxOutput = 256 << 20 // bytes
 	longest   = 1 << 20   // s
 
-	// coarse is the round trip below which the whole µs that it is said in are more than 5 % of it.
+	// coarse is the round trip below which a whole µs, the unit it is printed in, is more than 5 % of it.
 	coarse = 20 * time.Microsecond
 )
 
-// reason is what ping says where it cannot do what it was told; it is mostly on standard error, which is quoted in any
-// case.
+// reason returns ping's message if it fails. Most messages are on standard error, which is quoted in any case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxLine))
 	if err != nil {
@@ -44,7 +43,7 @@ func read(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	for lines.Scan() {
 		line := lines.Text()
 		if m := summary.FindStringSubmatch(line); m != nil {
-			s.Sent, _ = strconv.ParseInt(m[1], 10, 64) // they are digits, and few
+			s.Sent, _ = strconv.ParseInt(m[1], 10, 64) // the pattern allows a few digits only
 			s.Received, _ = strconv.ParseInt(m[2], 10, 64)
 			told = true
 			continue

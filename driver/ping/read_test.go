@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What ping of iputils 20221126 says.
+// Output of ping of iputils 20221126.
 const says = `PING 10.0.0.2 (10.0.0.2) from 10.0.0.1 : 56(84) bytes of data.
 64 bytes from 10.0.0.2: icmp_seq=99 ttl=64 time=0.026 ms
 64 bytes from 10.0.0.2: icmp_seq=100 ttl=64 time=0.020 ms
@@ -82,7 +82,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(says)
 	f.Add(" time=1e300 ms\n1 packets transmitted, 1 received")

@@ -17,23 +17,23 @@ const (
 	maxOutput = 1 << 20 // bytes: a minute has 240 reports
 
 	perSecond = 4 // reports (SHOW_THROUGHPUT_INTERVAL, 250 ms)
-	enough    = 2 // as many times fewer are enough
-	silent    = 2 // reports, the last ones, without an answer: the server hangs
+	enough    = 2 // fewer by this factor are enough
+	silent    = 2 // reports: so many last ones without an answer mean that the server hangs
 
 	none = "0.0" // requests/s
 
-	fastest = 1e9  // requests/s: more is rubbish
+	fastest = 1e9  // requests/s: more is invalid
 	slowest = 60e3 // ms
 )
 
-// aReport is what it says every 250 ms, and the first time 1 ms after its beginning (showThroughput, benchmark). "nan"
-// is then in place of what it does not know.
+// aReport is what it prints every 250 ms, the first time 1 ms after its beginning (showThroughput, benchmark). "nan"
+// stands for an unknown figure.
 const aReport = `(?:GET|SET): rps=([0-9.]{1,16}) \(overall: ([0-9.]{1,16}|-?nan)\) avg_msec=(?:[0-9.]{1,16}|-?nan) \(overall: ([0-9.]{1,16}|-?nan)\)\r`
 
-// anError is what it says of an answer that begins with "-", once a second (readHandler).
+// anError is what it prints of an answer that begins with "-", once a second (readHandler).
 const anError = `Error from server: [^\r\n]*`
 
-// reason is why it gave up, where it says that on its standard output.
+// reason returns why it failed, if its standard output contains the reason.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -53,7 +53,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 	}
 	reports := regexp.MustCompile(aReport).FindAllStringSubmatch(string(text), -1)
 	if len(reports) > 0 {
-		reports = reports[1:] // of the first ms
+		reports = reports[1:] // these cover the first ms
 	}
 	most := perSecond * said.Seconds
 	if len(reports) < most/enough {
@@ -64,7 +64,7 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 			return fmt.Errorf("got no answer in the last %d ms", 1000*silent/perSecond)
 		}
 	}
-	at := min(most, len(reports)) // they are late where it does nothing but write long values, or has no CPU
+	at := min(most, len(reports)) // they are late if it only writes long values, or has no CPU
 	var count [2]float64          // requests by the report that counts, and by the last one
 	var mean float64
 	for i, number := range []int{at, len(reports)} {

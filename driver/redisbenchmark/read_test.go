@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What redis-benchmark 7.0.15 said with -q until it was ended, 1.3 s after its start.
+// Output of redis-benchmark 7.0.15 with -q until it was ended, 1.3 s after its start.
 const said = " \rGET: rps=0.0 (overall: -nan) avg_msec=-nan (overall: -nan)\r" +
 	"                                                           \rGET: rps=125597.6 (overall: 125597.6) avg_msec=0.246 " +
 	"(overall: 0.246)\r" +
@@ -83,7 +83,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(said, 1)
 	f.Add(strings.Repeat("SET: rps=1.0 (overall: 1.0) avg_msec=nan (overall: 1000.000)\r", 300), 60)
@@ -101,7 +101,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What redis-benchmark cannot do is refused, with what it can.
+// Serves refuses what redis-benchmark does not support and lists what it supports.
 func TestServes(t *testing.T) {
 	w := workload.Description{Name: "kv", Params: part.List{
 		{Name: "payload", Default: "1024"},

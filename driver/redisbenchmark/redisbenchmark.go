@@ -12,16 +12,15 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is redis-benchmark.
+// Driver drives kv with redis-benchmark.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is until its first request: its start, a question for the server's configuration, and connecting.
+	// start is the time until its first request: its start, a query for the server's configuration, and connecting.
 	start = 100 * time.Millisecond
-	// end is how long it goes on until it is told to end, so that a report which comes late is there, and until it has
-	// ended.
+	// end is how long it runs on until it is ended, so that a late report arrives, and until it has ended.
 	end = 400 * time.Millisecond
 
 	requests = 2_000_000_000 // more than it can make in a trial; it counts in an int

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// lostAfter is how much shorter than it should be a ping-pong must be for its last request to count as lost. Less than
-	// that is missing where other work takes the CPU away at the edges of what counts.
+	// lostAfter is how much shorter than it should be a ping-pong must be for its last request to count as lost. Less
+	// than that is missing if other work takes the CPU away at the edges of the counted time.
 	lostAfter = 100 * time.Millisecond
 
-	// rough is the rate, in 1/s, below which the rate as printed, a whole number, tells less of the time than the time as
-	// printed, in ms.
+	// rough is the rate, in 1/s, below which the rate as printed, a whole number, gives the run time less exactly than
+	// the printed time, which is in ms.
 	rough = 1000
 
 	maxLine = 4096 // bytes
 )
 
-// reason is what sockperf says where it cannot do what it was told.
+// reason returns sockperf's message if it fails.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(stdout)
 	if err != nil {
@@ -36,8 +36,8 @@ func reason(stdout io.Reader) string {
 	return string(regexp.MustCompile(`ERROR: [^\n]*(?:\n \([^\n]*)?|'-[^\n]*' [^\n]*|No (?:messages|valid)[^\n]*`).Find(text))
 }
 
-// readPingPong reads what a ping-pong logged. Each line after a heading is a packet that was answered, with its number
-// and the times of sending and receiving in s; what comes before is what is also printed. A packet that is not answered
+// readPingPong reads the log of a ping-pong. Each line after a heading is an answered packet, with its number and the
+// times of sending and receiving in s. The lines before the heading are also printed. A packet that is not answered
 // stops the client for good: it waits until its time is up.
 func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) error {
 	var first, last, took float64 // s
@@ -115,8 +115,8 @@ func times(rest string) (tx, rx float64, err error) {
 	return tx, rx, nil
 }
 
-// longest is more than what sockperf can be told to measure, in s, and more than it can send: what is larger is
-// rubbish.
+// longest, in s, is more than sockperf accepts as a run time, and most is more than it can send: a larger figure is
+// invalid.
 const longest, most = 36000000, 1 << 53
 
 // decimal reads a time in s.
@@ -131,7 +131,7 @@ func decimal(text string) (float64, error) {
 	return v, nil
 }
 
-// number reads "NAME=1.001" out of a line.
+// number reads the value of NAME from a line with "NAME=1.001".
 func number(line, name string) (float64, error) {
 	_, rest, ok := strings.Cut(line, name+"=")
 	if !ok {
@@ -148,8 +148,8 @@ func number(line, name string) (float64, error) {
 	return v, nil
 }
 
-// readThroughput reads how many datagrams a throughput test sent, and in which time: their number by their rate, which
-// is more exact than the time as it is printed.
+// readThroughput reads how many datagrams a throughput test sent, and in which time: their number divided by their
+// rate, which is more exact than the time as printed.
 func readThroughput(said program.Said, s *traffic.Sample) error {
 	text, err := io.ReadAll(said.Stdout)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// What a ping-pong logs with --full-log, all but four of its packets left out: they lie 0.55 s apart.
+// Log of a ping-pong with --full-log, all but four of its packets left out: they lie 0.55 s apart.
 const pingPongSays = `------------------------------
 test was performed using the following parameters: --mps=600000 --burst=1 --reply-every=1 --msg-size=64 --time=1
 ------------------------------
@@ -181,7 +181,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// Figures agree with what sockperf itself makes of the same packets.
+// Figures agree with what sockperf itself computes from the same packets.
 func TestAgrees(t *testing.T) {
 	testnet.Root(t)
 	path, err := driver.Find(Driver{})
@@ -246,7 +246,7 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// Any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		pingPongSays, throughputSays, "Total 5 messages received", "",

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is sockperf.
+// Driver drives udp-rr and udp-rate with sockperf.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
@@ -23,16 +23,17 @@ const (
 	// start is how long a client takes to begin: 0.1 s to measure its clock, 2 s of sleep after the dummies that warm up
 	// the path (initBeforeLoop), and its start.
 	start = 2150 * time.Millisecond
-	// end is how long it may take to end: 0.1 s for stragglers (cleanupAfterLoop), then its log: 0.1 s for 100,000
+	// end is how long it may take to end: 0.1 s for late packets (cleanupAfterLoop), then its log: 0.1 s for 100,000
 	// packets.
 	end = 650 * time.Millisecond
 
-	// warm and cool are what a ping-pong leaves out at both ends (TEST_START_WARMUP_MSEC, TEST_END_COOLDOWN_MSEC).
+	// warm and cool are what a ping-pong leaves out at its beginning and end (TEST_START_WARMUP_MSEC,
+	// TEST_END_COOLDOWN_MSEC).
 	warm = 400 * time.Millisecond
 	cool = 50 * time.Millisecond
 )
 
-// Payloads of sockperf: its own header, and the largest datagram (MIN_PAYLOAD_SIZE, MAX_PAYLOAD_SIZE).
+// Payload limits of sockperf: its own header, and the largest datagram (MIN_PAYLOAD_SIZE, MAX_PAYLOAD_SIZE).
 const smallest, largest = 14, 65507
 
 // Describe implements [driver.Driver].
@@ -86,7 +87,7 @@ func (d Driver) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case workload.Sink:
 		r.Listens, r.Stop = "udp", program.Interrupted
 		if pingPong {
-			r.Stop = program.Killed // what it received does not matter
+			r.Stop = program.Killed // its count of received datagrams is not used
 		}
 		r.Args = func(int) []string {
 			return append([]string{"server", "-i", s.Local.Addr().String(), "-p", driver.Port(s.Local)}, common...)

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	maxOutput = 64 << 10 // bytes; what it prints has a dozen lines
+	maxOutput = 64 << 10 // bytes; its output has a dozen lines
 
-	// most is more requests than it can make, and longest more ns than it can be told to measure.
+	// most is more requests than it can make. longest, in ns, is more than it accepts as a run time.
 	most    = 1 << 53
 	longest = 1 << 53
 
-	// answers is how much of a trial must have answers. It says nothing of requests that have none, and leaves out the 100
-	// ms without.
+	// answers is the share of a trial that must have answers. wrk does not report requests without an answer, and its
+	// rate leaves out the periods of 100 ms without one.
 	answers = 2. / 3
 )
 
-// said is one run, as wrk prints it (src/wrk.c, main). Times are printed by format_time_us: from 1 s on in units of 60.
+// said is the output of one run (src/wrk.c, main). format_time_us prints times: from 1 s on in units of 60.
 type said struct {
 	requests     int64
 	rate         float64 // requests/s
 	answered     float64 // requests/s, the mean of those 100 ms that had answers (record_rate)
 	mean, median float64 // ns
 	failed       int64   // answers with status 400 or above
-	broken       string  // what became of connections: "connect 0, read 3, write 0"; "" where they all lasted
-	late         int64   // answers that took more than 2 s: they are in no latency
+	broken       string  // what happened to connections: "connect 0, read 3, write 0"; "" if they all lasted
+	late         int64   // answers that took more than 2 s: no latency includes them
 }
 
 func parse(text string) (said, error) {
@@ -97,7 +97,7 @@ func count(text, pattern, what string) (int64, error) {
 	return strconv.ParseInt(m[1], 10, 64)
 }
 
-// number reads one with a unit behind it.
+// number reads a number with a unit behind it.
 func number(text, pattern, what string, units map[string]float64) (float64, error) {
 	m, err := find(text, pattern, what)
 	if err != nil {
@@ -110,7 +110,7 @@ func number(text, pattern, what string, units map[string]float64) (float64, erro
 	return v * units[m[2]], nil
 }
 
-// durations are the units of format_time_us, in ns, and metrics those of format_metric.
+// durations returns the units of format_time_us, in ns, and metrics those of format_metric.
 func durations() map[string]float64 {
 	return map[string]float64{"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 }

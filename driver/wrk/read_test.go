@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// What wrk 4.1.0 prints with --latency: of nginx and its page.
+// Output of wrk 4.1.0 with --latency for nginx and its page.
 const page = `Running 1s test @ http://127.0.0.1:8123/page
   1 threads and 50 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -29,7 +29,7 @@ Requests/sec: 130632.63
 Transfer/sec:    102.41MB
 `
 
-// Of a page that is not there.
+// Output for a page that does not exist.
 const missing = `Running 1s test @ http://127.0.0.1:8123/nothing
   1 threads and 50 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -46,7 +46,7 @@ Requests/sec:  61406.86
 Transfer/sec:     17.22MB
 `
 
-// Of a server that is killed meanwhile.
+// Output for a server that is killed during the run.
 const killed = `Running 1s test @ http://127.0.0.1:8123/page
   1 threads and 5 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -63,7 +63,7 @@ Requests/sec:  16155.79
 Transfer/sec:     12.66MB
 `
 
-// Of a server that says nothing.
+// Output for a server that does not answer.
 const silent = `Running 1s test @ http://127.0.0.1:8124/page
   1 threads and 5 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -163,7 +163,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// What wrk cannot do is refused, with what it can.
+// Serves refuses what wrk does not support and lists what it supports.
 func TestServes(t *testing.T) {
 	w := workload.Description{Name: "http", Params: part.List{
 		{Name: "payload", Default: "615"},

@@ -12,16 +12,16 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Driver is wrk.
+// Driver drives http with wrk.
 type Driver struct{}
 
 var _ driver.Driver = Driver{}
 
 const (
-	// start is until its first request: its start, and connecting.
+	// start is the time until its first request: its start, and connecting.
 	start = 150 * time.Millisecond
-	// end is how long it goes on when its time is up, which each thread sees every 100 ms (RECORD_INTERVAL_MS, src/wrk.h),
-	// and until it has ended.
+	// end is how long it runs after its time is up, which each thread checks every 100 ms (RECORD_INTERVAL_MS,
+	// src/wrk.h), and until it has ended.
 	end = 500 * time.Millisecond
 
 	pagePath = "/page" // workload/http

@@ -26,7 +26,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// The agent of these tests starts this binary as its workers.
+// The agent of these tests starts the test binary as its workers.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "worker" {
 		if err := work(os.Args[2:]); err != nil {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// facts are what a worker sees of itself.
+// facts are what a worker sees of its own process.
 type facts struct {
 	Name  string
 	CPUs  []int
@@ -356,7 +356,7 @@ func TestWorkerDies(t *testing.T) {
 	}
 }
 
-// A worker that hangs does not hold up a call longer than its context, nor others, and can be killed.
+// A worker that hangs does not block a call longer than its context, does not block other workers, and can be killed.
 func TestWorkerHangs(t *testing.T) {
 	h := connect(t, Config{})
 	w, other := start(t, h, "w"), start(t, h, "other")
@@ -420,7 +420,7 @@ func TestExec(t *testing.T) {
 		host.Command{Args: []string{"yes"}}); text(err) != `host "h1": exec "yes": its output exceeds 16777216 bytes` {
 		t.Errorf("endless output: got %v", err)
 	}
-	// The end of the context ends the command with its children.
+	// If the context ends, the command ends with its children.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err = h.Exec(ctx, host.Command{Args: []string{"sh", "-c", "sleep 99 & sleep 98; true"}}); !errors.Is(err,
@@ -463,7 +463,7 @@ func TestApplyAndExecInside(t *testing.T) {
 	}
 }
 
-// What an agent has applied that is gone another one undoes, from what the first had told.
+// An agent can remove what an agent that is gone has applied, from the data that the first one returned.
 func TestRemovedByAnotherAgent(t *testing.T) {
 	containers := connect(t, Config{Steps: host.Steps()})
 	if err := containers.Apply(t.Context(), host.Plan{
@@ -524,7 +524,7 @@ func TestRemovedByAnotherAgent(t *testing.T) {
 	}
 }
 
-// When the agent is gone every call fails and every worker is done, with the reason.
+// If the agent is gone, every call fails and every worker is done, with the reason.
 func TestAgentEnds(t *testing.T) {
 	testnet.Root(t)
 	theirIn, out := pipe(t)

@@ -16,15 +16,15 @@ import (
 // killTimeout bounds [host.Worker.Kill], which has no context.
 const killTimeout = 2 * time.Second
 
-// Options say what there is to know about a connection to an agent.
+// Options configure a connection to an agent.
 type Options struct {
-	// Name is that of the host: "host1". Errors begin with it.
+	// Name is the name of the host: "host1". Errors begin with it.
 	Name string
-	// Why, if it is not nil, is called once when the connection has ended without [Host.Close], and says how
-	// the agent ended: "signal: killed", with its last words. It does not take long.
+	// Why, if not nil, is called once when the connection has ended without [Host.Close]. It returns how the agent
+	// ended, "signal: killed", with its last output. It must return soon.
 	Why func() error
-	// Stopped, if it is not nil, says which process is stopped, "" if none is: the agent's, or that of the worker of this
-	// ID unless it is "".
+	// Stopped, if not nil, returns which process is stopped, "" if none is. It checks the agent's process, and that of
+	// the worker with this ID unless the ID is "".
 	Stopped func(worker string) string
 }
 
@@ -35,7 +35,7 @@ type Host struct {
 	done chan struct{} // closed when the connection has ended and err is set
 	err  error
 
-	stopped func(worker string) string // nil if nobody can say
+	stopped func(worker string) string // nil if this is unknown
 
 	mu      sync.Mutex // protects the fields below
 	workers map[int]*worker
@@ -49,7 +49,8 @@ var (
 	_ host.Stopper = (*worker)(nil)
 )
 
-// Connect returns the host whose agent is at the other end, after both have said hello. If that fails, conn is closed.
+// Connect returns the host whose agent is at the other end, after both have sent their hello. If that fails, conn is
+// closed.
 func Connect(ctx context.Context, conn io.ReadWriteCloser, o Options) (*Host, error) {
 	h := &Host{name: o.Name, done: make(chan struct{}), workers: make(map[int]*worker), stopped: o.Stopped}
 	self, err := protocol.Self()
@@ -67,7 +68,7 @@ func Connect(ctx context.Context, conn io.ReadWriteCloser, o Options) (*Host, er
 	return h, nil
 }
 
-// end waits for the end of the connection and passes it on.
+// end waits for the end of the connection and reports it to the workers.
 func (h *Host) end(why func() error) {
 	<-h.rpc.Done()
 	h.mu.Lock()
@@ -100,7 +101,7 @@ func (h *Host) end(why func() error) {
 func (h *Host) notified(method string, params json.RawMessage) {
 	var d death
 	if method != notifyWorkerDied || json.Unmarshal(params, &d) != nil {
-		return // of a later version; hello would have told
+		return // from a later version; hello would have failed
 	}
 	h.mu.Lock()
 	w := h.workers[d.Serial]
@@ -120,7 +121,7 @@ func (d death) err() error {
 
 func (h *Host) wrap(err error) error { return fmt.Errorf("host %q: %w", h.name, err) }
 
-// Stopped says that the agent is stopped, see [host.Stopper].
+// Stopped reports whether the agent is stopped, see [host.Stopper].
 func (h *Host) Stopped() string { return h.whatStopped("") }
 
 func (h *Host) whatStopped(worker string) string {
@@ -130,7 +131,7 @@ func (h *Host) whatStopped(worker string) string {
 	return h.stopped(worker)
 }
 
-// silent adds to the error of a call whose time is over which process is stopped.
+// silent adds to the error of a call that timed out which process is stopped.
 func silent(err error, s host.Stopper) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -141,7 +142,8 @@ func silent(err error, s host.Stopper) error {
 	return err
 }
 
-// explain says whose error it is, why the connection ended if it did, and which process is stopped if the time is over.
+// explain adds the name of the host to an error, why the connection ended if it did, and which process is stopped if
+// the call timed out.
 func (h *Host) explain(ctx context.Context, err error) error {
 	if errors.Is(err, protocol.ErrEnded) {
 		select {
@@ -163,8 +165,8 @@ func (h *Host) call(ctx context.Context, method string, params, result any) erro
 // Name returns the name that was given to [Connect].
 func (h *Host) Name() string { return h.name }
 
-// Check asks what the agent's program answers to a question, which is JSON: why something cannot be built on the host.
-// It changes nothing.
+// Check asks the agent's program why something cannot be built on the host. The question is JSON. Check changes
+// nothing.
 func (h *Host) Check(ctx context.Context, question any) error {
 	return h.call(ctx, methodCheck, question, nil)
 }
@@ -174,8 +176,8 @@ func (h *Host) Entrust(ctx context.Context, s host.Secret) error {
 	return h.call(ctx, methodEntrust, entrustParams{s.Reveal()}, nil)
 }
 
-// Apply applies all steps of a plan in order, on top of what was applied before. If a step fails, what this call had
-// applied is undone, and the error names the number and the text of the step.
+// Apply applies all steps of a plan in order, in addition to the steps applied before. If a step fails, the steps of
+// this call are undone, and the error has the number and the text of the step.
 func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 	plan, err := json.Marshal(p)
 	if err != nil {
@@ -184,11 +186,11 @@ func (h *Host) Apply(ctx context.Context, p host.Plan) error {
 	return h.call(ctx, methodApply, applyParams{plan}, nil)
 }
 
-// Verify asks the kernel whether everything that was applied still stands. The error names what differs, what was
-// wanted and what was found, see [host.DriftError].
+// Verify checks that the kernel still has everything that was applied. The error lists the differences with the wanted
+// and the found values, see [host.DriftError].
 func (h *Host) Verify(ctx context.Context) error { return h.call(ctx, methodVerify, nil, nil) }
 
-// MeasureCost measures what rule updates cost, and returns what all steps report: see [host.CostMeter].
+// MeasureCost measures the cost of rule updates, and returns the report of all steps: see [host.CostMeter].
 func (h *Host) MeasureCost(ctx context.Context) (report host.Report, err error) {
 	err = h.call(ctx, methodMeasure, nil, &report)
 	return report, err
@@ -200,7 +202,7 @@ func (h *Host) UpdateRule(ctx context.Context, allow bool) (c host.RuleUpdate, e
 	return c, err
 }
 
-// Report returns what all steps have reported so far, and which programs run.
+// Report returns what all steps have reported so far, and the running programs.
 func (h *Host) Report(ctx context.Context) (report host.Report, err error) {
 	err = h.call(ctx, methodReport, nil, &report)
 	return report, err
@@ -224,45 +226,45 @@ func (h *Host) Withdraw(ctx context.Context, p host.Plan) error {
 	return h.call(ctx, methodWithdraw, applyParams{plan}, nil)
 }
 
-// Restore applies again what was withdrawn, see [host.Stack.Restore].
+// Restore applies the withdrawn steps again, see [host.Stack.Restore].
 func (h *Host) Restore(ctx context.Context) error { return h.call(ctx, methodRestore, nil, nil) }
 
-// Rekey has keys renewed, see [host.Rekeyer].
+// Rekey renews keys, see [host.Rekeyer].
 func (h *Host) Rekey(ctx context.Context, stage int) (more bool, err error) {
 	err = h.call(ctx, methodRekey, rekeyParams{stage}, &more)
 	return more, err
 }
 
-// Trace asks where packets go on from namespaces of the host, and how many were counted, see [host.Trace].
+// Trace asks for the path of packets from namespaces of the host, and for the counters of packets, see [host.Trace].
 func (h *Host) Trace(ctx context.Context, q host.Question) (t host.Trace, err error) {
 	err = h.call(ctx, methodTrace, q, &t)
 	return t, err
 }
 
-// Logs returns what the programs of the host have said, by name: the last megabyte of each.
+// Logs returns the output of the host's programs, by name: the last megabyte of each.
 func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 	err = h.call(ctx, methodLogs, nil, &logs)
 	return logs, err
 }
 
-// Undo removes everything that was applied. Undoing what is gone succeeds.
+// Undo removes everything that was applied. It succeeds for things that are already gone.
 func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
 
-// Kept returns, as JSON, what was applied and what its steps have kept: another agent of the host can undo it from
+// Kept returns, as JSON, the applied steps and what they have kept. Another agent of the host can undo the steps from
 // that, see [Host.Remove].
 func (h *Host) Kept(ctx context.Context) (kept json.RawMessage, err error) {
 	err = h.call(ctx, methodKept, nil, &kept)
 	return kept, err
 }
 
-// Remove undoes what another agent had applied, which may be gone, from what [Host.Kept] had returned. Removing
-// what is gone succeeds.
+// Remove undoes the steps of another agent, which may be gone, from the result of [Host.Kept]. It succeeds for things
+// that are already gone.
 func (h *Host) Remove(ctx context.Context, kept json.RawMessage) error {
 	return h.call(ctx, methodRemove, kept, nil)
 }
 
-// Exec runs a program in a namespace of the host to its end. An exit status other than 0 is not an error, but part of
-// the output. A program may write up to 16 MiB to each of its streams. One that is not installed is a
+// Exec runs a program in a namespace of the host until it ends. An exit status other than 0 is not an error, but part
+// of the output. A program may write up to 16 MiB to each of its streams. If it is not installed, the error is a
 // [linux.UnsupportedError].
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
@@ -275,7 +277,7 @@ func (h *Host) Exec(ctx context.Context, c host.Command) (host.Output, error) {
 // Done is closed when the connection to the agent has ended.
 func (h *Host) Done() <-chan struct{} { return h.done }
 
-// Close ends the connection, upon which the agent ends its workers and itself. It is idempotent.
+// Close ends the connection. The agent then ends its workers and itself. Close is idempotent.
 func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closing = true
@@ -285,7 +287,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// Start starts a worker, a process of its own on the host. It has said hello when Start returns.
+// Start starts a worker as a separate process on the host. The worker has sent its hello when Start returns.
 func (h *Host) Start(ctx context.Context, spec host.WorkerSpec) (host.Worker, error) {
 	w := &worker{id: spec.ID, host: h, done: make(chan struct{})}
 	h.mu.Lock()
@@ -304,14 +306,14 @@ func (h *Host) Start(ctx context.Context, spec host.WorkerSpec) (host.Worker, er
 		h.mu.Unlock()
 		w.end(err)
 		if ctx.Err() != nil {
-			go func() { _ = w.Kill() }() // it may have started all the same
+			go func() { _ = w.Kill() }() // it may have started nevertheless
 		}
 		return nil, err
 	}
 	return w, nil
 }
 
-// worker is a worker of a host, seen from here.
+// worker is a worker of a host, seen from the controller.
 type worker struct {
 	id     string
 	serial int
@@ -322,7 +324,7 @@ type worker struct {
 	err  error // set before done is closed
 }
 
-// end is how the worker's death becomes known, the first time it is told.
+// end records the worker's end; only the first call counts.
 func (w *worker) end(err error) {
 	w.once.Do(func() {
 		w.err = err
@@ -330,7 +332,7 @@ func (w *worker) end(err error) {
 	})
 }
 
-// Call calls a method of the worker. If it is gone the error is that of Err.
+// Call calls a method of the worker. If the worker is gone, it returns the error of Err.
 func (w *worker) Call(ctx context.Context, method string, params, result any) error {
 	p := callParams{Serial: w.serial, Method: method}
 	if params != nil {
@@ -348,7 +350,7 @@ func (w *worker) Call(ctx context.Context, method string, params, result any) er
 		if len(e.Data) > 0 && json.Unmarshal(e.Data, &d) == nil {
 			w.end(d.err())
 		}
-		// Without data it was gone before: the notification says why.
+		// Without data, the worker was already gone: the notification has the reason.
 		select {
 		case <-w.done:
 		case <-w.host.done:
@@ -367,7 +369,7 @@ func (w *worker) Call(ctx context.Context, method string, params, result any) er
 	return fmt.Errorf("worker %q: %w", w.id, silent(err, w))
 }
 
-// Stopped says that the worker, or the agent that passes calls on to it, is stopped; see [host.Stopper].
+// Stopped reports whether the worker is stopped, or the agent that relays its calls; see [host.Stopper].
 func (w *worker) Stopped() string { return w.host.whatStopped(w.id) }
 
 func (w *worker) gone() error {
@@ -380,7 +382,7 @@ func (w *worker) gone() error {
 // Done is closed when the worker is gone.
 func (w *worker) Done() <-chan struct{} { return w.done }
 
-// Err says why the worker is gone, nil if it is not or was asked to.
+// Err returns why the worker is gone; nil if it is not, or if it was asked to end.
 func (w *worker) Err() error {
 	select {
 	case <-w.done:

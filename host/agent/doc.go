@@ -1,6 +1,5 @@
-// Package agent is the process that configures a host and keeps its workers: [Serve] is the agent itself, over its
-// standard streams, and [Connect] is the [Host] at the other end of them, over whatever carries those streams
-// here.
+// Package agent is the process that configures a host and keeps its workers. [Serve] is the agent itself, over its
+// standard streams. [Connect] returns the [Host] at the other end of these streams, over any connection.
 //
-// An agent lives as long as its input. When that ends, so do its workers and the agent.
+// An agent ends, with its workers, when its input ends.
 package agent

@@ -20,33 +20,34 @@ import (
 )
 
 const (
-	// machineFile is the name of the inherited file that is [host.Machine].
+	// machineFile is the name of the inherited file for the namespace [host.Machine].
 	machineFile = "netns:machine"
-	// outputLimit is the most that a command may say on each of its streams, in bytes. Both fit into a frame.
+	// outputLimit is the largest output of a command on each of its streams, in bytes. Both fit into one frame.
 	outputLimit = 16 << 20
 	// waitDelay is how long the streams of a process that has ended may be kept open by its children.
 	waitDelay = 500 * time.Millisecond
-	// lastKill is how long workers have to be gone after the agent's input ended.
+	// lastKill is how long workers have to end after the end of the agent's input.
 	lastKill = 500 * time.Millisecond
 )
 
-// A Config is what an agent is made of.
+// A Config configures an agent.
 type Config struct {
 	// Steps are the kinds of steps that it can apply, see [host.Decoder].
 	Steps map[string]func() host.Step
-	// UpdateRule updates rules of steps of these kinds, see [Host.UpdateRule]; nil where none can be.
+	// UpdateRule updates rules of steps of these kinds, see [Host.UpdateRule]; nil if none can be updated.
 	UpdateRule host.RuleUpdater
-	// Check says why something cannot be built on the host, see [Host.Check]; nil where it cannot say.
+	// Check returns why something cannot be built on the host, see [Host.Check]; nil if it cannot be checked.
 	Check func(question json.RawMessage) error
-	// Files are the open files it inherited, by name. Its workers get all but those called "netns:…" and "journal:…".
+	// Files are the open files that it inherited, by name. Its workers inherit all except "netns:…" and "journal:…".
 	Files map[string]*os.File
-	// Executable is the program of its workers; "" is the agent's own. It is started with the argument
-	// "worker" and those that [Args] reads.
+	// Executable is the program of its workers; "" means the agent's own. It is started with the argument "worker" and
+	// the arguments that [Args] reads.
 	Executable string
 }
 
-// Serve is the life of an agent: it answers calls until its input or ctx ends, then kills its workers and returns. An
-// end of the input is no error. What was applied is not undone: it ends with the host's namespaces.
+// Serve is the main function of an agent: it answers calls until its input or ctx ends, then kills its workers and
+// returns. The end of the input is not an error. Serve does not undo what was applied: that ends with the host's
+// namespaces.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) error {
 	self, err := protocol.Self()
 	if err != nil {
@@ -110,7 +111,8 @@ type server struct {
 
 type none struct{}
 
-// check asks in the namespace of the machine if the host was given it: what is the machine's is looked for there.
+// check runs in the namespace of the machine if the host has that, because it looks there for what labs take from the
+// machine.
 func (a *server) check(_ context.Context, question json.RawMessage) (none, error) {
 	if a.config.Check == nil {
 		return none{}, errors.New("check a lab: this agent cannot check labs")
@@ -122,7 +124,7 @@ func (a *server) check(_ context.Context, question json.RawMessage) (none, error
 	return none{}, a.kernel.Do(in, func() error { return a.config.Check(question) })
 }
 
-// entrust says nothing of what it was given, in no error either.
+// entrust never shows the secret, not even in an error.
 func (a *server) entrust(_ context.Context, p entrustParams) (none, error) {
 	secret, err := host.SecretOf(p.Secret)
 	if err != nil {
@@ -232,8 +234,8 @@ func (a *server) remove(ctx context.Context, kept json.RawMessage) (none, error)
 	return none{}, stack.Undo(ctx, a.kernel)
 }
 
-// exec runs a command. Its thread is inside the namespace and stays until the command has ended, as the command dies
-// with it.
+// exec runs a command. Its thread is inside the namespace and waits until the command has ended, because the command
+// dies with the thread.
 func (a *server) exec(ctx context.Context, c host.Command) (host.Output, error) {
 	if len(c.Args) == 0 {
 		return host.Output{}, errors.New("exec: no program given")
@@ -284,7 +286,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// environ returns the environment without what was set for the agent alone, and with what is added.
+// environ returns the environment without the variables for the agent alone, and with additional ones.
 func environ(base []string, add ...string) []string {
 	env := make([]string, 0, len(base)+len(add))
 	for _, e := range base {
@@ -295,7 +297,7 @@ func environ(base []string, add ...string) []string {
 	return append(env, add...)
 }
 
-// child is a worker as its parent sees it.
+// child is a worker as seen by its parent.
 type child struct {
 	id     string
 	serial int
@@ -307,7 +309,7 @@ type child struct {
 	why  death         // set before done is closed
 
 	mu    sync.Mutex
-	asked bool // to go
+	asked bool // it was asked to end
 }
 
 func (a *server) start(ctx context.Context, p startParams) (none, error) {
@@ -345,14 +347,14 @@ func (a *server) start(ctx context.Context, p startParams) (none, error) {
 		}
 		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
 	}
-	if ctx.Err() != nil { // the caller has given up and does not know it
+	if ctx.Err() != nil { // the caller has given up and does not know that it exists
 		w.kill()
 		return none{}, ctx.Err()
 	}
 	return none{}, nil
 }
 
-// spawn starts the process, and what waits for its end.
+// spawn starts the process, and a goroutine that waits for its end.
 func (a *server) spawn(w *child, cpus []int) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -385,7 +387,7 @@ func (a *server) spawn(w *child, cpus []int) error {
 	}
 	w.rpc = protocol.Dial(out, in, nil)
 	a.workers[w.serial] = w
-	go func() { // a worker that does not talk any more is none
+	go func() { // a worker that no longer talks is useless
 		<-w.rpc.Done()
 		_ = w.cmd.Process.Kill() // it may be gone
 	}()
@@ -393,9 +395,9 @@ func (a *server) spawn(w *child, cpus []int) error {
 	return nil
 }
 
-// reap waits for the end of a worker and tells the controller.
+// reap waits for the end of a worker and reports it to the controller.
 func (a *server) reap(w *child) {
-	_ = w.cmd.Wait() // the state says more
+	_ = w.cmd.Wait() // the state has more information
 	how := process.Ended(w.cmd.ProcessState)
 	if err := w.rpc.Err(); err != nil && err.Error() != protocol.ErrEnded.Error() {
 		how += fmt.Sprintf(" (%v)", err)
@@ -411,7 +413,7 @@ func (a *server) reap(w *child) {
 	delete(a.workers, w.serial)
 	a.mu.Unlock()
 	close(w.done)
-	_ = a.rpc.Notify(notifyWorkerDied, w.why) // if no one listens any more there is no one to tell
+	_ = a.rpc.Notify(notifyWorkerDied, w.why) // if nobody listens any more, nobody needs it
 }
 
 // kill ends the process, stopped or not.
@@ -422,7 +424,7 @@ func (w *child) kill() {
 	_ = w.cmd.Process.Kill() // it may be gone
 }
 
-// call relays a call and its answer without looking inside.
+// call relays a call and its answer without decoding them.
 func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error) {
 	a.mu.Lock()
 	w := a.workers[p.Serial]
@@ -439,7 +441,7 @@ func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error
 	if !errors.Is(err, protocol.ErrEnded) {
 		return result, err
 	}
-	_ = w.cmd.Process.Kill() // it may have closed its input alone
+	_ = w.cmd.Process.Kill() // it may have closed only its input
 	select {
 	case <-w.done:
 		return nil, w.died()
@@ -448,7 +450,7 @@ func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error
 	}
 }
 
-// died is the error of a call to a worker that is gone.
+// died returns the error of a call to a worker that is gone.
 func (w *child) died() error {
 	data, err := json.Marshal(w.why)
 	if err != nil {
@@ -473,7 +475,7 @@ func (a *server) kill(ctx context.Context, p killParams) (none, error) {
 	}
 }
 
-// killAll ends every worker, and lets none begin.
+// killAll ends every worker, and lets no new one start.
 func (a *server) killAll() {
 	a.mu.Lock()
 	a.ended = true

@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/host"
 )
 
-// The methods of an agent, besides the protocol's own "hello", and what they carry. There is one
-// notification, "worker.died".
+// The methods of an agent, in addition to the protocol's own "hello", and their parameters. There is one notification,
+// "worker.died".
 const (
 	methodCheck       = "check"
 	methodEntrust     = "entrust"
@@ -58,7 +58,7 @@ type changeParams struct {
 	Allow bool `json:"allow"`
 }
 
-// A worker is known by a serial number of the connection: an ID may be used again by a later worker.
+// A worker is identified by a serial number of the connection, because a later worker may use its ID again.
 type startParams struct {
 	Serial int             `json:"serial"`
 	Spec   host.WorkerSpec `json:"spec"`
@@ -76,12 +76,12 @@ type killParams struct {
 
 type death struct {
 	Serial int `json:"serial"`
-	// Reason is how the worker died, "" if it was asked to.
+	// Reason is how the worker died; "" if it was asked to end.
 	Reason string `json:"reason,omitempty"`
 }
 
-// Args reads the arguments that host-init, agents and workers are started with: "--name NAME", and "--file NAME=FD" for
-// each file that is inherited; [process.Inherited] opens those.
+// Args reads the arguments of host-init, agents and workers: "--name NAME", and "--file NAME=FD" for each inherited
+// file; [process.Inherited] opens the files.
 func Args(args []string) (name string, files []string, err error) {
 	for rest := range slices.Chunk(args, 2) {
 		if len(rest) < 2 {

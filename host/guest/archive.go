@@ -20,33 +20,33 @@ const (
 	isLink = 0o120000
 )
 
-// An Archive is a file tree that a guest has in its memory. The zero value is empty. Names are without a leading slash;
-// what a name needs for parents is made with it. Files are read when the archive is written.
+// An Archive is a file tree for the memory of a guest. The zero value is empty. Names have no leading slash; missing
+// parents are made with a name. Files are read when the archive is written.
 type Archive struct {
 	entries map[string]entry
 }
 
 type entry struct {
 	mode uint32
-	from string // the file with the content, if it is not data
-	data []byte // the content of a file, or where a link leads
+	from string // the file with the content, unless it is in data
+	data []byte // the content of a file, or the target of a link
 }
 
-// Has tells whether there is something of that name.
+// Has reports whether the name exists.
 func (a *Archive) Has(name string) bool {
 	_, there := a.entries[clean(name)]
 	return there
 }
 
-// Dir adds a directory. Mode is its permissions.
+// Dir adds a directory with these permissions.
 func (a *Archive) Dir(name string, mode fs.FileMode) { a.put(name, entry{mode: isDir | uint32(mode)}) }
 
-// Data adds a file. Mode is its permissions.
+// Data adds a file with these permissions.
 func (a *Archive) Data(name string, mode fs.FileMode, content string) {
 	a.put(name, entry{mode: isFile | uint32(mode.Perm()), data: []byte(content)})
 }
 
-// Link adds a symbolic link, if nothing has the name yet.
+// Link adds a symbolic link, unless the name already exists.
 func (a *Archive) Link(name, target string) {
 	if !a.Has(name) {
 		a.put(name, entry{mode: isLink | 0o777, data: []byte(target)})
@@ -96,7 +96,7 @@ func (a *Archive) put(name string, e entry) {
 
 func clean(name string) string { return strings.TrimPrefix(path.Clean("/"+name), "/") }
 
-// Write writes the archive in the format "newc" of cpio, from which a kernel fills its first file system
+// Write writes the archive in the cpio format "newc", from which a kernel fills its first file system
 // (Documentation/driver-api/early-userspace/buffer-format.rst). Several archives can follow each other.
 func (a *Archive) Write(w io.Writer) error {
 	out := &cpio{w: bufio.NewWriterSize(w, 1<<20)}
@@ -136,7 +136,7 @@ func (c *cpio) addFile(name string, e entry) error {
 	return c.add(name, e.mode, info.Size(), f)
 }
 
-// limit is the largest file that the format has room for: eight hexadecimal digits.
+// limit is the largest file in this format: its size has eight hexadecimal digits.
 const limit = 1<<32 - 1
 
 func (c *cpio) add(name string, mode uint32, size int64, content io.Reader) error {
@@ -164,7 +164,7 @@ func (c *cpio) add(name string, mode uint32, size int64, content io.Reader) erro
 	return c.pad(int(n % 4))
 }
 
-// pad fills up to a multiple of four bytes.
+// pad adds zeros up to a multiple of four bytes.
 func (c *cpio) pad(n int) error {
 	_, err := c.w.Write(make([]byte, (4-n%4)%4))
 	return err

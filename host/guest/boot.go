@@ -18,39 +18,40 @@ import (
 
 const emulator = "qemu-system-x86_64"
 
-// A Spec is a guest to boot.
+// A Spec describes a guest to boot.
 type Spec struct {
 	Image Image
 	// Files are added to those of the image: directories and files that the script needs.
 	Files *Archive
-	// Script is the text of what the guest runs when it is up, by /bin/sh as root; the guest ends with it.
+	// Script is the shell script that /bin/sh runs as root when the guest is up. The guest ends with it.
 	Script string
-	// CPUs is the number of processors. They take turns on one of this machine's.
+	// CPUs is the number of processors. They share one processor of this machine.
 	CPUs int
-	// Memory is in bytes: for the kernel, all files and what runs.
+	// Memory is in bytes: for the kernel, all files and all processes.
 	Memory uint64
-	// Output gets what the script and all that it starts write.
+	// Output receives the output of the script and of everything that it starts.
 	Output io.Writer
-	// Limit is how long the guest may run, from its start on.
+	// Limit is how long the guest may run, from its start.
 	Limit time.Duration
-	// Say is told what takes seconds; it may be nil.
+	// Say, if not nil, is called with a message about each step that takes seconds.
 	Say func(string)
 }
 
-// A Machine is a guest that was booted.
+// A Machine is a booted guest.
 type Machine struct {
 	cmd     *exec.Cmd
 	ctx     context.Context //nolint:containedctx // it is the context of the process
 	cancel  context.CancelFunc
 	console console
-	said    process.Tail // by the emulator
+	said    process.Tail // output of the emulator
 	output  sync.WaitGroup
 	copied  error
 	release func() error // lets the next guest start
 }
 
-// Boot starts a guest, which ends with ctx or with this process, and returns before it is up. It waits while another
-// guest runs here. Wait must be called. Where there is no emulator the error is a [linux.UnsupportedError].
+// Boot starts a guest, which ends with ctx or with this process. Boot returns before the guest is up. It waits while
+// another guest runs on this machine. Wait must be called. If there is no emulator, the error is a
+// [linux.UnsupportedError].
 func Boot(ctx context.Context, spec Spec) (*Machine, error) {
 	m, err := boot(ctx, spec)
 	if err != nil {
@@ -103,29 +104,30 @@ func boot(ctx context.Context, spec Spec) (_ *Machine, err error) {
 	return m, nil
 }
 
-// arguments are those of the emulator.
+// arguments returns the arguments of the emulator.
 func arguments(spec Spec) []string {
 	return []string{
 		"-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		// The older of the two boards boots in half the time. tb-size is the memory for translated code, in MiB.
 		//
-		// One thread takes turns for all processors: with one each (thread=multi) the kernel panics now and then, here in one
-		// of five runs, when it changes its own code as it does for each netfilter hook and each packet socket ("int3: 0000",
-		// bugzilla.redhat.com 2216496). On busy machines one is not slower.
+		// One thread runs all processors in turn. With one thread each (thread=multi), the kernel sometimes panics when
+		// it patches its own code, here in one of five runs ("int3: 0000", bugzilla.redhat.com 2216496). It does so for
+		// each netfilter hook and each packet socket. On busy machines one thread is not slower.
 		"-machine", "pc", "-accel", "tcg,thread=single,tb-size=512", "-cpu", "max",
 		"-smp", strconv.Itoa(spec.CPUs), "-m", strconv.FormatUint(spec.Memory>>20, 10),
 		"-serial", "stdio", // the console
-		// The output has a port of its own, so that nothing the kernel says gets into it; in the guest it is /dev/vport0p1.
+		// The output has a port of its own, so that it is not mixed with kernel messages; in the guest it is
+		// /dev/vport0p1.
 		"-device", "virtio-serial-pci", "-chardev", "file,id=output,path=/proc/self/fd/3", "-device",
 		"virtserialport,chardev=output",
 		"-kernel", spec.Image.Kernel, "-initrd", "/proc/self/fd/4",
-		// A panic ends the emulator (panic=-1, -no-reboot). Warnings and what is worse are shown (loglevel=5).
+		// A panic ends the emulator (panic=-1, -no-reboot). Warnings and worse messages are shown (loglevel=5).
 		"-append", "console=ttyS0 loglevel=5 panic=-1 rdinit=/init mitigations=off nokaslr random.trust_cpu=on " +
 			"no_timer_check nowatchdog audit=0",
 	}
 }
 
-// assemble writes the whole first file system of a guest to a file that has no name any more.
+// assemble writes the first file system of a guest to an unlinked file.
 func assemble(spec Spec) (_ *os.File, err error) {
 	f, err := os.CreateTemp("", "guest-*.cpio")
 	if err != nil {
@@ -157,9 +159,9 @@ func assemble(spec Spec) (_ *os.File, err error) {
 	return f, script.Write(f)
 }
 
-// alone takes a lock of this machine's, and calls wait once if somebody else has it. The lock is an abstract socket of
-// that name, which is gone with the process that has it (unix(7)). Two guests would take each other's processors until
-// both are too slow.
+// alone takes a lock of this machine, and calls wait once if another process holds it. The lock is an abstract socket
+// with that name, which ends with the process that holds it (unix(7)). Two guests would take each other's CPU time
+// until both are too slow.
 func alone(ctx context.Context, name string, wait func()) (release func() error, err error) {
 	for try := 0; ; try++ {
 		var listen net.ListenConfig
@@ -184,13 +186,13 @@ func (m *Machine) Up() <-chan struct{} { return m.console.up() }
 // Console returns the last lines of the guest's console.
 func (m *Machine) Console() string { return m.console.String() }
 
-// Wait waits until the guest has ended and all of its output has arrived, and returns the exit status of the script. A
-// guest that ends without one, in a panic of its kernel or because its context did, is an error with the last lines of
-// its console.
+// Wait waits until the guest has ended and all of its output has arrived, and returns the exit status of the script. If
+// a guest ends without one, because of a kernel panic or because its context ended, the error has the last lines of its
+// console.
 func (m *Machine) Wait() (int, error) {
 	ended := m.cmd.Wait()
 	m.output.Wait()
-	cause := context.Cause(m.ctx) // before it is cancelled here
+	cause := context.Cause(m.ctx) // read it before it is cancelled here
 	m.cancel()
 	released := m.release()
 	status, done, panicked := m.console.result()

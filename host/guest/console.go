@@ -6,31 +6,32 @@ import (
 	"sync"
 )
 
-// A console is what a guest's kernel says: an io.Writer that keeps the last lines and looks for those of init.sh. The
-// zero value has heard nothing. It is safe for use by several goroutines.
+// A console receives the messages of a guest's kernel: it is an io.Writer that keeps the last lines and looks for those
+// of init.sh. The zero value is ready for use. It is safe for use by several goroutines.
 type console struct {
 	mu       sync.Mutex
 	lines    []string
-	line     []byte        // that has not ended
+	line     []byte        // an incomplete line
 	upped    chan struct{} // closed when the guest is up; made when first asked for
 	isUp     bool
 	ended    bool
 	status   int
-	panicked string // why, "" if not
+	panicked string // the reason; "" if it has not panicked
 }
 
 const (
-	// marker begins what init.sh says in the log of the kernel.
+	// marker is the beginning of init.sh's messages in the kernel log.
 	marker = "nettoll-guest: "
-	// panicking begins what the kernel says last (panic(), kernel/panic.c).
+	// panicking is the beginning of the kernel's last message (panic(), kernel/panic.c).
 	panicking = "Kernel panic - not syncing: "
-	// recent is how many lines are kept: a panic says some 60 (registers, code, calls), after an oops twice.
+	// recent is how many lines are kept: a panic has about 60 (registers, code, calls), and twice as many after an
+	// oops.
 	recent = 120
-	// longest is as much as is kept of a line, in bytes.
+	// longest is how much of a line is kept, in bytes.
 	longest = 1024
 )
 
-// Write never fails.
+// Write never returns an error.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *console) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// read is told each line. The caller has the lock.
+// read handles a line. The caller holds the lock.
 func (c *console) read(line string) {
 	if len(c.lines) == recent {
 		c.lines = append(c.lines[:0], c.lines[1:]...)
@@ -76,7 +77,7 @@ func (c *console) read(line string) {
 	}
 }
 
-// wake returns the channel of up. The caller has the lock.
+// wake returns the channel of up. The caller holds the lock.
 func (c *console) wake() chan struct{} {
 	if c.upped == nil {
 		c.upped = make(chan struct{})
@@ -91,7 +92,7 @@ func (c *console) up() <-chan struct{} {
 	return c.wake()
 }
 
-// result returns the exit status of the script, if it has ended, and why the kernel has panicked, "" if it has not.
+// result returns the exit status of the script if it has ended, and the reason of a kernel panic, "" if there was none.
 func (c *console) result() (status int, ended bool, panicked string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// packages are those whose files a guest has, where they are installed here. It cannot do without one of the first two,
-// dash and kmod.
+// packages lists the packages whose files a guest gets if they are installed here. The first two, dash and kmod, are
+// required.
 func packages() []string {
 	return []string{
 		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables",
@@ -24,11 +24,11 @@ func packages() []string {
 	}
 }
 
-// useless matches files of packages that no guest reads: those for people, for package managers and for service
+// useless matches files of packages that a guest does not read: those for people, for package managers and for service
 // managers.
 const useless = `^/usr/share/(doc|man|info|locale|bash-completion|lintian|bug|python3|initramfs-tools)/|^/etc/(init\.d|default|cron[^/]*|logrotate\.d)/|^(/usr)?/lib/systemd/`
 
-// moduleFolders are those of the kernel's modules that networks may need, below kernel/.
+// moduleFolders lists the folders below kernel/ with the modules that networks may need.
 func moduleFolders() []string {
 	return []string{
 		"net", "crypto", "arch/x86/crypto", "lib", "fs/overlayfs", "drivers/net/bonding", "drivers/net/ipvlan",
@@ -37,12 +37,12 @@ func moduleFolders() []string {
 	}
 }
 
-// addModules adds modules of a kernel whose package is unpacked in tree. They are taken out of their compression here:
-// that is slow in a guest.
+// addModules adds modules of a kernel whose package is unpacked in tree. It decompresses them, because that is slow in
+// a guest.
 func addModules(ctx context.Context, root *Archive, tree, release string) error {
 	own := filepath.Join("lib", "modules", release)
 	from := filepath.Join(tree, own)
-	kept := filepath.Join(tree, "kept") // the tree for depmod, which reads all that there is
+	kept := filepath.Join(tree, "kept") // the tree for depmod, which reads everything in it
 	var packed []string
 	for _, folder := range moduleFolders() {
 		deep := folder != "drivers/net"
@@ -91,10 +91,10 @@ func addModules(ctx context.Context, root *Archive, tree, release string) error 
 	return root.Tree(filepath.Join("usr", own), filepath.Join(kept, own))
 }
 
-// addPrograms adds the files of the packages and the libraries that their programs load, under the names that they have
-// here.
+// addPrograms adds the files of the packages, and the libraries that their programs load, under the names that they
+// have here.
 func addPrograms(ctx context.Context, root *Archive) error {
-	// Directories that Debian has merged become links, so that each file has one name.
+	// Directories that Debian has merged become links, so that each file has only one name.
 	for _, dir := range []string{"bin", "sbin", "lib", "lib64"} {
 		if target, err := os.Readlink("/" + dir); err == nil {
 			root.Link(dir, target)
@@ -138,7 +138,7 @@ func addPrograms(ctx context.Context, root *Archive) error {
 		if dir := filepath.Dir(applet); !strings.HasPrefix(dir, "usr/") {
 			applet = filepath.Join("usr", applet)
 		}
-		// It may be a program in the other of the two directories.
+		// The program may be in the other one of the two directories.
 		if !root.Has(filepath.Join("usr/bin", filepath.Base(applet))) &&
 			!root.Has(filepath.Join("usr/sbin", filepath.Base(applet))) {
 			root.Link(applet, "/usr/bin/busybox")
@@ -147,12 +147,12 @@ func addPrograms(ctx context.Context, root *Archive) error {
 	return nil
 }
 
-// addInstalled adds a file of this machine under the name that it has here. Links in its path are followed, and one at
-// its end becomes a link. It tells whether it is a program or library that others may be loaded for.
+// addInstalled adds a file of this machine under the name that it has here. It follows links in the path; a link at its
+// end stays a link. It reports whether the file is a program or library that may load other libraries.
 func addInstalled(root *Archive, name string) (binary bool, err error) {
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // left out by whoever installed it
+		return false, nil // left out when the package was installed
 	}
 	if err != nil || !info.Mode().IsRegular() {
 		return false, err
@@ -181,12 +181,12 @@ func addInstalled(root *Archive, name string) (binary bool, err error) {
 	return true, f.Close()
 }
 
-// addLibraries adds what the dynamic linker loads for programs.
+// addLibraries adds the libraries that the dynamic linker loads for programs.
 func addLibraries(ctx context.Context, root *Archive, programs []string) error {
 	cmd := exec.CommandContext(ctx, "ldd", programs...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	// Its status is 1 where one of the files is not dynamic, and it says so.
+	// Its status is 1 if one of the files is not dynamic; it then prints that.
 	if err := cmd.Run(); err != nil {
 		if _, failed := errors.AsType[*exec.ExitError](err); !failed {
 			return err
@@ -200,7 +200,7 @@ func addLibraries(ctx context.Context, root *Archive, programs []string) error {
 	return nil
 }
 
-// libraries returns the files that ldd names, "NAME => FILE (ADDRESS)" or "FILE (ADDRESS)".
+// libraries returns the files in the output of ldd, "NAME => FILE (ADDRESS)" or "FILE (ADDRESS)".
 func libraries(ldd string) []string {
 	var found []string
 	for line := range strings.SplitSeq(ldd, "\n") {
@@ -215,8 +215,8 @@ func libraries(ldd string) []string {
 	return found
 }
 
-// addAliases adds what no package lists: the links that update-alternatives(1) made to programs that are there,
-// iptables among them.
+// addAliases adds links that no package lists: those that update-alternatives(1) made to the added programs, such as
+// iptables.
 func addAliases(root *Archive) error {
 	for _, dir := range []string{"/usr/sbin", "/usr/bin"} {
 		entries, err := os.ReadDir(dir)

@@ -46,7 +46,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Each series has kernels of its own.
+// Each series has its own kernels.
 func TestChooseOldest(t *testing.T) {
 	const names = "linux-image-6.1.0-9-cloud-amd64 linux-image-6.1.0-56-cloud-amd64 linux-image-6.12.117+deb12-cloud-amd64 " +
 		"linux-image-6.1.0-57-amd64 linux-image-6.1.0-58-cloud-amd64-dbg"
@@ -177,7 +177,7 @@ func FuzzConsole(f *testing.F) {
 	})
 }
 
-// What the kernel unpacks another implementation of the format can.
+// Another implementation of the format can read what the kernel can unpack.
 func TestArchive(t *testing.T) {
 	from := t.TempDir()
 	for name, content := range map[string]string{

@@ -19,11 +19,11 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// An Image is what guests start from.
+// An Image holds the files from which guests start.
 type Image struct {
-	// Release is that of the kernel, as uname -r prints it in a guest.
+	// Release is the release of the kernel, as uname -r prints it in a guest.
 	Release string
-	// Kernel is the file with the kernel.
+	// Kernel is the file of the kernel.
 	Kernel string
 	// Root is the file with the archive of the first file system: programs and modules.
 	Root string
@@ -34,21 +34,21 @@ type Image struct {
 //go:embed init.sh
 var initScript string
 
-// format is changed when what Prepare makes of the same packages changes.
+// format changes when Prepare makes another image from the same packages.
 const format = 1
 
-// Usual is the series of kernels that guests have unless another is asked for.
+// Usual is the default series of kernels.
 const Usual = "6.12"
 
-// Oldest is the least series that nettoll is tested with: that of Debian 12.
+// Oldest is the oldest series with which nettoll is tested: that of Debian 12.
 const Oldest = "6.1"
 
-// Series lists the kernels that a guest can have: builds for clouds in Debian 12, of which one has 6.12, too.
+// Series lists the kernels for guests: builds for clouds in Debian 12, which also has one of 6.12.
 func Series() []string { return []string{Usual, Oldest} }
 
-// Prepare makes the image with the newest kernel of a series, or finds the one that was made of the same packages, in a
-// directory of its own below dir, which is made if need be. Say is told what takes seconds. Where programs are missing
-// that make it the error is a [linux.UnsupportedError].
+// Prepare makes the image with the newest kernel of a series, or finds one that was made from the same packages. The
+// image is in its own directory below dir, which Prepare makes if necessary. Say is called with a message about each
+// step that takes seconds. If required programs are missing, the error is a [linux.UnsupportedError].
 func Prepare(ctx context.Context, dir, series string, say func(string)) (Image, error) {
 	if !slices.Contains(Series(), series) {
 		return Image{}, fmt.Errorf("unknown kernel %q of a guest (known: %s)", series, strings.Join(Series(), ", "))
@@ -87,7 +87,7 @@ func prepare(ctx context.Context, dir, series string, say func(string)) (Image, 
 	}
 	defer func() { _ = release() }()
 	if _, err := os.Stat(made); err == nil {
-		return image, nil // by that other
+		return image, nil // made by that other process
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Image{}, err
@@ -100,7 +100,7 @@ func prepare(ctx context.Context, dir, series string, say func(string)) (Image, 
 	if err := makeImage(ctx, pkg, kernel, work, say); err != nil {
 		return Image{}, err
 	}
-	// Images of other packages are of no use any more: one is some 100 MB.
+	// Images of other packages are useless now: each takes about 100 MB.
 	old, err := filepath.Glob(filepath.Join(dir, series+".*-cloud-amd64-*"))
 	if err != nil {
 		return Image{}, err
@@ -153,7 +153,7 @@ func makeImage(ctx context.Context, pkg, release, work string, say func(string))
 	return errors.Join(root.Write(f), f.Close())
 }
 
-// furnish adds what belongs to no package.
+// furnish adds files that belong to no package.
 func furnish(root *Archive) {
 	root.Data("init", 0o755, initScript)
 	for _, dir := range []string{
@@ -165,18 +165,18 @@ func furnish(root *Archive) {
 	root.Link("var/tmp", "/tmp")
 	root.Data("etc/passwd", 0o644, "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
 	root.Data("etc/group", 0o644, "root:x:0:\nnogroup:x:65534:\n")
-	root.Data("etc/resolv.conf", 0o644, "") // there is nobody to ask
+	root.Data("etc/resolv.conf", 0o644, "") // there is no name server
 	root.Data("etc/hosts", 0o644, "127.0.0.1 localhost guest\n::1 localhost\n")
 	root.Data("etc/nsswitch.conf", 0o644, "passwd: files\ngroup: files\nhosts: files\nprotocols: files\nservices: files\n")
 }
 
-// pinned matches kernels of a series: any build of Debian's for clouds, as linux-image-6.12.117+deb12-cloud-amd64 and
-// linux-image-6.1.0-56-cloud-amd64.
+// pinned matches kernels of a series: any build of Debian's for clouds, such as linux-image-6.12.117+deb12-cloud-amd64
+// and linux-image-6.1.0-56-cloud-amd64.
 func pinned(series string) *regexp.Regexp {
 	return regexp.MustCompile(`^linux-image-(` + regexp.QuoteMeta(series) + `\.[0-9]+(?:-[0-9]+)?)\S*-cloud-amd64$`)
 }
 
-// newest returns the name of the kernel's package. Where apt knows none its lists are fetched once.
+// newest returns the name of the kernel's package. If apt knows none, newest fetches its lists once.
 func newest(ctx context.Context, series string, say func(string)) (string, error) {
 	for try := range 2 {
 		names, err := output(ctx, "apt-cache", "pkgnames", "linux-image-"+series)
@@ -198,7 +198,7 @@ func newest(ctx context.Context, series string, say func(string)) (string, error
 	}
 }
 
-// choose returns the newest kernel of a series in a list of packages, "" if there is none.
+// choose returns the newest kernel of a series in a list of packages; "" if there is none.
 func choose(names, series string) string {
 	pattern := pinned(series)
 	type kernel struct {
@@ -212,7 +212,7 @@ func choose(names, series string) string {
 			for part := range strings.FieldsFuncSeq(m[1], func(r rune) bool { return r == '.' || r == '-' }) {
 				n, err := strconv.Atoi(part)
 				if err != nil {
-					n = -1 // too long for a number: no version of any kernel
+					n = -1 // too long for a number, so not a version of a kernel
 				}
 				k.version = append(k.version, n)
 			}
@@ -227,8 +227,8 @@ func choose(names, series string) string {
 	}).name
 }
 
-// fetch downloads a package to a directory; apt checks it. Where the lists of packages are older than what the archive
-// has, they are fetched once.
+// fetch downloads a package to a directory; apt checks it. If the lists of packages are older than the archive, fetch
+// updates them once.
 func fetch(ctx context.Context, pkg, dir string, say func(string)) error {
 	get := func() error {
 		cmd := exec.CommandContext(ctx, "apt-get", "-q", "-o", "APT::Sandbox::User=", "download", pkg)
@@ -252,7 +252,7 @@ func update(ctx context.Context, say func(string)) error {
 	return err
 }
 
-// needs returns an error unless all of the programs are there.
+// needs returns an error if one of the programs is missing.
 func needs(programs ...string) error {
 	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestInside shows that a guest has what tests of networks and filters come to it for. It runs in one.
+// TestInside checks that a guest has what tests of networks and filters need. It runs inside a guest.
 func TestInside(t *testing.T) {
 	if !testnet.Guest() {
 		testnet.Skip(t, &linux.UnsupportedError{

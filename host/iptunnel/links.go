@@ -16,37 +16,37 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// What can encapsulate: the kernel's devices, eBPF programs, or the first of the two that there is.
+// The implementations of encapsulation: the kernel's devices, eBPF programs, or the first of the two that is available.
 const (
 	Auto   = "auto"
 	Kernel = "kernel"
 	EBPF   = "ebpf"
 )
 
-// Links carry IP packets to other hosts, in IP packets or in GRE: by a device of the kernel for each of them, or by
-// eBPF programs and a pair of veth links for each. The links have no addresses, and are down.
+// Links carry IP packets to other hosts, in IP packets or in GRE: by one kernel device for each link, or by eBPF
+// programs and a pair of veth links for each. The links have no addresses, and are down.
 type Links struct {
 	// Impl is "auto", "kernel" or "ebpf".
 	Impl string `json:"impl"`
 	// GRE says that packets are in GRE.
 	GRE bool `json:"gre,omitempty"`
-	// Frames says that Ethernet frames are in GRE, not IP packets. Only the kernel's devices do that.
+	// Frames says that GRE carries Ethernet frames instead of IP packets. Only the kernel's devices do that.
 	Frames bool `json:"frames,omitempty"`
-	// Over6 says that outer packets are of IPv6.
+	// Over6 says that outer packets are IPv6.
 	Over6 bool `json:"over_ipv6,omitempty"`
-	// MTU in bytes, of the links.
+	// MTU of the links, in bytes.
 	MTU   int    `json:"mtu"`
 	Peers []Peer `json:"peers"`
 }
 
 // A Peer is another host.
 type Peer struct {
-	// Link is the host's link to it, whose other end is Far if it is a veth. MAC is its address then, or if it carries
-	// frames.
+	// Link is the host's link to the peer. If it is a veth, Far is its other end. MAC is its address if it is a veth or
+	// carries frames.
 	Link string `json:"link"`
 	Far  string `json:"far"`
 	MAC  string `json:"mac"`
-	// Below is the link that outer packets leave and arrive by, from Local to its neighbour Remote.
+	// Below is the link of outer packets, from Local to its neighbour Remote.
 	Below  string `json:"below"`
 	Local  string `json:"local"`
 	Remote string `json:"remote"`
@@ -55,7 +55,7 @@ type Peer struct {
 // Kind returns "ip-tunnel".
 func (Links) Kind() string { return "ip-tunnel" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (t Links) String() string {
 	in := "IPv4"
 	if t.Over6 {
@@ -81,16 +81,16 @@ func (t Links) String() string {
 // maxPeers is how many peers a line shows.
 const maxPeers = 4
 
-// Type is the kernel's name of its devices that are such links.
+// Type returns the kernel's name for devices of this kind.
 func (t Links) Type() string { return link.TunnelKind(t.GRE, t.Frames, t.Over6) }
 
-// Check says whether this machine can make such links.
+// Check returns an error if this machine cannot make such links.
 func (t Links) Check() error {
 	_, err := t.implementation(func(f func() error) error { return f() })
 	return err
 }
 
-// implementation decides who encapsulates. in calls a function on the host.
+// implementation decides who encapsulates. in runs a function on the host.
 func (t Links) implementation(in func(func() error) error) (string, error) {
 	device := func() error {
 		return in(func() error {
@@ -123,7 +123,7 @@ func (t Links) implementation(in func(func() error) error) (string, error) {
 	return Kernel, err
 }
 
-// linksWas is what [Links] keep.
+// linksWas is what [Links] keeps.
 type linksWas struct {
 	Impl     string           `json:"impl"`
 	Links    []int            `json:"links"` // their indices
@@ -211,7 +211,7 @@ func (t Links) add(k *host.Kernel, of string, p Peer) (index int, err error) {
 	return index, errors.Join(h.SetNoARP(index), h.SetNoARP(far.Index), h.SetUp(far.Index, true))
 }
 
-// device is that of the kernel for a peer.
+// device returns the kernel device for a peer.
 func (t Links) device(p Peer, local, remote netip.Addr) link.Tunnel {
 	d := link.Tunnel{Name: p.Link, GRE: t.GRE, Local: local, Remote: remote, MTU: t.MTU}
 	if t.Frames {
@@ -220,7 +220,7 @@ func (t Links) device(p Peer, local, remote netip.Addr) link.Tunnel {
 	return d
 }
 
-// addresses are those of outer packets.
+// addresses returns the addresses of outer packets.
 func (p Peer) addresses() (local, remote netip.Addr, err error) {
 	if local, err = netip.ParseAddr(p.Local); err != nil {
 		return local, remote, fmt.Errorf("tunnel from %q: %w", p.Local, err)
@@ -231,7 +231,7 @@ func (p Peer) addresses() (local, remote netip.Addr, err error) {
 	return local, remote, nil
 }
 
-// tunnel is the step as the programs want it.
+// tunnel returns the step in the form for the programs.
 func (t Links) tunnel() (encap.Tunnel, error) {
 	wanted := encap.Tunnel{GRE: t.GRE}
 	for _, p := range t.Peers {
@@ -246,7 +246,7 @@ func (t Links) tunnel() (encap.Tunnel, error) {
 	return wanted, nil
 }
 
-// Remove takes the programs away, and removes the links.
+// Remove removes the programs and the links.
 func (t Links) Remove(ctx context.Context, k *host.Kernel) error {
 	var was linksWas
 	if ok, err := k.Kept(&was); !ok {
@@ -266,7 +266,7 @@ func (t Links) remove(ctx context.Context, k *host.Kernel, was linksWas) error {
 	return errors.Join(errs...)
 }
 
-// Verify asks the kernel for the links and, for eBPF, for the programs and their maps.
+// Verify checks the links and, for eBPF, the programs and their maps.
 func (t Links) Verify(k *host.Kernel) error {
 	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
 	if err != nil {
@@ -319,7 +319,7 @@ func (t Links) compare(k *host.Kernel) ([]linux.Difference, error) {
 	return drifts, nil
 }
 
-// describe says what a tunnel is.
+// describe describes a tunnel.
 func describe(t link.Tunnel) string {
 	s := fmt.Sprintf("from %s to %s, mtu %d, GRE: %t", t.Local, t.Remote, t.MTU, t.GRE)
 	if t.MAC != "" {
@@ -331,16 +331,17 @@ func describe(t link.Tunnel) string {
 	return s
 }
 
-// Sent names the counter of packets that a link to a peer has sent.
+// Sent returns the name of the counter of packets that a link to a peer has sent.
 func Sent(link string) string { return "packets that tunnel " + link + " has sent" }
 
-// Received names the counter of packets that it has received.
+// Received returns the name of the counter of packets that it has received.
 func Received(link string) string { return "packets that tunnel " + link + " has received" }
 
-// Refused is the name of the counter of packets that the programs have refused, as no peer sent them, or not so.
+// Refused is the name of the counter of packets that the programs have refused, because no peer sent them or because
+// they are malformed.
 const Refused = "packets of the tunnel's protocol that were refused"
 
-// CountLinks returns what links of a host have sent and received that stand for tunnels, as they say.
+// CountLinks returns the packets that the tunnel links of a host have sent and received, as the links report them.
 func CountLinks(k *host.Kernel, names []string) (map[string]uint64, error) {
 	h, err := k.Links("")
 	if err != nil {
@@ -359,7 +360,7 @@ func CountLinks(k *host.Kernel, names []string) (map[string]uint64, error) {
 	return counts, nil
 }
 
-// Count returns what passed the tunnel: as the kernel's devices say, or the programs.
+// Count returns the packets that passed the tunnel, as the kernel's devices or the programs report them.
 func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
 	of, err := t.implementation(func(f func() error) error { return k.Do("", f) })
 	if err != nil {

@@ -15,21 +15,21 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// A Result is what became of one journal.
+// A Result is the result of cleaning one journal.
 type Result struct {
-	// File is its path, and PID the process of its run, 0 if it does not say.
+	// File is its path, and PID the process of its run; 0 if the journal does not have it.
 	File string
 	PID  int
-	// Left is why nothing was touched: "its run lives". "" if the run is dead.
+	// Left is why nothing was changed: "its run lives". It is "" if the run is dead.
 	Left string
-	// Removed are the steps that were removed, as a person would say them.
+	// Removed are the steps that were removed, in plain words.
 	Removed []string
-	// Err is why something is left, nil if nothing is. Then the journal stays.
+	// Err is why something is left; nil if nothing is. If something is left, the journal stays.
 	Err error
 }
 
-// Clean removes what the journals of dead runs name, and each journal of which nothing is left. Those of runs that
-// live are not touched. A directory that is not there has no journals.
+// Clean removes what the journals of dead runs name, and each journal of which nothing is left. It does not touch
+// journals of live runs. A directory that does not exist has no journals.
 func (p Place) Clean(ctx context.Context) ([]Result, error) {
 	dir, err := owned.Open(p.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,12 +51,12 @@ func (p Place) Clean(ctx context.Context) ([]Result, error) {
 	for _, f := range found {
 		if strings.HasPrefix(f.Name(), unfinished) {
 			if info, err := f.Info(); err == nil && time.Since(info.ModTime()) > halfMade {
-				_ = dir.Remove(f.Name()) // whoever made it had begun nothing
+				_ = dir.Remove(f.Name()) // its process had not begun anything
 			}
 			continue
 		}
 		if !strings.HasSuffix(f.Name(), suffix) {
-			continue // it is no journal
+			continue // not a journal
 		}
 		if r := p.clean(ctx, dir, f.Name(), here); r != nil {
 			results = append(results, *r)
@@ -65,7 +65,7 @@ func (p Place) Clean(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// clean removes what one journal names, if its run is dead. It returns nil for one that is gone.
+// clean removes what one journal names, if its run is dead. It returns nil for a journal that is gone.
 func (p Place) clean(ctx context.Context, dir *owned.Dir, name string, here Run) *Result {
 	r := &Result{File: filepath.Join(p.Dir, name)}
 	fail := func(err error) *Result {
@@ -106,7 +106,7 @@ func (p Place) clean(ctx context.Context, dir *owned.Dir, name string, here Run)
 		}
 	}
 	if data, err = dir.Read(name); errors.Is(err, fs.ErrNotExist) {
-		return nil // another process has cleaned up meanwhile
+		return nil // another process has cleaned up in the meantime
 	} else if err != nil {
 		return fail(err)
 	}

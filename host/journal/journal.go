@@ -22,28 +22,28 @@ import (
 )
 
 const (
-	// suffix ends the names of journals, and unfinished begins those of files that are none yet.
+	// suffix is the end of the names of journals, and unfinished the beginning of the names of incomplete files.
 	suffix     = ".jsonl"
 	unfinished = ".new-"
-	// halfMade is how old an unfinished file is that somebody was killed over.
+	// halfMade is the age at which an unfinished file is certainly abandoned, because its process was killed.
 	halfMade = time.Minute
-	// ending is how long the agents of a run that was killed are waited for.
+	// ending is how long to wait for the agents of a killed run.
 	ending = 2 * time.Second
 )
 
-// FilePrefix begins the name of the inherited file that is a journal. The lab follows: see [Inherited].
+// FilePrefix is the beginning of the name of an inherited journal. The lab follows: see [Inherited].
 const FilePrefix = "journal:"
 
 // A Run is the process of a run.
 type Run struct {
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"` // in ticks since boot
-	Boot    string `json:"boot"`    // which one: /proc/sys/kernel/random/boot_id
-	PIDs    string `json:"pids"`    // the namespace in which PID is its number
-	Net     string `json:"net"`     // the network namespace that it calls the machine's
+	Boot    string `json:"boot"`    // of this boot: /proc/sys/kernel/random/boot_id
+	PIDs    string `json:"pids"`    // the PID namespace of PID
+	Net     string `json:"net"`     // the network namespace that counts as the machine's
 }
 
-// self is the run that this process is.
+// self returns the run of this process.
 func self() (Run, error) {
 	r := Run{PID: os.Getpid()}
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
@@ -61,7 +61,8 @@ func self() (Run, error) {
 	return r, err
 }
 
-// left is why this process leaves the run alone: it lives, or cannot be judged from here. "" says that it is dead.
+// left returns why this process does not touch the run: it lives, or cannot be judged from here. "" means that it is
+// dead.
 func (r Run) left(here Run) string {
 	switch {
 	case r.Boot != here.Boot:
@@ -85,7 +86,7 @@ type line struct {
 	host.Note
 }
 
-// write appends a line, all of it at once. A line before that was cut off does not spoil it.
+// write appends a whole line at once. An incomplete line before it does not damage it.
 func write(f *os.File, l line) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -103,7 +104,7 @@ type lines struct {
 
 func (l lines) Write(n host.Note) error { return write(l.file, line{Lab: l.lab, Note: n}) }
 
-// Inherited returns the journal among the files that an agent has inherited, nil if there is none.
+// Inherited returns the journal among the inherited files of an agent; nil if there is none.
 func Inherited(files map[string]*os.File) host.Journal {
 	for name, f := range files {
 		if lab, ok := strings.CutPrefix(name, FilePrefix); ok {
@@ -113,7 +114,7 @@ func Inherited(files map[string]*os.File) host.Journal {
 	return nil
 }
 
-// content is what a journal says: the run, and the last state of each step, in order.
+// content is the content of a journal: the run, and the last state of each step, in order.
 type content struct {
 	run   *Run
 	steps []step
@@ -131,7 +132,7 @@ func read(data []byte) content {
 	for text := range bytes.Lines(data) {
 		var l line
 		if json.Unmarshal(text, &l) != nil {
-			continue // it was cut off
+			continue // an incomplete line
 		}
 		i, known := at[l.ID]
 		switch {
@@ -151,15 +152,15 @@ func read(data []byte) content {
 	return c
 }
 
-// A Place is a directory with journals, and the kinds of steps that they can name.
+// A Place is a directory with journals, and the kinds of steps that they can contain.
 type Place struct {
-	// Dir is a directory of this user alone (package owned). The first journal makes it.
+	// Dir is a directory that only this user can access (package owned). The first journal makes it.
 	Dir string
 	// Steps are the kinds of steps, see [host.Decoder].
 	Steps map[string]func() host.Step
 }
 
-// A Journal is that of the run which this process is.
+// A Journal is the journal of this process's run.
 type Journal struct {
 	place Place
 	dir   *owned.Dir
@@ -167,8 +168,8 @@ type Journal struct {
 	file  *os.File
 }
 
-// Begin begins the journal of this process. What journals of dead runs name is removed before: what they had taken
-// would else be found as they left it.
+// Begin begins the journal of this process. Before that, it removes what journals of dead runs name: otherwise this run
+// would find things as the dead runs left them.
 func (p Place) Begin(ctx context.Context) (_ *Journal, err error) {
 	if p.Dir == "" {
 		return nil, errors.New("begin a journal: no directory was given")
@@ -208,7 +209,7 @@ func (p Place) Begin(ctx context.Context) (_ *Journal, err error) {
 	if j.file, err = j.dir.File(made, os.O_CREATE|os.O_EXCL|os.O_RDWR|os.O_APPEND, 0o600); err != nil {
 		return nil, err
 	}
-	if _, err = process.Lock(j.file); err == nil { // nobody else knows it yet
+	if _, err = process.Lock(j.file); err == nil { // no other process knows it yet
 		if err = write(j.file, line{Run: &run}); err == nil {
 			err = j.dir.Rename(made, j.name)
 		}
@@ -221,14 +222,14 @@ func (p Place) Begin(ctx context.Context) (_ *Journal, err error) {
 	return j, nil
 }
 
-// File is the file for agents of a lab, to be passed to them by the name of [FilePrefix] and the lab. It stays the
-// journal's.
+// File returns the file for agents of a lab. They inherit it under the name [FilePrefix] plus the lab. The journal
+// still owns it.
 func (j *Journal) File() *os.File { return j.file }
 
 // Lab returns the journal of one lab, for steps that this process applies.
 func (j *Journal) Lab(lab string) host.Journal { return lines{j.file, lab} }
 
-// Recover removes what is left of a lab whose hosts are gone: what they could not give back themselves.
+// Recover removes what is left of a lab whose hosts are gone: what they could not return themselves.
 func (j *Journal) Recover(ctx context.Context, lab string) error {
 	data, err := j.dir.Read(j.name)
 	if err != nil {
@@ -244,8 +245,8 @@ func (j *Journal) Recover(ctx context.Context, lab string) error {
 	return errors.Join(errs...)
 }
 
-// Close ends the journal. Its file is removed if nothing is left of what it names; otherwise it stays for
-// [Place.Clean], and the error says what is left.
+// Close ends the journal. It removes the file if nothing is left of what it names. Otherwise the file stays for
+// [Place.Clean], and the error lists what is left.
 func (j *Journal) Close() error {
 	defer func() {
 		_ = j.file.Close()
@@ -266,7 +267,7 @@ func (j *Journal) Close() error {
 	return fmt.Errorf("not returned: %s (hint: run nettoll clean)", strings.Join(left, "; "))
 }
 
-// text says a step as a person would.
+// text describes a step in plain words.
 func (p Place) text(s step) string {
 	one, err := host.Decoder{Kinds: p.Steps}.Step(s.Step)
 	if err != nil {
@@ -275,8 +276,8 @@ func (p Place) text(s step) string {
 	return one.String()
 }
 
-// remove removes what a step has made, from what the journal says of it, and notes that in the file. It returns the
-// text of the step. After another boot only what is on disk is left.
+// remove removes what a step has made, using the journal, and notes that in the file. It returns the text of the step.
+// After another boot, only what is on disk can be left.
 func (p Place) remove(ctx context.Context, s step, file *os.File, rebooted bool) (string, error) {
 	text := p.text(s)
 	explain := func(err error) error { return fmt.Errorf("remove %q: %w", text, err) }
@@ -293,7 +294,7 @@ func (p Place) remove(ctx context.Context, s step, file *os.File, rebooted bool)
 		return text, explain(err)
 	}
 	defer machine.Close()
-	// The namespaces of its host are gone: those that stand on this machine under their names are somebody else's.
+	// The namespaces of its host are gone: namespaces with the same names on this machine belong to somebody else.
 	k, err := host.NewKernel(host.KernelConfig{
 		Dir: filepath.Join(p.Dir, "none"), Run: filepath.Join(p.Dir, "none"), Journal: notes,
 		Files: map[string]*os.File{"netns:" + strings.TrimPrefix(host.Machine, "@"): machine},

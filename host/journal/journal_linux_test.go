@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// The moments at which a run is killed.
+// The points at which a run is killed.
 const (
 	begun  = "the step is noted, and nothing is found out"
 	found  = "what is there is noted, and nothing is moved"
@@ -43,7 +43,7 @@ const (
 	ended  = "it is given back"
 )
 
-// steps are those of a run: a card of the machine goes into a container.
+// steps returns the steps of a run: a NIC of the machine goes into a container.
 func steps() []host.Step {
 	return []host.Step{
 		host.Namespace{Name: "c"},
@@ -53,7 +53,7 @@ func steps() []host.Step {
 	}
 }
 
-// paused is a journal that says when a moment has come, and waits to be killed.
+// paused is a journal that reports when a point is reached, and waits to be killed.
 type paused struct {
 	host.Journal
 	at string
@@ -75,7 +75,7 @@ func wait() {
 	select {}
 }
 
-// run is the life of a run that is killed at a moment.
+// run is the main function of a run that is killed at a point.
 func run(ctx context.Context, at, dir, spaces string) error {
 	j, err := journal.Place{Dir: dir, Steps: host.Steps()}.Begin(ctx)
 	if err != nil {
@@ -105,7 +105,7 @@ func run(ctx context.Context, at, dir, spaces string) error {
 	return nil
 }
 
-// bench is a machine with a card, and a directory for journals.
+// bench is a machine with a NIC, and a directory for journals.
 type bench struct {
 	*testnet.Machine
 	place journal.Place
@@ -126,7 +126,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// card makes the card, which is up or not.
+// card makes the NIC, which is up or down.
 func (b *bench) card(t *testing.T, mac string, up bool) {
 	t.Helper()
 	k := b.kernel(t, nil)
@@ -177,7 +177,7 @@ func (b *bench) state(t *testing.T) (state map[string]string) {
 	return state
 }
 
-// start starts a run and returns when its moment has come.
+// start starts a run and returns when it has reached its point.
 func (b *bench) start(t *testing.T, at string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "run", at, b.place.Dir, b.Dir)
@@ -200,8 +200,8 @@ func (b *bench) start(t *testing.T, at string) *exec.Cmd {
 	return cmd
 }
 
-// kill kills a run. The kernel then ends its container, and gives a real card back as it is; for one end of a veth,
-// which it would remove, that is done here.
+// kill kills a run. The kernel then ends its container, and returns a real NIC unchanged. It would remove an end of a
+// veth, so kill returns that itself.
 func (b *bench) kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
 	if err := cmd.Process.Kill(); err != nil {
@@ -259,13 +259,13 @@ func (b *bench) files(t *testing.T) []string {
 	return paths
 }
 
-// Whenever a run is killed, what its journal names is as it was, once it is cleaned up. While it lives nothing is
-// touched.
+// At whatever point a run is killed, cleaning up restores what its journal names. While the run lives, nothing is
+// changed.
 func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		at      string
 		removed bool // the journal still names the step
-		moved   bool // the card is in the container, or as that has left it
+		moved   bool // the NIC is in the container, or as the container has left it
 	}{
 		{begun, true, false}, {found, true, false}, {made, true, true}, {undone, true, false}, {ended, false, false},
 	} {
@@ -311,7 +311,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// What has the name of what was taken, and is something else, is not touched; nor is what has changed since.
+// Another thing with the name of what was taken is not changed; nor is what has changed since.
 func TestNothingElse(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -353,7 +353,8 @@ func TestNothingElse(t *testing.T) {
 	}
 }
 
-// A run that begins gives back first what a dead one had taken: it would else note what that has left.
+// A run that begins first returns what a dead run had taken: otherwise it would record the state that the dead run
+// left.
 func TestBeginCleans(t *testing.T) {
 	b := newBench(t)
 	before := b.state(t)
@@ -381,7 +382,7 @@ func TestBeginCleans(t *testing.T) {
 	}
 }
 
-// What a host that has died did not give back is recovered by its run, by lab. What is not recovered stays in the
+// If a host dies without returning what it took, its run recovers that, by lab. What is not recovered stays in the
 // journal.
 func TestRecover(t *testing.T) {
 	b := newBench(t)
@@ -434,7 +435,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// What cannot be removed stays in the journal, which says so; what was cut off was not made.
+// What cannot be removed stays in the journal, which says so. An incomplete line means that nothing was made.
 func TestJournalStays(t *testing.T) {
 	b := newBench(t)
 	begin := func() *journal.Journal {
@@ -479,7 +480,7 @@ func TestJournalStays(t *testing.T) {
 	}
 }
 
-// After another boot a card is where it was, and nobody touches it. A run in another PID namespace cannot be judged.
+// After another boot, a NIC is where it was, and is not changed. A run in another PID namespace cannot be judged.
 func TestElsewhere(t *testing.T) {
 	for _, c := range []struct {
 		name, old, new string
@@ -525,7 +526,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// A directory that is somebody else's, and a symbolic link in the place of a journal, are refused.
+// A directory of another user, and a symbolic link in place of a journal, are refused.
 func TestStrangers(t *testing.T) {
 	b := newBench(t)
 	need := func(err error) {
@@ -551,7 +552,7 @@ func TestStrangers(t *testing.T) {
 		t.Error("a journal was begun in a stranger's directory")
 	}
 	need(os.Chown(b.place.Dir, 0, 0))
-	// An agent that still lives holds the lock: its run is dead, and nothing is touched while it does.
+	// An agent that is still alive holds the lock: its run is dead, but nothing is changed until the agent ends.
 	need(os.Remove(filepath.Join(b.place.Dir, "1-x.jsonl")))
 	cmd := b.start(t, made)
 	f, err := os.OpenFile(b.files(t)[0], os.O_RDONLY, 0)

@@ -8,15 +8,16 @@
 //	  | eBPF programs (package divert)
 //	up0
 //
-// Open vSwitch sends what its tunnels make by the bridge whose own link has the source address, and takes what comes in
-// there for that address (Documentation/howto/userspace-tunneling.rst). Usually the uplink is a port of that bridge and
-// loses its address to it. Here everything that Open vSwitch needs stands in a namespace of its own, so that nothing
-// changes on the span below, which may carry Ethernet frames or IP packets alone, and so that the network "ovs" has its
-// own Open vSwitch on the same host: two in userspace cannot share a namespace, as the datapath of both has a link of
-// the same name. eBPF programs hand the outer packets over between the gate and the links below.
+// Open vSwitch sends tunnel packets through the bridge whose own link has the source address, and accepts packets for
+// that address there (Documentation/howto/userspace-tunneling.rst). Usually the uplink is a port of that bridge, and
+// the bridge has the uplink's address. Here everything that Open vSwitch needs is in a namespace of its own, for two
+// reasons. Nothing changes on the span below, which may carry only Ethernet frames or only IP packets. And the network
+// "ovs" can have its own Open vSwitch on the same host: two in userspace cannot share a namespace, because the datapath
+// of each has a link of the same name. eBPF programs pass the outer packets between the gate and the links below.
 //
-// Open vSwitch knows the MAC address of the gate beforehand, and asks for it when it has forgotten it. Checksums and
-// segments are made before packets get to it: its tunnels drop packets without (3.1). It takes packets from a socket
-// with the kernel's usual buffer, about 90 packets of full size: it loses some of larger bursts, as of TCP, which then
-// sends them again. When nothing is sent, both programs use 0.02 % of a core (two hosts, 3.1).
+// Open vSwitch knows the MAC address of the gate from the start, and resolves it again when its entry has expired.
+// Checksums and segmentation are done before packets reach it, because its tunnels drop packets without (3.1). It reads
+// packets from a socket with the kernel's default buffer, about 90 packets of full size. It loses some packets of
+// larger bursts, such as those of TCP, which then retransmits them. When nothing is sent, both programs use 0.02 % of a
+// core (two hosts, 3.1).
 package ovstunnel

@@ -10,25 +10,25 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// OVS is what [Frames] can have besides the values of [iptunnel.Links].
+// OVS is a value of [Frames] in addition to those of [iptunnel.Links].
 const OVS = "ovs"
 
-// Frames make links whose Ethernet frames a device of the kernel carries to other hosts, or else Open vSwitch: D is the
-// step that makes the device.
+// Frames make links whose Ethernet frames a kernel device, or else Open vSwitch, carries to other hosts. D is the step
+// that makes the device.
 type Frames[D host.Step] struct {
 	// Impl is "auto", "kernel" or "ovs".
 	Impl string `json:"impl"`
-	// Type is what the kernel calls the device.
+	// Type is the kernel's name for the device.
 	Type   string `json:"type"`
 	Device D      `json:"device"`
-	// Switch makes the same links by Open vSwitch.
+	// Switch makes the same links with Open vSwitch.
 	Switch Links `json:"switch"`
 }
 
-// Kind is that of the device, and that there is a choice.
+// Kind returns the kind of the device's step with a prefix that says that there is a choice.
 func (f Frames[D]) Kind() string { return "frames-by-" + f.Device.Kind() }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (f Frames[D]) String() string {
 	switch f.Impl {
 	case OVS:
@@ -39,7 +39,7 @@ func (f Frames[D]) String() string {
 	return f.Device.String() + "; by Open vSwitch if the kernel has no " + f.Type
 }
 
-// implementation decides who encapsulates. in calls a function on the host.
+// implementation decides who encapsulates. in runs a function on the host.
 func (f Frames[D]) implementation(in func(func() error) error) (string, error) {
 	device := func() error {
 		return in(func() error {
@@ -65,13 +65,13 @@ func (f Frames[D]) implementation(in func(func() error) error) (string, error) {
 	return OVS, nil
 }
 
-// Check says whether this machine can make such links.
+// Check returns an error if this machine cannot make such links.
 func (f Frames[D]) Check() error {
 	_, err := f.implementation(func(do func() error) error { return do() })
 	return err
 }
 
-// made says who encapsulates on a host, where Apply has decided that.
+// made returns who encapsulates on a host, after Apply has decided that.
 func (f Frames[D]) made(k *host.Kernel) (of string, applied bool, err error) {
 	var was struct{ OVS bool }
 	applied, err = k.Kept(&was)
@@ -97,7 +97,7 @@ func (f Frames[D]) Apply(ctx context.Context, k *host.Kernel) error {
 	return nil
 }
 
-// Remove removes what was made.
+// Remove removes what Apply made.
 func (f Frames[D]) Remove(ctx context.Context, k *host.Kernel) error {
 	of, applied, err := f.made(k)
 	switch {
@@ -109,7 +109,7 @@ func (f Frames[D]) Remove(ctx context.Context, k *host.Kernel) error {
 	return f.Device.Remove(ctx, k)
 }
 
-// Verify asks the kernel, or Open vSwitch.
+// Verify checks the kernel's device, or Open vSwitch.
 func (f Frames[D]) Verify(k *host.Kernel) error {
 	of, _, err := f.made(k)
 	if err != nil {
@@ -121,7 +121,7 @@ func (f Frames[D]) Verify(k *host.Kernel) error {
 	return f.Device.Verify(k)
 }
 
-// Count returns what the tunnel ports of Open vSwitch have sent and received, or the devices.
+// Count returns the packets that the tunnel ports of Open vSwitch, or the devices, have sent and received.
 func (f Frames[D]) Count(k *host.Kernel) (map[string]uint64, error) {
 	of, _, err := f.made(k)
 	if err != nil {

@@ -21,27 +21,27 @@ import (
 
 // Links are links of the host whose frames Open vSwitch carries to other hosts. They have no addresses.
 type Links struct {
-	// Type is that of the tunnel ports: "vxlan", "geneve" or "gre".
+	// Type is the type of the tunnel ports: "vxlan", "geneve" or "gre".
 	Type string `json:"type"`
-	// Port is the UDP port that packets are for, 0 of a protocol that has none.
+	// Port is the UDP destination port of packets; 0 for a protocol without ports.
 	Port uint16 `json:"port,omitempty"`
 	// ID is the identifier of the virtual network, 0 for none.
 	ID uint32 `json:"id,omitempty"`
-	// Checksum lets the packets have a checksum. Over IPv6 they have one in any case.
+	// Checksum adds a checksum to the packets. Over IPv6 they always have one.
 	Checksum bool `json:"checksum,omitempty"`
-	// NS is the name of the namespace, and Gate that of the link to it.
+	// NS is the name of the namespace, and Gate the name of the link to it.
 	NS   string `json:"ns"`
 	Gate string `json:"gate"`
-	// GateMAC is the address of the gate, and OwnMAC that of Open vSwitch behind it.
+	// GateMAC is the address of the gate, and OwnMAC the address of Open vSwitch behind it.
 	GateMAC string `json:"gate_mac"`
 	OwnMAC  string `json:"own_mac"`
-	// MTU in bytes is that of the links, and Outer that of the span below.
+	// MTU is the MTU of the links in bytes, and Outer the MTU of the span below.
 	MTU   int    `json:"mtu"`
 	Outer int    `json:"outer_mtu"`
 	Links []Link `json:"links"`
 }
 
-// A Link is one of the host's. It leads to the hosts whose links there have the MAC addresses of its peers.
+// A Link is a link of this host. It leads to the hosts whose links there have the MAC addresses of its peers.
 type Link struct {
 	Name  string `json:"name"`
 	MAC   string `json:"mac"`
@@ -51,13 +51,13 @@ type Link struct {
 // A Peer is a link of another host.
 type Peer struct {
 	MAC string `json:"mac"`
-	// Below is the link that outer packets leave and arrive by, from Local to Remote.
+	// Below is the link of outer packets, from Local to Remote.
 	Below  string `json:"below"`
 	Local  string `json:"local"`
 	Remote string `json:"remote"`
 }
 
-// Names of bridges, and of the gate's other end.
+// Names of bridges, and of the other end of the gate.
 const (
 	inner = "inner"
 	outer = "outer"
@@ -67,7 +67,7 @@ const (
 // Kind returns "ovs-tunnel".
 func (Links) Kind() string { return "ovs-tunnel" }
 
-// String says the step as a person would.
+// String describes the step in plain words.
 func (t Links) String() string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "open vswitch in %s, gate %s, %s", t.NS, t.Gate, t.Type)
@@ -93,10 +93,10 @@ func (t Links) String() string {
 	return s.String()
 }
 
-// maxPeers is how many peers of a link a line shows.
+// maxPeers is the largest number of peers of a link in a line.
 const maxPeers = 4
 
-// Check says what this machine lacks for such links.
+// Check returns an error that says what this machine lacks for such links.
 func Check() error {
 	if err := errors.Join(ovs.Installed(), ovs.UserspaceDatapath()); err != nil {
 		return err
@@ -108,8 +108,8 @@ func Check() error {
 	return err
 }
 
-// gateway is the address of the gate, to which Open vSwitch sends everything. It is of no use elsewhere (RFC 3927,
-// RFC 4291 section 2.5.6).
+// gateway returns the address of the gate, to which Open vSwitch sends everything. It has no meaning elsewhere (RFC
+// 3927, RFC 4291 section 2.5.6).
 func (t Links) gateway() netip.Prefix {
 	if t.over6() {
 		return netip.MustParsePrefix("fe80::1/64")
@@ -117,7 +117,7 @@ func (t Links) gateway() netip.Prefix {
 	return netip.MustParsePrefix("169.254.0.1/32")
 }
 
-// over6 says whether outer packets are of IPv6.
+// over6 reports whether outer packets are IPv6.
 func (t Links) over6() bool {
 	for _, p := range t.peers() {
 		a, err := netip.ParseAddr(p.Remote)
@@ -126,7 +126,7 @@ func (t Links) over6() bool {
 	return false
 }
 
-// peers are those of all links.
+// peers returns the peers of all links.
 func (t Links) peers() []Peer {
 	var list []Peer
 	for _, l := range t.Links {
@@ -135,8 +135,8 @@ func (t Links) peers() []Peer {
 	return list
 }
 
-// own is the host's address on the span below, in a range that holds those of all peers: Open vSwitch takes the source
-// address from a link whose range holds the destination.
+// own returns the host's address on the span below, with a prefix that contains those of all peers: Open vSwitch takes
+// the source address from a link whose prefix contains the destination.
 func (t Links) own() (netip.Prefix, error) {
 	peers := t.peers()
 	if len(peers) == 0 {
@@ -163,16 +163,16 @@ func (t Links) own() (netip.Prefix, error) {
 	return netip.PrefixFrom(local, bits), nil
 }
 
-// before are the steps that make the links and the namespace.
+// before returns the steps that make the links and the namespace.
 func (t Links) before() []host.Step {
 	set := func(ns, key, value string) host.Step {
 		return host.Sysctl{NS: ns, Key: key, Value: value, IfPresent: true}
 	}
-	offloads := []string{"tx", "tso", "gso"} // Open vSwitch wants whole packets
+	offloads := []string{"tx", "tso", "gso"} // Open vSwitch requires complete packets
 	steps := []host.Step{
 		host.Namespace{Name: t.NS},
 		set(t.NS, "net.ipv6.conf.default.accept_dad", "0"),
-		set(t.NS, "net.ipv6.conf.default.addr_gen_mode", "1"), // no address but ours
+		set(t.NS, "net.ipv6.conf.default.addr_gen_mode", "1"), // no address other than those of the step
 	}
 	if !t.over6() {
 		steps = append(steps, set(t.NS, "net.ipv6.conf.default.disable_ipv6", "1"))
@@ -185,13 +185,13 @@ func (t Links) before() []host.Step {
 	return append(steps,
 		host.Veth{Name: t.Gate, MAC: t.GateMAC, MTU: t.Outer, PeerNS: t.NS, PeerName: gate0},
 		host.LinkSettings{Name: t.Gate, Off: offloads},
-		// Open vSwitch asks for the gateway from an address that is the host's, too.
+		// Open vSwitch resolves the gateway from an address that is also the host's.
 		host.Sysctl{Key: "net.ipv4.conf." + t.Gate + ".accept_local", Value: "1"},
 		host.Link{Name: t.Gate, Addresses: []string{t.gateway().String()}, Up: true},
 	)
 }
 
-// after are the steps that say how outer packets leave, when there is a link of that bridge.
+// after returns the steps that route outer packets, once the bridge's link exists.
 func (t Links) after() ([]host.Step, error) {
 	own, err := t.own()
 	if err != nil {
@@ -212,7 +212,7 @@ func (t Links) after() ([]host.Step, error) {
 	return steps, nil
 }
 
-// bridges are those of Open vSwitch.
+// bridges returns the bridges of Open vSwitch.
 func (t Links) bridges() []ovs.Bridge {
 	in := ovs.Bridge{Name: inner, MTU: t.MTU, Datapath: ovs.Userspace}
 	for _, l := range t.Links {
@@ -237,8 +237,8 @@ func (t Links) bridges() []ovs.Bridge {
 	return []ovs.Bridge{in, out}
 }
 
-// flows are those of a bridge: frames of a link go to the peer that has their destination, and those of a peer to its
-// link. Nothing is learned and nothing is flooded.
+// flows returns the flows of a bridge: frames of a link go to the peer with their destination, and those of a peer to
+// its link. Nothing is learned, and nothing is flooded.
 func (t Links) flows(bridge string) ([]ovs.Flow, error) {
 	pass := func(from, to uint32, match ovs.Match) ovs.Flow {
 		match.InPort = from
@@ -263,7 +263,7 @@ func (t Links) flows(bridge string) ([]ovs.Flow, error) {
 	return list, nil
 }
 
-// diverted is the tunnel as the programs want it.
+// diverted returns the tunnel in the form for the programs.
 func (t Links) diverted() (divert.Tunnel, error) {
 	const gre, udp = 47, 17 // IANA, Protocol Numbers
 	to, err := net.ParseMAC(t.OwnMAC)
@@ -288,13 +288,13 @@ func (t Links) diverted() (divert.Tunnel, error) {
 	return d, nil
 }
 
-// instance is where Open vSwitch keeps its files.
+// instance returns the place of Open vSwitch's files.
 func (t Links) instance(k *host.Kernel) (ovs.Instance, error) {
 	dir, err := k.RunDir(t.NS)
 	return ovs.Instance{Dir: dir}, err
 }
 
-// linksWas is what [Links] keep.
+// linksWas is what [Links] keeps.
 type linksWas struct {
 	OVS      bool             `json:"ovs"`
 	Links    map[string]int   `json:"links,omitempty"` // their indices
@@ -323,7 +323,7 @@ func (t Links) Apply(ctx context.Context, k *host.Kernel) error {
 	return nil
 }
 
-// running is what Apply has made, so far.
+// running is what Apply has made so far.
 type running struct {
 	k              *host.Kernel
 	t              Links
@@ -348,14 +348,15 @@ func (r *running) program(name string, args []string) (*host.Running, error) {
 		return nil, err
 	}
 	p, err := started.Process()
-	if err != nil { // it has ended at once, which says why
+	if err != nil { // it ended at once, which has the reason
 		return started, errors.Join(started.Died(), started.Stop(grace))
 	}
 	r.was.Programs = append(r.was.Programs, p)
 	return started, r.k.Keep(r.was)
 }
 
-// make applies steps of others, and keeps the links of the host among what they make. All else goes with the namespace.
+// make applies the given steps, and keeps the links of the host that they make. Everything else ends with the
+// namespace.
 func (r *running) make(ctx context.Context, steps []host.Step) error {
 	for _, s := range steps {
 		if err := s.Apply(ctx, r.k); err != nil {
@@ -460,7 +461,7 @@ func (r *running) launch() (err error) {
 	return nil
 }
 
-// learn waits until the daemon knows the way to each peer.
+// learn waits until the daemon knows the route to each peer.
 func (r *running) learn() error {
 	for _, p := range r.t.peers() {
 		to, err := netip.ParseAddr(p.Remote)
@@ -482,16 +483,16 @@ func (r *running) learn() error {
 	if err := r.instance.SetNeighbour(outer, r.t.gateway().Addr(), mac); err != nil {
 		return err
 	}
-	return r.instance.ForgetDecisions() // to drop packets that came before
+	return r.instance.ForgetDecisions() // to drop packets that came earlier
 }
 
-// route is how outer packets leave for a peer.
+// route returns the route of outer packets to a peer.
 func (t Links) route(p Peer) (ovs.TunnelRoute, error) {
 	from, err := netip.ParseAddr(p.Local)
 	return ovs.TunnelRoute{From: from, Via: t.gateway().Addr(), Bridge: outer}, err
 }
 
-// explain adds to an error why a program has died.
+// explain adds to an error the reason why a program has died.
 func (r *running) explain(err error) error {
 	for _, p := range []*host.Running{r.server, r.daemon} {
 		if p == nil {
@@ -504,10 +505,10 @@ func (r *running) explain(err error) error {
 	return err
 }
 
-// grace is how long a program is given to end.
+// grace is how long a program has to end.
 const grace = 2 * time.Second
 
-// Remove takes the programs of the kernel away, ends Open vSwitch, and removes the links and the namespace.
+// Remove removes the eBPF programs, ends Open vSwitch, and removes the links and the namespace.
 func (t Links) Remove(ctx context.Context, k *host.Kernel) error {
 	var was linksWas
 	if ok, err := k.Kept(&was); !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
-// Verify asks whether the programs run, and the links, ports, flows and routes are those of the step.
+// Verify checks that the programs run, and that the links, ports, flows and routes are those of the step.
 func (t Links) Verify(k *host.Kernel) error {
 	drift := &host.DriftError{Step: t.String()}
 	differ := func(what, want, got string) {
@@ -76,7 +76,7 @@ func (t Links) Verify(k *host.Kernel) error {
 	return nil
 }
 
-// verifySteps adds the drifts of the steps of others.
+// verifySteps adds the differences of the given steps.
 func (t Links) verifySteps(k *host.Kernel, drift *host.DriftError) error {
 	after, err := t.after()
 	if err != nil {
@@ -125,7 +125,7 @@ func (t Links) verifyPorts(i ovs.Instance, differ func(what, want, got string)) 
 	return nil
 }
 
-// text says options in their order.
+// text writes options in a fixed order.
 func text(options map[string]string) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(options)) {
@@ -155,7 +155,7 @@ func (t Links) verifyFlows(i ovs.Instance, differ func(what, want, got string)) 
 	return nil
 }
 
-// verifyRoutes asks the daemon which way it sends.
+// verifyRoutes asks the daemon for its routes.
 func (t Links) verifyRoutes(i ovs.Instance, differ func(what, want, got string)) error {
 	for _, p := range t.peers() {
 		to, err := netip.ParseAddr(p.Remote)
@@ -175,13 +175,13 @@ func (t Links) verifyRoutes(i ovs.Instance, differ func(what, want, got string))
 	return nil
 }
 
-// Count returns what the tunnel ports have sent and received, by the links whose frames they carry.
+// Count returns the packets that the tunnel ports have sent and received, by the links whose frames they carry.
 func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
 	i, err := t.instance(k)
 	if err != nil {
 		return nil, err
 	}
-	if err := i.ForgetDecisions(); err != nil { // it counts what these have let pass
+	if err := i.ForgetDecisions(); err != nil { // the counters include packets that cached decisions let pass
 		return nil, err
 	}
 	conn, err := ovs.Connect(i.Bridge(inner))

@@ -17,9 +17,9 @@ type Client struct {
 	err  error // set before done is closed
 }
 
-// Dial returns a client over two streams. It says nothing yet; see [Client.Hello]. Notify, if it is not nil, gets the
+// Dial returns a client over two streams. It sends nothing yet; see [Client.Hello]. Notify, if not nil, receives the
 // server's notifications one after the other; it must neither block nor use the client. Close closes both streams, if
-// they can be.
+// they can be closed.
 func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params json.RawMessage)) *Client {
 	c := &Client{done: make(chan struct{})}
 	o := &jrpc2.ClientOptions{
@@ -32,7 +32,7 @@ func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params js
 			close(c.done)
 		},
 		OnCancel: func(rpc *jrpc2.Client, rsp *jrpc2.Response) {
-			// The server's handler need not go on. If the connection has ended it knows.
+			// The server's handler need not continue. If the connection has ended, the server knows.
 			_ = rpc.Notify(context.Background(), "cancel", []string{rsp.ID()})
 		},
 	}
@@ -47,12 +47,12 @@ func Dial(in io.Reader, out io.WriteCloser, notify func(method string, params js
 	return c
 }
 
-// errStopped is the text of the error jrpc2 has after its client's Close; the value is not exported.
+// errStopped is the text of jrpc2's error after its client's Close; the value is not exported.
 const errStopped = "the client was stopped"
 
-// Call calls a method and waits for the answer, the end of ctx or the end of the connection ([ErrEnded]), whatever is
-// first. Params are encoded as a JSON object or array, or are nil. The answer is decoded into result; nil discards it.
-// An error of the method itself is an [Error].
+// Call calls a method and waits for the answer, the end of ctx, or the end of the connection ([ErrEnded]), whichever
+// comes first. Params are encoded as a JSON object or array, or are nil. The answer is decoded into result; nil
+// discards it. An error of the method itself is an [Error].
 func (c *Client) Call(ctx context.Context, method string, params, result any) error {
 	rsp, err := c.rpc.Call(ctx, method, params)
 	if err == nil {
@@ -81,7 +81,7 @@ func (c *Client) Call(ctx context.Context, method string, params, result any) er
 	return decodeError(answer)
 }
 
-// Hello asks the server who it is and compares. The error of another names both.
+// Hello asks the server for its identity and compares. If they differ, the error names both.
 func (c *Client) Hello(ctx context.Context, self Identity) error {
 	var peer Identity
 	if err := c.Call(ctx, "hello", nil, &peer); err != nil {
@@ -96,7 +96,8 @@ func (c *Client) Hello(ctx context.Context, self Identity) error {
 // Done is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.done }
 
-// Err says why the connection ended: [ErrEnded], with a cause if a frame was broken. It is nil before Done is closed.
+// Err returns why the connection ended: [ErrEnded], with a cause if a frame was broken. It is nil before Done is
+// closed.
 func (c *Client) Err() error {
 	select {
 	case <-c.done:
@@ -106,8 +107,8 @@ func (c *Client) Err() error {
 	}
 }
 
-// Close ends the connection and fails what is pending with [ErrEnded]. It is idempotent.
+// Close ends the connection and fails pending calls with [ErrEnded]. It is idempotent.
 func (c *Client) Close() error {
-	_ = c.rpc.Close() // how the connection ended is Err's to say
+	_ = c.rpc.Close() // Err returns how the connection ended
 	return nil
 }

@@ -15,10 +15,10 @@ var ErrEnded = errors.New("the connection ended")
 // codeUnsupported marks an error that carries a linux.UnsupportedError as data.
 const codeUnsupported = 1
 
-// An Error is what the peer's handler answered instead of a result. A handler that returns one decides about code and
-// data itself. An error that was a [linux.UnsupportedError] there is one here.
+// An Error is the error that the peer's handler returned instead of a result. A handler that returns an Error decides
+// about code and data itself. A [linux.UnsupportedError] of the handler is also one here.
 type Error struct {
-	// Code is 0 unless the handler set it; users of the protocol have codes from 100.
+	// Code is 0 unless the handler set it; users of the protocol use codes from 100.
 	Code int
 	// Message is the text of the handler's error.
 	Message string
@@ -29,13 +29,13 @@ type Error struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap returns the typed error that the handler's was, nil if it was not one that the protocol knows.
+// Unwrap returns the handler's typed error; nil if the protocol does not know its type.
 func (e *Error) Unwrap() error {
 	if e.Code != codeUnsupported {
 		return nil
 	}
 	var d unsupported
-	_ = json.Unmarshal(e.Data, &d) // without data it is unsupported all the same
+	_ = json.Unmarshal(e.Data, &d) // without data it still is unsupported
 	return &linux.UnsupportedError{What: d.What, Missing: d.Missing, Hint: d.Hint}
 }
 
@@ -46,7 +46,7 @@ type unsupported struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// encodeError makes the answer of an error.
+// encodeError converts an error into an answer.
 func encodeError(err error) error {
 	e := &jrpc2.Error{Code: jrpc2.SystemError, Message: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok && coded.Code != 0 {
@@ -59,7 +59,7 @@ func encodeError(err error) error {
 	return e
 }
 
-// decodeError makes an error of the answer.
+// decodeError converts an answer into an error.
 func decodeError(e *jrpc2.Error) error {
 	d := &Error{Code: int(e.Code), Message: e.Message, Data: e.Data}
 	if e.Code == jrpc2.SystemError {

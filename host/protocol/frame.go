@@ -16,7 +16,7 @@ import (
 const (
 	// Limit is the largest body of a frame, in bytes.
 	Limit = 64 << 20
-	// queueLimit is how many bytes wait for a peer that does not read before it counts as gone.
+	// queueLimit is how many bytes may wait for a peer that does not read. Beyond that, the peer counts as gone.
 	queueLimit = 4 * Limit
 	// step is how much is allocated ahead of the bytes that have arrived.
 	step = 64 << 10
@@ -24,11 +24,11 @@ const (
 	flush = time.Second
 )
 
-// errClosed is what Send and Recv return after Close.
+// errClosed is the error of Send and Recv after Close.
 var errClosed = fmt.Errorf("protocol: %w", channel.ErrClosed)
 
 // frames is a channel.Channel. Recv and Send end at once when it is closed, whatever the streams do: each stream has
-// a goroutine of its own, which ends with its stream.
+// its own goroutine, which ends with its stream.
 type frames struct {
 	in     io.Reader
 	out    io.WriteCloser
@@ -68,7 +68,7 @@ func newFrames(in io.Reader, out io.WriteCloser) *frames {
 // Recv returns the next body. io.EOF means that the peer ended between two frames.
 func (c *frames) Recv() ([]byte, error) {
 	select {
-	case <-c.closed: // first of all: both may be ready
+	case <-c.closed: // first: both may be ready
 		return nil, errClosed
 	default:
 	}
@@ -95,7 +95,7 @@ func (c *frames) read() {
 	}
 }
 
-// readFrame reads one frame. io.EOF means that there is none; every other error that the bytes are not one.
+// readFrame reads one frame. io.EOF means that there is none; every other error means that the bytes are not a frame.
 func readFrame(r io.Reader) ([]byte, error) {
 	var head [4]byte
 	if n, err := io.ReadFull(r, head[:]); err == io.EOF {
@@ -107,7 +107,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	if size == 0 || size > Limit {
 		return nil, fmt.Errorf("read frame: invalid length %d (valid: 1 to %d)", size, Limit)
 	}
-	// Room grows with what has arrived, not with what the length claims.
+	// Memory grows with the received data, not with the claimed length.
 	body := make([]byte, min(size, step))
 	for have := 0; ; {
 		n, err := io.ReadFull(r, body[have:])
@@ -163,10 +163,10 @@ func (c *frames) signal() {
 	}
 }
 
-// write sends what is queued until the channel has been closed and nothing is left.
+// write sends the queued frames until the channel is closed and the queue is empty.
 func (c *frames) write() {
 	defer close(c.gone)
-	defer func() { _ = c.out.Close() }() // the peer sees the end; there is no one left to tell of an error
+	defer func() { _ = c.out.Close() }() // the peer sees the end; an error has no receiver left
 	for {
 		c.mu.Lock()
 		queue, ended := c.queue, c.ended
@@ -195,8 +195,8 @@ func (c *frames) write() {
 	}
 }
 
-// Close ends the channel at once for its users. What was sent before still goes out if the peer reads within a second;
-// then the streams are closed. It is idempotent.
+// Close ends the channel at once for its users. Frames sent before still go out if the peer reads within a second; then
+// the streams are closed. It is idempotent.
 func (c *frames) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,16 +210,16 @@ func (c *frames) Close() error {
 		select {
 		case <-c.gone:
 		case <-time.After(flush):
-			_ = c.out.Close() // ends a Write that hangs
+			_ = c.out.Close() // ends a blocked Write
 		}
 		if in, ok := c.in.(io.Closer); ok {
-			_ = in.Close() // ends a Read that hangs; not earlier: it may be the same connection
+			_ = in.Close() // ends a blocked Read; not earlier: it may be the same connection
 		}
 	}()
 	return nil
 }
 
-// broken reports whether err is more than an end of the connection that one of the two wanted.
+// broken reports whether err is more than an end of the connection that one side wanted.
 func broken(err error) bool {
 	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, channel.ErrClosed)
 }

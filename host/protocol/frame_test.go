@@ -56,7 +56,7 @@ func text(err error) string {
 	return err.Error()
 }
 
-// A length costs its sender as many bytes as it costs the receiver memory.
+// A length makes the receiver allocate no more memory than the sender sends.
 func TestReadFrameAllocates(t *testing.T) {
 	in := "\x04\x00\x00\x00" + strings.Repeat(" ", 100)
 	var before, after runtime.MemStats
@@ -82,7 +82,7 @@ func TestSendLimits(t *testing.T) {
 	}
 }
 
-// A peer that does not read holds nobody up, and memory is bounded.
+// A peer that does not read blocks nobody, and memory is bounded.
 func TestSendToADeafPeer(t *testing.T) {
 	_, w := pipe(t)
 	r, _ := pipe(t)
@@ -111,7 +111,7 @@ func TestSendToADeafPeer(t *testing.T) {
 	})
 }
 
-// What was sent before Close arrives.
+// Frames sent before Close arrive.
 func TestCloseFlushes(t *testing.T) {
 	r, w := pipe(t)
 	idle, _ := pipe(t)

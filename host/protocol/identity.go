@@ -6,10 +6,10 @@ import (
 	"runtime/debug"
 )
 
-// Version is that of the protocol. It changes when an older peer would misunderstand.
+// Version is the version of the protocol. It changes if an older peer would misunderstand.
 const Version = 1
 
-// An Identity says who a peer is: two that talk are the same program.
+// An Identity identifies a peer: two peers must be the same program.
 type Identity struct {
 	// Version of the protocol.
 	Version int `json:"version"`
@@ -17,13 +17,13 @@ type Identity struct {
 	Build string `json:"build"`
 }
 
-// String says it in a few words.
+// String returns the identity in a few words.
 func (i Identity) String() string {
 	return fmt.Sprintf("build %q with protocol %d", i.Build, i.Version)
 }
 
-// Self returns the identity of this program: its Go build id, a hash over everything that went into it, or, where
-// the linker was told to leave that out, its version and revision.
+// Self returns the identity of this program: its Go build id, a hash over everything in the build. If the linker was
+// told to leave that out, it is the version and revision.
 func Self() (Identity, error) {
 	const exe = "/proc/self/exe"
 	id, err := buildID(exe)

@@ -18,7 +18,7 @@ import (
 
 type point struct{ X, Y int }
 
-// connect returns a client of a server with the given methods, and the error the server will end with.
+// connect returns a client of a server with the given methods, and a channel with the error of the server when it ends.
 func connect(t testing.TB, methods Methods, notify func(string, json.RawMessage)) (*Client, *Server, chan error) {
 	t.Helper()
 	r1, w1 := pipe(t)
@@ -170,7 +170,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// Many calls that wait do not hold up one that does not.
+// Many waiting calls do not block another one.
 func TestCallsDoNotQueue(t *testing.T) {
 	c, _, _ := connect(t, methods(), nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -187,7 +187,7 @@ func TestCallsDoNotQueue(t *testing.T) {
 	})
 }
 
-// A peer that neither reads nor answers does not hold a call longer than its context, nor Close.
+// A peer that neither reads nor answers does not block a call longer than its context, and does not block Close.
 func TestHungPeer(t *testing.T) {
 	_, w := pipe(t)
 	r, _ := pipe(t)
@@ -210,7 +210,7 @@ func TestHungPeer(t *testing.T) {
 	})
 }
 
-// The end of the connection fails what is pending at once.
+// The end of the connection fails pending calls at once.
 func TestEnd(t *testing.T) {
 	tests := []struct {
 		name string
@@ -306,7 +306,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// Whatever bytes a server is fed, it ends with its input.
+// FuzzServe checks that a server ends with its input, whatever the input is.
 func FuzzServe(f *testing.F) {
 	f.Add([]byte(encode(`{"jsonrpc":"2.0","id":1,"method":"hello"}`)))
 	f.Add([]byte(encode(`[{"jsonrpc":"2.0","id":1,"method":"raw"},{"jsonrpc":"2.0","id":1,"method":"raw","params":[1]}]`)))
@@ -317,7 +317,7 @@ func FuzzServe(f *testing.F) {
 	f.Add([]byte(encode(`{"jsonrpc":"2.0","1d":1,"method":"hello"}`))) // jrpc2 v1.3.6 panics on it
 	f.Fuzz(func(t *testing.T, in []byte) {
 		within(t, 5*time.Second, func() {
-			// An end or an error, both are right; a hang or a panic is not.
+			// An end and an error are both valid; a hang or a panic is not.
 			_ = Serve(context.Background(), bytes.NewReader(in), discard{}, methods())
 		})
 	})

@@ -11,18 +11,18 @@ import (
 	"github.com/creachadair/jrpc2"
 )
 
-// grace is how long the handlers of a connection that has ended have to return.
+// grace is how long handlers may take to return after the connection has ended.
 const grace = 100 * time.Millisecond
 
-// A Handler answers a call. Params are what the caller sent, nil if that was nothing; the result is encoded as JSON, a
-// json.RawMessage goes out as it is. Its context ends when the caller gives up or the connection ends.
-// An error reaches the caller as an [Error].
+// A Handler answers a call. Params are the caller's parameters; nil if there were none. The result is encoded as JSON;
+// a json.RawMessage is sent unchanged. The context ends when the caller gives up or the connection ends. The caller
+// receives an error as an [Error].
 type Handler func(ctx context.Context, params json.RawMessage) (result any, err error)
 
-// Methods are the handlers of a server by the names of their methods. "hello" and "cancel" are the protocol's own.
+// Methods are the handlers of a server, by the names of their methods. "hello" and "cancel" belong to the protocol.
 type Methods map[string]Handler
 
-// Method makes a handler from a function of decoded parameters.
+// Method makes a handler from a function with decoded parameters.
 func Method[Params, Result any](f func(context.Context, Params) (Result, error)) Handler {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var p Params
@@ -47,14 +47,14 @@ func NewServer(in io.Reader, out io.WriteCloser, methods Methods) *Server {
 	s.rpc = jrpc2.NewServer(assigner(methods), &jrpc2.ServerOptions{
 		AllowPush:      true,
 		DisableBuiltin: true,
-		Concurrency:    math.MaxInt32, // a call that waits must not hold up the one that would end it
+		Concurrency:    math.MaxInt32, // a waiting call must not block the one that would end it
 	}).Start(requests{s.frames})
 	return s
 }
 
-// requests are frames of which each is a valid request, notification or batch of them. A peer that sends anything else
-// has broken the protocol. Besides, jrpc2 v1.3.6 panics on a malformed notification that is the last frame: it answers
-// on the channel that it has let go of (Server.deliver).
+// requests accepts only frames that are a valid request, notification or batch of them. A peer that sends anything else
+// has broken the protocol. Also, jrpc2 v1.3.6 panics on a malformed notification in the last frame: it answers on a
+// channel that it has already released (Server.deliver).
 type requests struct{ *frames }
 
 func (r requests) Recv() ([]byte, error) {
@@ -77,16 +77,16 @@ func (r requests) Recv() ([]byte, error) {
 	return body, nil
 }
 
-// Serve answers the calls that arrive on in until it ends, which is no error, or ctx does. Handlers that run then have
-// 100 ms to return. Both streams are closed when it returns, if they can be.
+// Serve answers the calls that arrive on in until in or ctx ends. The end of in is not an error. Running handlers then
+// have 100 ms to return. Both streams are closed when it returns, if they can be closed.
 func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, methods Methods) error {
 	return NewServer(in, out, methods).Wait(ctx)
 }
 
-// Wait waits until the connection has ended, which is no error, or ends it when ctx does. See [Serve].
+// Wait waits until the connection has ended, which is not an error, or ends it when ctx ends. See [Serve].
 func (s *Server) Wait(ctx context.Context) error {
-	// jrpc2's own Stop races with its reading loop (it sends on a channel that Stop closed). A closed channel is
-	// an end that the loop finds by itself.
+	// jrpc2's own Stop races with its reading loop (it sends on a channel that Stop closed). A closed channel makes the
+	// loop end by itself.
 	status := make(chan error, 1)
 	go func() { status <- s.rpc.Wait() }()
 	ended := func() error {
@@ -94,13 +94,13 @@ func (s *Server) Wait(ctx context.Context) error {
 		case err := <-status:
 			return err
 		case <-time.After(grace):
-			return nil // a handler does not return
+			return nil // a handler that does not return
 		}
 	}
 	var err error
 	select {
 	case err = <-status:
-	case <-s.frames.closed: // jrpc2 has seen the end, handlers may still run
+	case <-s.frames.closed: // jrpc2 has seen the end; handlers may still run
 		err = ended()
 	case <-ctx.Done():
 		_ = s.frames.Close() // never fails
@@ -162,7 +162,7 @@ func (a assigner) Assign(_ context.Context, method string) jrpc2.Handler {
 		if err != nil {
 			return nil, encodeError(fmt.Errorf("encode result: %w", err))
 		}
-		// What cannot be sent would leave the caller waiting.
+		// A result that cannot be sent would leave the caller waiting.
 		if most := Limit - 1024; len(body) > most {
 			return nil, encodeError(fmt.Errorf("encode result: %d bytes (limit %d)", len(body), most))
 		}

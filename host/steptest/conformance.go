@@ -20,24 +20,25 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A Subject is plans and where they are applied.
+// A Subject is a set of plans, with the kernel in which they are applied.
 type Subject struct {
-	// Kernel is where the steps are applied, and Fresh makes another one of the same host, as a new agent would: it
-	// knows nothing of what was applied.
+	// Kernel is the kernel to which the steps are applied. Fresh makes another Kernel of the same host, as a new agent
+	// would: it does not know what was applied.
 	Kernel *host.Kernel
 	Fresh  func() (*host.Kernel, error)
-	// Dir is where namespaces stand, and Others are references to namespaces of other hosts that the steps reach into.
+	// Dir is the directory of namespaces, and Others are references to namespaces of other hosts that the steps reach
+	// into.
 	Dir    string
 	Others []string
-	// Kinds are the kinds of steps. Those of the plan itself, which may be spoilt ones of a test, come before.
+	// Kinds are the kinds of steps. The kinds of the plan itself, which a test may have spoilt, take precedence.
 	Kinds map[string]func() host.Step
 	// More describes what else the steps may change; nil for nothing.
 	More func() (map[string]string, error)
 }
 
-// Undone applies the steps of a plan one after another. It removes each, before the next, from nothing but JSON in
-// a fresh kernel, wants everything as it was before, and removes it once more, which changes nothing; then it
-// applies it again and goes on. What was applied is on the stack, also where there is an error.
+// Undone applies the steps of a plan one after another. Before the next step, it removes each step in a fresh kernel,
+// from nothing but JSON. It checks that everything is as before, and removes the step a second time, which must change
+// nothing. Then it applies the step again and goes on. The applied steps are on the stack, also after an error.
 func (s Subject) Undone(t testing.TB, stack *host.Stack, p host.Plan) error {
 	for i, step := range p.Steps {
 		if err := s.undone(t, step, p); err != nil {
@@ -86,10 +87,10 @@ func (s Subject) undone(t testing.TB, step host.Step, p host.Plan) (err error) {
 	return nil
 }
 
-// settle is how long the kernel may take to end in the background what was removed.
+// settle is how long the kernel may take to complete removals in the background.
 const settle = time.Second
 
-// differs compares the state with what it was.
+// differs compares the state with the state before.
 func (s Subject) differs(before map[string]string, p host.Plan) (diff string, err error) {
 	for deadline := time.Now().Add(settle); ; time.Sleep(10 * time.Millisecond) {
 		after, err := s.state(p)
@@ -103,7 +104,7 @@ func (s Subject) differs(before map[string]string, p host.Plan) (diff string, er
 	}
 }
 
-// remove undoes what was applied in a kernel that knows nothing of it.
+// remove undoes the applied steps in a kernel that does not know them.
 func (s Subject) remove(t testing.TB, d host.Decoder, data []byte) error {
 	stack, err := d.Stack(data)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s Subject) state(p host.Plan) (map[string]string, error) {
 		}
 		maps.Copy(state, more)
 	}
-	// A kernel of its own: that of the steps knows namespaces that are gone.
+	// A kernel of its own: the kernel of the steps knows namespaces that are gone.
 	k, err := s.Fresh()
 	if err != nil {
 		return nil, err
@@ -159,7 +160,7 @@ func (s Subject) state(p host.Plan) (map[string]string, error) {
 	return state, nil
 }
 
-// describe adds what plans can set besides, of the namespace that the calling thread is in.
+// describe adds what else plans can set in the namespace of the calling thread.
 func describe(ns string, p host.Plan, state map[string]string) error {
 	tables, err := nft.List()
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
@@ -177,7 +178,7 @@ func describe(ns string, p host.Plan, state map[string]string) error {
 			Key, Name string   `json:",omitempty"`
 			On, Off   []string `json:",omitempty"`
 		}
-		if json.Unmarshal(data, &of) != nil || of.NS != ns { // another kind of step has other fields of these names
+		if json.Unmarshal(data, &of) != nil || of.NS != ns { // another kind of step has other fields with these names
 			continue
 		}
 		switch step.Kind() {

@@ -1,3 +1,2 @@
-// Package steptest is the conformance suite of steps: whatever a step puts into a kernel, another process takes it
-// away again from data alone.
+// Package steptest is the conformance suite of steps: another process can undo every step from data alone.
 package steptest

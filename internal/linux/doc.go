@@ -1,3 +1,3 @@
-// Package linux and its children are the only importers of the kernel's interfaces; this folder itself
-// holds the error that says what a kernel cannot do.
+// Package linux and its children are the only packages that import the kernel's interfaces. This folder itself holds
+// the error about what a kernel lacks.
 package linux

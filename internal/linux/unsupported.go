@@ -5,21 +5,20 @@ import (
 	"strings"
 )
 
-// An UnsupportedError says that something cannot work here: on this kernel, with these privileges, on this system.
-// It is errors.ErrUnsupported to errors.Is.
+// An UnsupportedError reports that something is not possible here: on this kernel, with these privileges, on this
+// system. errors.Is treats it as errors.ErrUnsupported.
 type UnsupportedError struct {
-	// What was tried: `create link "br0" of type "bridge"`.
+	// What is what was tried: `create link "br0" of type "bridge"`.
 	What string
-	// Missing is what is not there: `link type "bridge"`, "CAP_NET_ADMIN". Short and stable: tests are
-	// allowed to skip by it.
+	// Missing is what is missing: `link type "bridge"`, "CAP_NET_ADMIN". It is short and stable: tests may skip by it.
 	Missing string
-	// Hint says what would help, "" if nothing is known to.
+	// Hint says what would help; "" if nothing is known.
 	Hint string
-	// Err is the cause, nil if there is none.
+	// Err is the cause; nil if there is none.
 	Err error
 }
 
-// Error says what was tried, what is missing and what would help.
+// Error returns what was tried, what is missing and what would help.
 func (e *UnsupportedError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.What)
@@ -40,7 +39,7 @@ func (e *UnsupportedError) Error() string {
 	return b.String()
 }
 
-// Is makes the error errors.ErrUnsupported.
+// Is reports whether target is errors.ErrUnsupported.
 func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Unwrap returns the cause.

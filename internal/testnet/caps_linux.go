@@ -6,7 +6,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// mayConfigure asks for CAP_NET_ADMIN and CAP_SYS_ADMIN among the effective capabilities, capabilities(7).
+// mayConfigure returns an error unless CAP_NET_ADMIN and CAP_SYS_ADMIN are effective, capabilities(7).
 func mayConfigure() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

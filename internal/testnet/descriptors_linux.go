@@ -7,17 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Descriptors returns how many files this process has open.
+// Descriptors returns the number of open files of this process.
 func Descriptors(t testing.TB) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return len(list) - 1 // that of the directory
+	return len(list) - 1 // without that of the directory
 }
 
-// FewDescriptors calls f while this process can open only so many files more than it has.
+// FewDescriptors calls f while this process can open only this many more files.
 func FewDescriptors(t testing.TB, more int, f func()) {
 	t.Helper()
 	lowest, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// settle is how long things that are on their way out are given: processes that were killed, namespaces that the kernel
-// takes down in the background.
+// settle is how long things may take to disappear: killed processes, and namespaces that the kernel removes in the
+// background.
 const settle = 2 * time.Second
 
-// wait looks again and again until nothing is left that was not there before, and returns what is after that time.
+// wait checks repeatedly until everything is gone that was not there before, and returns what is left after the limit.
 func wait(token string, before map[string]bool) ([]string, error) {
 	deadline := time.Now().Add(settle)
 	for {
@@ -38,7 +38,7 @@ func wait(token string, before map[string]bool) ([]string, error) {
 	}
 }
 
-// look lists everything that this process and what it started can be said to own, one line each.
+// look lists everything that belongs to this process and its descendants, one line each.
 func look(token string) (map[string]bool, error) {
 	found := map[string]bool{}
 	for _, f := range []func(map[string]bool) error{
@@ -89,7 +89,8 @@ func links(found map[string]bool) error {
 	return nil
 }
 
-// namespaces lists the threads that are in another network namespace than the first, and the open files of others.
+// namespaces lists the threads that are in a network namespace other than the first, and open files of other
+// namespaces.
 func namespaces(found map[string]bool) error {
 	own, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -116,7 +117,7 @@ func namespaces(found map[string]bool) error {
 	return nil
 }
 
-// temporary lists what is in the directory of temporary files.
+// temporary lists the contents of the directory of temporary files.
 func temporary(found map[string]bool) error {
 	entries, err := os.ReadDir(os.TempDir())
 	if err != nil {
@@ -128,8 +129,8 @@ func temporary(found map[string]bool) error {
 	return nil
 }
 
-// processes lists the children of this process, and whatever else has its mark in the environment. Zombies count only
-// as children: those of others wait for their own parents.
+// processes lists the children of this process, and other processes with its mark in their environment. Zombies count
+// only as children: those of other processes wait for their own parents.
 func processes(token string, found map[string]bool) error {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -143,9 +144,9 @@ func processes(token string, found map[string]bool) error {
 		}
 		stat, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
 		if err != nil {
-			continue // gone meanwhile
+			continue // gone in the meantime
 		}
-		// PID (NAME) STATE PPID …; the name may hold anything.
+		// PID (NAME) STATE PPID …; the name may contain any character.
 		end := bytes.LastIndexByte(stat, ')')
 		if end < 0 {
 			continue

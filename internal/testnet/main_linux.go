@@ -16,12 +16,12 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet/pulse"
 )
 
-// Main runs the tests of a package and exits. They run in a second process, which has mount and network namespaces, a
-// tmpfs on /run and a directory of temporary files of its own. If they pass and leave something behind (a namespace, a
-// mount, a link, a process, a thread in another namespace, a temporary file) the run fails. Without the privilege for
-// that they run as they are, and those that need a machine skip.
+// Main runs the tests of a package and exits. The tests run in a second process, which has its own mount and network
+// namespaces, tmpfs on /run and directory of temporary files. If the tests pass but leave something behind (a
+// namespace, a mount, a link, a process, a thread in another namespace, a temporary file), the run fails. Without the
+// privilege for that, the tests run in this process, and those that need a machine skip.
 //
-// A process that a test starts from the same binary is not taken inside once more.
+// A process that a test starts from the same binary does not enter new namespaces again.
 func Main(m *testing.M) {
 	os.Exit(run(m)) //nolint:forbidigo // it is the main function of a test binary
 }
@@ -42,7 +42,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// enter runs this program once more inside and returns its exit status.
+// enter runs this program a second time, inside, and returns its exit status.
 func enter() (int, error) {
 	dir, err := os.MkdirTemp("", "testnet-")
 	if err != nil {
@@ -80,7 +80,7 @@ func enter() (int, error) {
 	return 0, err
 }
 
-// gate runs the tests and looks for what they left.
+// gate runs the tests and looks for what they left behind.
 func gate(m *testing.M, token string) int {
 	if err := furnish(); err != nil {
 		fmt.Fprintf(os.Stderr, "testnet: %v\n", err) //nolint:forbidigo // it is the main function of a test binary
@@ -108,7 +108,7 @@ func gate(m *testing.M, token string) int {
 	return 0
 }
 
-// furnish gives the process inside a /run of its own.
+// furnish gives the inner process a /run of its own.
 func furnish() error {
 	if err := unix.Mount("tmpfs", "/run", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
 		return fmt.Errorf("mount a private /run: %w", err)

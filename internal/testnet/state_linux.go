@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State describes the network namespace of the calling thread, for comparison with what it is later: links with
-// what can be set about them, addresses, routes, permanent neighbours and those that are answered for, programs
-// that are hooked to links. What the kernel itself adds and takes away meanwhile, as addresses of link scope, is
-// left out, and numbers that are never given twice.
+// State describes the network namespace of the calling thread, so that later states can be compared with it. It
+// includes links with their settings, addresses, routes, permanent and proxy neighbours, and programs hooked to links.
+// It leaves out what the kernel itself adds and removes in the meantime, such as addresses of link scope, and numbers
+// that are never reused.
 func State() (map[string]string, error) {
 	state := map[string]string{}
 	links, err := netlink.LinkList()
@@ -40,7 +40,7 @@ func State() (map[string]string, error) {
 			return nil, err
 		}
 		for _, q := range qdiscs {
-			if q.Attrs().Handle != 0 { // the default has none: a link gets it when it is set up for the first time, and keeps it
+			if q.Attrs().Handle != 0 { // the default has none: a link gets a handle when it is first set up, and keeps it
 				text = append(text, q.Type())
 			}
 		}
@@ -49,7 +49,7 @@ func State() (map[string]string, error) {
 		}
 		for _, hook := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress, ebpf.AttachNetkitPeer} {
 			r, err := ebpflink.QueryPrograms(ebpflink.QueryOptions{Target: a.Index, Attach: hook})
-			if err == nil && len(r.Programs) > 0 { // else the kernel has no such hook
+			if err == nil && len(r.Programs) > 0 { // otherwise the kernel has no such hook
 				text = append(text, fmt.Sprintf("%d programs at %s", len(r.Programs), hook))
 			}
 		}
@@ -76,7 +76,8 @@ func State() (map[string]string, error) {
 	return state, nil
 }
 
-// attributes are what /sys tells of a link, in the namespace for which it was mounted: nothing elsewhere.
+// attributes returns the attributes of a link in /sys, in the namespace for which it was mounted; none in other
+// namespaces.
 func attributes(link string) []string {
 	var list []string
 	for _, pattern := range []string{

@@ -19,11 +19,11 @@ import (
 type Machine struct {
 	// NS is the namespace.
 	NS *os.File
-	// Dir is an empty directory in which namespaces can be made to stand; those left are removed at the end.
+	// Dir is an empty directory in which namespaces can be mounted; those left are removed at the end.
 	Dir string
 }
 
-// New makes a machine for a test, or skips the test where that is not possible ([Root]).
+// New makes a machine for a test, or skips the test if that is not possible ([Root]).
 func New(t testing.TB) *Machine {
 	t.Helper()
 	Root(t)
@@ -54,7 +54,7 @@ func New(t testing.TB) *Machine {
 	return m
 }
 
-// directory is where machines have their directories: the private /run, or where temporary files are.
+// directory returns the parent directory of machines' directories: the private /run, or that of temporary files.
 func directory() string {
 	if strings.HasPrefix(os.Getenv(mark), insideMark) {
 		return "/run"
@@ -62,8 +62,8 @@ func directory() string {
 	return os.TempDir()
 }
 
-// mark is the variable that the process which [Main] runs the tests in, and all that it starts, have in their
-// environment. Its value begins with insideMark.
+// mark is a variable in the environment of the process in which [Main] runs the tests, and of all its descendants. Its
+// value begins with insideMark.
 const (
 	mark       = "NETTOLL_TESTNET"
 	insideMark = "inside:"
@@ -84,16 +84,16 @@ func Root(t testing.TB) {
 }
 
 const (
-	// noSkip is the variable that makes skips fail: CI sets it.
+	// noSkip is the variable that turns skips into failures: CI sets it.
 	noSkip = "NETTOLL_NOSKIP"
-	// without is the variable that lists the programs that were hidden from the tests on purpose, with spaces between
-	// them: scripts/without sets it.
+	// without is the variable with the programs that were deliberately hidden from the tests, separated by spaces:
+	// scripts/without sets it.
 	without = "NETTOLL_WITHOUT"
 )
 
-// Skip does nothing if err is nil. It skips the test if err is errors.ErrUnsupported and says what is missing; with
-// NETTOLL_NOSKIP=1 it fails it instead, unless what is missing is on the list of what the machine is known to lack, or
-// a program that NETTOLL_WITHOUT lists as hidden. On any other error it fails the test.
+// Skip does nothing if err is nil. If err is errors.ErrUnsupported, it skips the test and says what is missing. With
+// NETTOLL_NOSKIP=1 it fails the test instead, unless the machine is known to lack that, or NETTOLL_WITHOUT lists it as
+// a hidden program. For any other error it fails the test.
 func Skip(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -109,7 +109,7 @@ func Skip(t testing.TB, err error) {
 	t.Skipf("%v", err)
 }
 
-// Excused says whether a test may be left out for an error that is errors.ErrUnsupported.
+// Excused reports whether a test may be left out for an error that is errors.ErrUnsupported.
 func Excused(err error) bool {
 	return os.Getenv(noSkip) != "1" || slices.Contains(Lacking(), missing(err))
 }
@@ -121,8 +121,8 @@ func missing(err error) string {
 	return ""
 }
 
-// Locate returns the path of a program that only tests start, or a [linux.UnsupportedError] that names it and its
-// Debian package.
+// Locate returns the path of a program that only tests start. If it is missing, the error is a [linux.UnsupportedError]
+// with the names of the program and its Debian package.
 func Locate(program, pkg string) (string, error) {
 	path, err := exec.LookPath(program)
 	if err != nil {
@@ -134,7 +134,7 @@ func Locate(program, pkg string) (string, error) {
 	return path, nil
 }
 
-// Program is Locate, and skips the test where the program is not installed.
+// Program is like Locate, but skips the test if the program is not installed.
 func Program(t testing.TB, program, pkg string) string {
 	t.Helper()
 	path, err := Locate(program, pkg)
@@ -142,8 +142,8 @@ func Program(t testing.TB, program, pkg string) string {
 	return path
 }
 
-// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing: a CI machine
-// or a guest, and the programs that were hidden from the tests.
+// Lacking lists what the machine of a test run is known to lack, as in [linux.UnsupportedError].Missing. It covers a CI
+// machine, a guest, and programs that were hidden from the tests.
 func Lacking() []string {
 	list := ciLacking()
 	if Guest() {
@@ -155,17 +155,16 @@ func Lacking() []string {
 	return list
 }
 
-// ciLacking is for the CI machines: their kernel, 6.18 without modules, tried link type by link type; and a program
-// that is no part of Debian's main, where scripts/needs could not get it. "guest" is for tests that are about the guest
-// itself.
+// ciLacking is the list for CI machines. Their kernel, 6.18 without modules, was tried with each link type. One program
+// is not in Debian's main section, so scripts/needs could not install it. "guest" is for tests of the guest itself.
 func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl ip6gre gretap "+
 		"ip6gretap vti xfrm nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,
 		"guest")
 }
 
-// guestLacking is for guests: Debian's kernels for clouds with their modules for networks. 6.12 was tried link type by
-// link type; 6.1 has neither tcx (Linux 6.6) nor netkit (Linux 6.7).
+// guestLacking is the list for guests: Debian's kernels for clouds with their modules for networks. 6.12 was tried with
+// each link type; 6.1 has neither tcx (Linux 6.6) nor netkit (Linux 6.7).
 func guestLacking() []string {
 	list := linkTypes("bareudp vcan vxcan gtp netdevsim hsr amt ipoib")
 	if os.Getenv(guestEnv) == "6.1" {
@@ -183,13 +182,13 @@ func linkTypes(names string) []string {
 	return list
 }
 
-// guestEnv is set in a guest by cmd/testguest, to the series of its kernel.
+// guestEnv is set in a guest by cmd/testguest to the series of its kernel.
 const guestEnv = "NETTOLL_GUEST"
 
-// Guest tells whether the tests run in a virtual machine of make test-guest.
+// Guest reports whether the tests run in a virtual machine of make test-guest.
 func Guest() bool { return os.Getenv(guestEnv) != "" }
 
-// NotInRace skips a test where the race detector is on: it takes memory, an address space and time of its own.
+// NotInRace skips a test if the race detector is on, because the detector needs memory, address space and time.
 func NotInRace(t testing.TB, why string) {
 	t.Helper()
 	if Race {
@@ -197,9 +196,8 @@ func NotInRace(t testing.TB, why string) {
 	}
 }
 
-// NotInGuest skips a test in a guest. Why says what is so on the machine and not there: it would only show again,
-// slowly, what it has shown on the machine; it needs time to pass as on real processors; it needs the source of other
-// packages.
+// NotInGuest skips a test in a guest. Why gives the reason: the guest would only show again, slowly, what the machine
+// has shown; the test needs the speed of real processors; or it needs the source of other packages.
 func NotInGuest(t testing.TB, why string) {
 	t.Helper()
 	if Guest() {

@@ -19,7 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// leakEnv says which leak the process is to make.
+// leakEnv selects the leak that the process makes.
 const leakEnv = "NETTOLL_TEST_LEAK"
 
 func TestMain(m *testing.M) { testnet.Main(m) }
@@ -69,7 +69,7 @@ func leaks() map[string]func() error {
 	}
 }
 
-// TestLeak makes the leak it is told to. It does nothing by itself.
+// TestLeak makes the selected leak. By default it does nothing.
 func TestLeak(t *testing.T) {
 	if f := leaks()[os.Getenv(leakEnv)]; f != nil {
 		if err := f(); err != nil {
@@ -117,13 +117,13 @@ func TestNew(t *testing.T) {
 	}); err != nil {
 		t.Error(err)
 	}
-	// What stands in its directory is removed at the end, or Main would say so.
+	// What is mounted in its directory is removed at the end; otherwise Main would fail.
 	if err := netns.Bind(m.NS, filepath.Join(m.Dir, "left")); err != nil {
 		t.Error(err)
 	}
 }
 
-// recorder notes what a test would do.
+// recorder records what a test would do.
 type recorder struct {
 	testing.TB
 	did string

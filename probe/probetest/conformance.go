@@ -15,8 +15,8 @@ import (
 
 func number(f *os.File) string { return strconv.Itoa(int(f.Fd())) }
 
-// Conformance shows that a probe says what it is, counts while it is switched on and only then, and adds the metrics
-// that it declares and no others. Busy makes something happen that it counts, on the CPUs given.
+// Conformance checks that a probe describes itself, counts only while it is switched on, and adds exactly the metrics
+// that it declares. Busy causes events that the probe counts, on the given CPUs.
 func Conformance(t *testing.T, p probe.Probe, cpus []int, busy func(t *testing.T)) {
 	t.Run("description", func(t *testing.T) { describes(t, p) })
 	t.Run("metrics", func(t *testing.T) { puts(t, p) })

@@ -44,7 +44,7 @@ func (Fake) Load() (probe.Loaded, error) {
 
 const word = 8 // bytes
 
-// loaded counts in a file that has no name any more.
+// loaded counts in a file that has been unlinked.
 type loaded struct {
 	file *os.File
 	on   bool
@@ -69,7 +69,7 @@ func (l *loaded) Off() error {
 	return nil
 }
 
-// File implements [probe.Loaded]: the file once more.
+// File implements [probe.Loaded]. It opens the file again.
 func (l *loaded) File() (*os.File, error) { return os.Open("/proc/self/fd/" + number(l.file)) }
 
 func (l *loaded) Close() error {

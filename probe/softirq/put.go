@@ -5,11 +5,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Put implements [probe.Probe]. It adds the time spent in softirqs of the network: as cores kept busy while
-// traffic flowed, and for each of the packets that the CPU time is known for.
+// Put implements [probe.Probe]. It adds the time spent in softirqs of the network, as cores kept busy while traffic
+// flowed, and per packet for the packets whose CPU time is known.
 //
-// It is no part of cpu_busy, and must not be added to it: most of it is in the run time of the threads that were
-// interrupted, or of ksoftirqd, by whom softirqs are worked off as well (docs/method.md, "CPU time").
+// Do not add this time to cpu_busy: most of it is already in the run time of the interrupted threads or of ksoftirqd,
+// which also runs softirqs (docs/method.md, "CPU time").
 func (Probe) Put(metrics map[string]float64, t workload.Trial, counted int64) {
 	spent := float64(counted) / 1e9
 	var span, seconds float64

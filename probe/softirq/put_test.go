@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Of 1000 packets that took 40 ms of CPU time in 100 ms, softirqs took 15 ms: nothing else changes.
+// For 1000 packets that took 40 ms of CPU time in 100 ms, softirqs took 15 ms: nothing else changes.
 func TestPut(t *testing.T) {
 	trial := workload.Trial{
 		Length:   100 * time.Millisecond,

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 )
 
-// Probe is softirq.
+// Probe is the probe softirq.
 type Probe struct{}
 
 var _ probe.Probe = Probe{}
@@ -40,8 +40,8 @@ func (Probe) Describe() probe.Description {
 	}
 }
 
-// view says in a report what the figures are. What a thread's run time holds is known if the kernel says how it was
-// built.
+// view explains the figures in a report. Whether a thread's run time includes softirqs is known only if the kernel
+// reports how it was built.
 func view(facts map[string]any) measure.Probe {
 	apart := "It is unknown whether this kernel counts it in the run time of the interrupted thread"
 	switch yes, known := facts["irq_time_accounting"].(bool); {

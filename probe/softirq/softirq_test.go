@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	probetest.Conformance(t, Probe{}, cpus, echo)
 }
 
-// echo sends some datagrams over the loopback device, each of which takes a softirq, and receives them.
+// echo sends some datagrams over the loopback device and receives them. Each of them takes a softirq.
 func echo(t *testing.T) {
 	t.Helper()
 	to, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -1,3 +1,3 @@
-// Package netns is the runtime "netns": a container is a network namespace and no more. Its traffic is driven by a
-// process outside, through sockets that were opened inside.
+// Package netns is the runtime "netns": a container is only a network namespace. A process outside drives its traffic
+// through sockets that were opened inside.
 package netns

@@ -10,7 +10,7 @@ import (
 // Runtime is the runtime "netns".
 type Runtime struct{}
 
-// Describe says what it is.
+// Describe returns the description of the runtime.
 func (Runtime) Describe() runtime.Description {
 	return runtime.Description{
 		Name:           "netns",
@@ -19,12 +19,12 @@ func (Runtime) Describe() runtime.Description {
 	}
 }
 
-// Containers makes a namespace for each container that has one of its own.
+// Containers makes a namespace for each container that does not share its host's.
 func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {
 	var steps []host.Step
 	for _, c := range containers {
 		switch c.Namespace {
-		case "": // shares its host's
+		case "": // shares that of its host
 		case c.Name:
 			steps = append(steps, host.Namespace{Name: c.Name})
 		default:

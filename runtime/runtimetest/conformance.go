@@ -19,7 +19,7 @@ import (
 // Fake is a runtime for tests that makes nothing.
 type Fake struct{}
 
-// Describe says what it is.
+// Describe returns the description of the fake.
 func (Fake) Describe() runtime.Description {
 	return runtime.Description{Name: "fake", Summary: "makes nothing", Implementation: "kernel"}
 }
@@ -27,8 +27,8 @@ func (Fake) Describe() runtime.Description {
 // Containers returns no steps.
 func (Fake) Containers([]runtime.Container) ([]host.Step, error) { return nil, nil }
 
-// Conformance runs the suite on a runtime. What makes containers is skipped where that is not possible. The package's
-// TestMain calls [testnet.Main].
+// Conformance runs the suite on a runtime. It skips checks that make containers if the machine does not allow that. The
+// package's TestMain calls [testnet.Main].
 func Conformance(t *testing.T, r runtime.Runtime) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +41,7 @@ func Conformance(t *testing.T, r runtime.Runtime) {
 	}
 }
 
-// check is one check of the suite. It returns what is wrong, so that the suite itself can be tested.
+// check is one check of the suite. It returns an error for a wrong runtime, so that the suite itself can be tested.
 type check struct {
 	name string
 	run  func(testing.TB, runtime.Runtime) error
@@ -96,7 +96,7 @@ func pure(_ testing.TB, r runtime.Runtime) error {
 	return nil
 }
 
-// containers makes containers, wants their namespaces, and wants nothing to be left of them.
+// containers makes containers, checks that their namespaces exist, and checks that nothing of them is left.
 func containers(t testing.TB, r runtime.Runtime) error {
 	m := testnet.New(t)
 	var k *host.Kernel
@@ -134,7 +134,7 @@ func containers(t testing.TB, r runtime.Runtime) error {
 	return nil
 }
 
-// fromData wants every step to be undone from data alone.
+// fromData checks that every step can be undone from data alone.
 func fromData(t testing.TB, r runtime.Runtime) error {
 	m := testnet.New(t)
 	fresh := func() (k *host.Kernel, err error) {

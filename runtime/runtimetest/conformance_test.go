@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// spoilt is a runtime that is what its fields say.
+// spoilt is a runtime with the faults that its fields describe.
 type spoilt struct {
 	description runtime.Description
 	containers  func([]runtime.Container) ([]host.Step, error)
@@ -22,12 +22,13 @@ type spoilt struct {
 func (s spoilt) Describe() runtime.Description                            { return s.description }
 func (s spoilt) Containers(list []runtime.Container) ([]host.Step, error) { return s.containers(list) }
 
-// sticky is a namespace that undoes nothing.
+// sticky is a namespace whose removal does nothing.
 type sticky struct{ host.Namespace }
 
 func (sticky) Remove(context.Context, *host.Kernel) error { return nil }
 
-// TestSuiteFails runs the suite on runtimes that are wrong in one way each and wants the check for it to say so.
+// TestSuiteFails runs the suite on runtimes that are each wrong in one way, and checks that the check for that fault
+// fails.
 func TestSuiteFails(t *testing.T) {
 	calls := 0
 	for _, c := range []struct {

@@ -1,3 +1,3 @@
-// Package runtimetest holds the conformance suite that every runtime runs, and a fake runtime for tests of what uses
-// runtimes.
+// Package runtimetest holds the conformance suite that every runtime runs, and a fake runtime for tests of code that
+// uses runtimes.
 package runtimetest

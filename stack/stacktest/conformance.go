@@ -7,12 +7,12 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// Conformance checks a list of kinds: that names and signs are there and can be told apart, that defaults exist, and
-// that every part, with each value that its parameters list, has an id and a JSON form that are read as what they were.
+// Conformance checks a list of kinds: names and signs exist and are distinct, and defaults exist. Every part, with each
+// value that its parameters list, must be read back unchanged from its id and its JSON form.
 func Conformance(t *testing.T, kinds stack.Kinds) {
 	t.Helper()
 	names := map[string]bool{}
-	var base stack.Stack // what has to be chosen
+	var base stack.Stack // the required choices
 	for i, kind := range kinds {
 		d := kind.Describe()
 		if d.Name == "" || d.Plural == "" || d.Summary == "" || names[d.Name] {
@@ -63,7 +63,7 @@ func choose(t *testing.T, kinds stack.Kinds, kind, name string, given map[string
 	return c
 }
 
-// same wants a stack back from its id and from JSON.
+// same checks that a stack is read back unchanged from its id and from JSON.
 func same(t *testing.T, kinds stack.Kinds, given stack.Stack) {
 	t.Helper()
 	s, err := kinds.Complete(given)

@@ -1,2 +1,2 @@
-// Package stacktest holds the conformance suite of kinds: what every list of kinds must do, whatever its parts are.
+// Package stacktest holds the conformance suite of kinds, which every list of kinds runs.
 package stacktest

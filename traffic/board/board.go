@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// gateLimit is how long threads that have arrived wait for those that have not. Twenty pairs on one CPU arrive within
-	// milliseconds; who has not come after this hangs.
+	// gateLimit is how long threads that have arrived wait for the others. Twenty pairs on one CPU arrive within
+	// milliseconds; a thread that is not there after this limit hangs.
 	gateLimit = time.Second
 
-	// watchEvery is how often the controller looks whether the block still moves: seldom, because each look takes a CPU
-	// away from the trial for some microseconds.
+	// watchEvery is how often the controller checks whether the block still progresses. It is seldom, because each
+	// check takes a CPU away from the trial for a few microseconds.
 	watchEvery = time.Second
 
-	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second: one that has
-	// longer is left at once.
+	// interruptLimit is how long an interrupted trial may go on, so that a run can end within a second. A trial with
+	// more time left is abandoned at once.
 	interruptLimit = 500 * time.Millisecond
 
-	// stallLimit is how long after its drain a trial may end before it counts as hanging.
+	// stallLimit is how long after its drain a trial may end. After that, it counts as hanging.
 	stallLimit = time.Second
 
 	boardMagic  = 0x6e6574746f6c6c31 // "nettoll1"
@@ -43,10 +43,10 @@ const (
 const (
 	gateClosed = iota
 	gateOpen
-	gateShut // for good: the block was given up
+	gateShut // permanently: the block was abandoned
 )
 
-// Everything below lies in shared memory: fixed sizes, no pointers. Words that threads wait on have a cache line of
+// Everything below is in shared memory: fixed sizes, no pointers. Words on which threads wait have a cache line of
 // their own.
 type (
 	boardHeader struct {
@@ -55,18 +55,18 @@ type (
 		first                 uint32 // ticket of the block's first trial
 		count                 uint32 // trials in the block
 		abort                 uint32 // not 0: do not pass the turn on
-		failed                uint32 // ticket of a trial whose gate did not open, or 0
+		failed                uint32 // ticket of a trial whose gate did not open; 0 if there is none
 		_                     [cacheLine - 8 - 7*4]byte
-		finished              uint32 // wait word: changes when the block ends, by its end, abort or failure
+		finished              uint32 // wait word: changes when the block ends, normally, by abort or by failure
 		_                     [cacheLine - 4]byte
 	}
 	workerSlot struct {
-		turn uint32 // wait word: ticket of the trial that this worker takes part in
+		turn uint32 // wait word: ticket of the trial in which this worker takes part
 		_    [cacheLine - 4]byte
 	}
 	cellSlot struct {
 		threads uint32 // of all workers that take part
-		workers uint32 // how many of who count
+		workers uint32 // how many of the entries in who are valid
 		who     [maxWorkers]uint32
 		warm    int64 // ns
 		length  int64 // ns, warm-up included
@@ -78,7 +78,7 @@ type (
 		gate    uint32 // wait word
 		opened  int64  // ns, CLOCK_MONOTONIC
 		ended   int64  // ns: the last thread left
-		softirq int64  // ns of ksoftirqd's run time between opened and ended, all CPUs watched
+		softirq int64  // ns of ksoftirqd's run time between opened and ended, all watched CPUs
 		probed  int64  // what the probe has counted between opened and ended; 0 if nothing is probed
 		_       [cacheLine - 4*4 - 4*8]byte
 	}
@@ -89,8 +89,8 @@ type (
 	}
 )
 
-// Board is where turns pass: memory that the controller and all workers of a machine share. It is both ends of the
-// turn: [traffic.Turns] in the process that called [New], [traffic.Turn] in one that called [Open].
+// Board is where turns pass: memory that the controller and all workers of a machine share. It implements both ends of
+// the turn: [traffic.Turns] in the process that called [New], and [traffic.Turn] in one that called [Open].
 type Board struct {
 	meters traffic.Meters // of this process
 	mem    []byte
@@ -112,7 +112,7 @@ var (
 // file is the name under which workers inherit the board.
 const file = "board"
 
-// size returns how many bytes of shared memory a board of this layout needs.
+// size returns the number of bytes of shared memory for a board with this layout.
 func size(l traffic.Layout) int {
 	size := unsafe.Sizeof(boardHeader{}) + uintptr(l.Workers)*unsafe.Sizeof(workerSlot{}) +
 		uintptr(l.Cells)*(unsafe.Sizeof(cellSlot{})+unsafe.Sizeof(trialSlot{})) +
@@ -120,7 +120,7 @@ func size(l traffic.Layout) int {
 	return int(size)
 }
 
-// New makes a board. [Board.Close] gives its memory back.
+// New makes a board. [Board.Close] releases its memory.
 func New(l traffic.Layout) (*Board, error) {
 	f, err := shm.Create("nettoll-board", size(l))
 	if err != nil {
@@ -140,8 +140,7 @@ func New(l traffic.Layout) (*Board, error) {
 	return b, nil
 }
 
-// Open returns the board that another process has made, from the files that this one has inherited from it
-// ([Board.Files]).
+// Open returns the board of another process, from the files that this process has inherited from it ([Board.Files]).
 func Open(files map[string]*os.File, m traffic.Meters) (*Board, error) {
 	f := files[file]
 	if f == nil {
@@ -191,7 +190,7 @@ func overBoard(mem []byte, h *boardHeader) *Board {
 	return b
 }
 
-// overlay returns n values of type T at offset *at of mem and moves *at behind them.
+// overlay returns n values of type T at offset *at of mem and advances *at past them.
 func overlay[T any](mem []byte, at *uintptr, n int) []T {
 	if n == 0 {
 		return nil
@@ -226,7 +225,7 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 		return nil, fmt.Errorf("block of %d trials on a board for %d", len(order), len(b.trials))
 	}
 	first := b.h.first + b.h.count
-	// From here on tickets of earlier blocks are worth nothing: their trials' slots are used again.
+	// From here on, tickets of earlier blocks are invalid: the slots of their trials are used again.
 	atomic.StoreUint32(&b.h.first, first)
 	atomic.StoreUint32(&b.h.count, uint32(len(order)))
 	for i, cell := range order {
@@ -242,7 +241,7 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 	err := b.watch(ctx, before)
 	b.order.pass()
 	if err != nil {
-		atomic.StoreUint32(&b.h.abort, 1) // whoever comes back late must not call others to what is left of this block
+		atomic.StoreUint32(&b.h.abort, 1) // a thread that returns late must not wake others for the rest of this block
 		b.release()
 	}
 
@@ -255,7 +254,7 @@ func (b *Board) Run(ctx context.Context, order []int, threads func(worker int) i
 		timings[i] = traffic.Timing{Cell: int(t.cell), Opened: opened, Done: ended != 0}
 		if timings[i].Done {
 			timings[i].Dead = time.Duration(opened - previous)
-			timings[i].Drain = max(0, time.Duration(ended-opened-c.length)) // foreign programs may end before the close
+			timings[i].Drain = max(0, time.Duration(ended-opened-c.length)) // external programs may end before the close
 			timings[i].Softirqd = time.Duration(atomic.LoadInt64(&t.softirq))
 			timings[i].Probe = atomic.LoadInt64(&t.probed)
 			previous = ended
@@ -272,13 +271,13 @@ var errStalled = errors.New("block stalled")
 
 // watch waits for the end of the block.
 func (b *Board) watch(ctx context.Context, before uint32) error {
-	// The futex cannot be waited for together with a context: an interruption sets abort and wakes the word.
+	// The futex cannot be waited for together with a context, so an interruption sets abort and wakes the word.
 	stop := context.AfterFunc(ctx, func() {
 		atomic.StoreUint32(&b.h.abort, 1)
 		futex.Wake(&b.h.finished, wakeAll)
 	})
 	defer stop()
-	var patience int64 // when an interrupted block is left to itself
+	var patience int64 // when to abandon an interrupted block
 	for {
 		if atomic.LoadUint32(&b.h.finished) != before {
 			if atomic.LoadUint32(&b.h.failed) != 0 {
@@ -310,7 +309,7 @@ func (b *Board) watch(ctx context.Context, before uint32) error {
 	}
 }
 
-// current returns the trial that has the turn: the first that has not ended.
+// current returns the trial that has the turn: the first one that has not ended.
 func (b *Board) current() *trialSlot {
 	for i := range b.trials[:b.h.count] {
 		if t := &b.trials[i]; atomic.LoadInt64(&t.ended) == 0 {
@@ -320,15 +319,15 @@ func (b *Board) current() *trialSlot {
 	return nil
 }
 
-// release sends away the threads that wait for others at a gate that will not open: they must not be there when the
-// next block begins.
+// release releases the threads that wait at a gate that will not open: they must not be there when the next block
+// begins.
 func (b *Board) release() {
 	if t := b.current(); t != nil && atomic.CompareAndSwapUint32(&t.gate, gateClosed, gateShut) {
 		futex.Wake(&t.gate, wakeAll)
 	}
 }
 
-// overdue says whether the running trial should have ended long ago.
+// overdue reports whether the running trial should have ended long ago.
 func (b *Board) overdue(now int64) bool {
 	t := b.current()
 	if t == nil {
@@ -338,7 +337,7 @@ func (b *Board) overdue(now int64) bool {
 	return opened != 0 && now > opened+b.cells[t.cell].length+int64(traffic.DrainLimit+stallLimit)
 }
 
-// rest returns how long the running trial still goes on.
+// rest returns how much longer the running trial goes on.
 func (b *Board) rest(now int64) time.Duration {
 	t := b.current()
 	if t == nil {
@@ -413,8 +412,8 @@ func (b *Board) Cell(ticket uint32) (int, bool) {
 	return int(t.cell), true
 }
 
-// trial returns the trial of a ticket, or nil where the ticket is not of the running block: a thread that hung through
-// the end of its block comes back with an old one.
+// trial returns the trial of a ticket; nil if the ticket does not belong to the running block. A thread that hung until
+// after the end of its block returns with an old ticket.
 func (b *Board) trial(ticket uint32) *trialSlot {
 	i := ticket - atomic.LoadUint32(&b.h.first)
 	if i >= atomic.LoadUint32(&b.h.count) {
@@ -484,7 +483,7 @@ func (b *Board) Leave(ticket uint32, s traffic.Seat) {
 	if b.meters.Probe != nil {
 		atomic.AddInt64(&t.probed, b.meters.Probe())
 	}
-	b.order.pass() // the next to use the meters comes after this
+	b.order.pass() // the next user of the meters comes after this
 	atomic.StoreInt64(&t.ended, clock.Now())
 	if next := ticket + 1; next < b.h.first+b.h.count && atomic.LoadUint32(&b.h.abort) == 0 {
 		b.call(next)

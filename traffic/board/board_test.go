@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// Both ends have mappings of their own, as in two processes. The threads of a test wait for ever, so nothing is
+// Both ends have mappings of their own, like two processes. The threads of a test wait for ever, so nothing is
 // unmapped.
 func ends(t *testing.T, l traffic.Layout, m traffic.Meters) (*Board, *Board) {
 	t.Helper()
@@ -34,7 +34,7 @@ func TestBoard(t *testing.T) {
 	})
 }
 
-// What is counted beside a trial is read when it opens and when it ends.
+// The meters are read when a trial opens and when it ends.
 func TestMeters(t *testing.T) {
 	var softirqd, probe atomic.Int64
 	turns, turn := ends(t, traffic.Layout{Workers: 1, Pairs: 1, Cells: 1}, traffic.Meters{

@@ -1,2 +1,2 @@
-// Package board passes the turn between processes of one machine: words to wait on (futexes) in memory that they share.
+// Package board passes the turn between processes of one machine, with words to wait on (futexes) in shared memory.
 package board

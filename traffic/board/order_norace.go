@@ -2,7 +2,7 @@
 
 package board
 
-// An order is for the race detector.
+// An order does nothing without the race detector.
 type order struct{}
 
 func (*order) pass() {}

@@ -4,8 +4,8 @@ package board
 
 import "sync/atomic"
 
-// An order repeats, where the race detector sees it, the order that the board gives: the detector does not see atomic
-// operations on memory that processes share. Whoever passes it comes after all who passed it before.
+// An order shows the race detector the order that the board establishes, because the detector does not see atomic
+// operations on memory that processes share. A caller of pass comes after all earlier callers.
 type order struct{ passed atomic.Uint32 }
 
 func (o *order) pass() { o.passed.Add(1) }

@@ -15,66 +15,67 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// ClientSpec is all that a client needs to know.
+// ClientSpec configures a client.
 type ClientSpec struct {
-	Local, Remote netip.AddrPort // of Local the address: the ports of connections are the kernel's choice
-	Options       sock.Options   // NoDelay is set in any case
+	Local, Remote netip.AddrPort // only the address of Local: the kernel chooses the ports of connections
+	Options       sock.Options   // NoDelay is always set
 	Connections   int
-	Pipeline      int               // requests in flight on a connection, at most; 0: 1
-	Schedule      *traffic.Schedule // when requests are due; nil: the loop is closed. Its sizes mean nothing here
+	Pipeline      int               // largest number of requests in flight on a connection; 0: 1
+	Schedule      *traffic.Schedule // when requests are due; nil: the loop is closed. It ignores sizes
 	Asks          Asks
 
-	// Renew makes a connection for each request: made when the request is due, or when the one before is over, and timed
-	// (traffic.Connect). The server closes it after its answer, as HTTP's do (RFC 9112, section 9.6), so that the port is
-	// free again at once; the client waits for that before the next request, and no latency counts it. Pipeline is 1.
+	// Renew makes a connection for each request, when the request is due or when the one before is over. The connection
+	// is timed (traffic.Connect). The server closes it after its answer, like an HTTP server (RFC 9112, section 9.6),
+	// so that the port is free at once. The client waits for that before the next request; no latency includes it.
+	// Pipeline must be 1.
 	Renew bool
 
-	// Fresh says that the server is another one in each trial: connections are made anew in each Prepare, which waits for
-	// it to listen.
+	// Fresh says that each trial has a new server: each Prepare makes new connections, and waits until the server
+	// listens.
 	Fresh bool
 
-	// Load is what a fresh server is asked before its trial, in Prepare: so many requests, none of them timed, whose
-	// answers all have to be Good.
+	// Load are the requests to a fresh server before its trial, in Prepare, and Loads is their number. They are not
+	// timed, and all answers must be Good.
 	Load  Asks
-	Loads uint64 // a server that lasts is loaded by its own side
+	Loads uint64 // a server that persists is loaded by its own side
 
-	// Farewell, if set, is the request by which the server knows that the trial is over, when everything was answered: it
-	// is for servers of our own. Its answer has Leave bytes, which are not judged.
+	// Farewell, if set, is the request that reports to the server that the trial is over, after all answers. It is for
+	// nettoll's own servers. Its answer has Leave bytes, which are not checked.
 	Farewell []byte
 	Leave    int
 }
 
 const (
-	limit = int64(traffic.DrainLimit) // ns: an answer that is not there by then after the close is not waited for
+	limit = int64(traffic.DrainLimit) // ns: how long after the close answers are waited for
 
-	// patience is how long a thread sleeps at most: less than the 10 ms after which the Go runtime sends a busy thread a
-	// signal. In ns.
+	// patience is the longest sleep of a thread, in ns: less than the 10 ms after which the Go runtime sends a busy
+	// thread a signal.
 	patience = 8_000_000
 
-	// early is how far off a request must be for the client to sleep, and how much earlier than it is due that ends, in
-	// ns: timers come late (the slack of a thread's is 50 µs, prctl(2)).
+	// early is the shortest time to the next request for which the client sleeps, and how much earlier than due that
+	// sleep ends, in ns. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 	early = 150_000
 
-	// prepareLimit is for how long a client connects and loads: it must be at the gate before the others have waited for a
-	// second there (gateLimit in traffic/board.go). Its server listens after 700 ms at the latest (listenLimit in
-	// traffic/program).
+	// prepareLimit is how long a client may connect and load. It must be at the gate before the others have waited
+	// there for a second (gateLimit in traffic/board/board.go). Its server listens after 700 ms at the latest
+	// (listenLimit in traffic/program).
 	prepareLimit = 900 * time.Millisecond
 
-	// again is how long it waits before it connects again to a server that does not listen yet, and lastTry what it leaves
-	// for that to come to something.
+	// again is how long it waits before it connects again to a server that does not listen yet. lastTry is the time
+	// that it leaves for the last attempt.
 	again   = 2 * time.Millisecond
 	lastTry = 20 * time.Millisecond
 
-	// loadDepth is how many requests are in flight on a connection while a server is loaded.
+	// loadDepth is the number of requests in flight on a connection while a server is loaded.
 	loadDepth = 16
 
 	readSize = 128 << 10 // bytes of one recv
-	gather   = 64 << 10  // bytes of requests that are sent in one call, where a connection has several to send
+	gather   = 64 << 10  // bytes of requests sent in one call, if a connection has several to send
 
 	never = math.MaxInt64
 )
 
-// What a sample says.
+// Messages in samples.
 const (
 	undrained = "not all responses arrived before the drain ended, and the connection is a new one: lower the rate " +
 		"or in-flight if that is often so"
@@ -84,73 +85,73 @@ const (
 	portless = "no free local port: all have a connection that has not ended (net.ipv4.ip_local_port_range)"
 )
 
-// Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. Its samples hold of the
-// requests inside the window: Sent, Received (answers that were Good) and Errors (those that were Bad).
+// Client is the source's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector]. For requests inside the
+// window, its samples have Sent, Received (Good answers) and Errors (Bad answers).
 //
-// What the kernel has counted for the connections (CountConnections, [traffic.CountResent]) they hold only where these
-// outlast the trial.
+// The kernel's counters of the connections (CountConnections, [traffic.CountResent]) are in the samples only if the
+// connections outlast the trial.
 //
-// On a schedule a request is inside the window if it was due there. In a closed loop it is if its answer came there, or
-// was to come and did not: so the rate is right also where many large answers are on the way when the window closes,
-// and need longer than a drain.
+// On a schedule, a request is inside the window if it was due there. In a closed loop, it is inside if its answer
+// arrived there, or should have and did not. So the rate is also right if many large answers are under way when the
+// window closes, and need longer than a drain.
 type Client struct {
 	spec      ClientSpec
-	home      *os.File // the container's namespace, where new sockets are made
+	home      *os.File // the container's namespace, for new sockets
 	maker     *sock.Maker
 	granted   sock.Facts
 	remote    sock.Address
 	watcher   *sock.Watcher
 	farewell  Asks
 	conns     []connection
-	idle      queue // on a schedule: connections with room for a request, the longest idle first
+	idle      queue // on a schedule: connections with room for a request, the one idle for longest first
 	in, out   []byte
 	recorders traffic.Recorders
 	sample    traffic.Sample
 	trials    uint64
 	broken    bool
 	backlog   int64        // [traffic.CountBacklog]
-	tcp       sock.TCPInfo // what the kernel has counted for the connections in the last trial
+	tcp       sock.TCPInfo // the kernel's counters of the connections in the last trial
 
-	// Of one trial, or of what is asked before and after it.
+	// State of one trial, or of requests before and after it.
 	asks     *Asks
 	schedule *traffic.Schedule
 	renew    bool
 	lanes    int    // connections in use
-	depth    uint64 // requests in flight on each, at most
-	start    int64  // ns: of its window
+	depth    uint64 // largest number of requests in flight on each
+	start    int64  // ns: start of its window
 	number   uint64 // of the next request
-	stop     uint64 // the first that is not to be asked
-	now      int64  // ns: when something was received last
+	stop     uint64 // the first request that is not sent
+	now      int64  // ns: when data was last received
 	ahead    uint64 // requests below this number are due
-	waiting  int    // requests whose answer has not come, and connections that the server has to close
+	waiting  int    // requests without an answer, and connections that the server has to close
 	deadline int64  // ns
-	bad      int64  // answers
+	bad      int64  // number of Bad answers
 	trouble  trouble
 }
 
-// connection is one connection and its requests without an answer.
+// connection is one connection with its unanswered requests.
 type connection struct {
 	sock.Socket
 	state       state
-	begun       int64        // ns: when connecting began
-	asked       []request    // by number on the connection, modulo its length
-	first, next uint64       // numbers on the connection of the oldest of them and of the next one
-	sending     uint64       // of the oldest that the socket has not taken all of
-	at          int          // bytes of it that are sent
-	left        int          // bytes of the oldest's answer that have not come
-	verdict     Verdict      // on that
-	head        []byte       // the beginning of an answer of unknown length
-	kept        int          // bytes of it
-	full        bool         // the socket took no more: it is watched for room
+	begun       int64        // ns: when connecting started
+	asked       []request    // by number on the connection, modulo the length of the slice
+	first, next uint64       // numbers on the connection of the oldest request and of the next one
+	sending     uint64       // number of the oldest that the socket has not taken completely
+	at          int          // bytes of it that were sent
+	left        int          // bytes missing from the oldest's answer
+	verdict     Verdict      // on that answer
+	head        []byte       // the start of an answer of unknown length
+	kept        int          // bytes in head
+	full        bool         // the socket took no more: wait for room
 	queued      bool         // it is in the queue of idle ones
 	counted     sock.TCPInfo // up to the last trial
 }
 
-// request is one whose answer has not come.
+// request is an unanswered request.
 type request struct {
 	number    uint64
 	due, sent int64 // ns
-	size      int   // bytes, when its sending has begun
+	size      int   // bytes, once its sending has started
 }
 
 type state int
@@ -159,10 +160,10 @@ const (
 	shut       state = iota
 	connecting       // connect(2) is under way
 	open
-	parting // all is answered: the server closes it
+	parting // everything is answered: the server closes it
 )
 
-// trouble is what went wrong first, for Collect to say in words.
+// trouble is the first error, for Collect to describe.
 type trouble struct {
 	what   mishap
 	errno  sock.Errno
@@ -179,7 +180,7 @@ const (
 	closed
 	broke
 	alien
-	strange // bytes that nobody asked for
+	strange // unrequested bytes
 	hasty   // before its request was sent
 	long
 	noSocket
@@ -188,7 +189,7 @@ const (
 	overdue
 )
 
-// queue is a ring of connections' numbers.
+// queue is a ring of numbers of connections.
 type queue struct {
 	ring       []int32
 	from, have int
@@ -214,7 +215,7 @@ func (q *queue) pop() int {
 	return int(i)
 }
 
-// NewClient makes one, and no connection yet. The calling thread is inside the container's network namespace.
+// NewClient makes a client without connections. The calling thread must be in the container's network namespace.
 func NewClient(spec ClientSpec) (*Client, error) {
 	spec.Pipeline = max(1, spec.Pipeline)
 	if spec.Renew {
@@ -247,7 +248,7 @@ func NewClient(spec ClientSpec) (*Client, error) {
 	return c, c.open()
 }
 
-// open takes what has to be given back; where that fails nothing is left.
+// open acquires what has to be released; if it fails, nothing is left.
 func (c *Client) open() error {
 	var err error
 	if c.home, err = netns.Current(); err != nil {
@@ -258,7 +259,7 @@ func (c *Client) open() error {
 		return err
 	}
 	options := c.spec.Options
-	options.NoDelay = true // a request that waits for the acknowledgement of the one before measures a timer (RFC 896)
+	options.NoDelay = true // a request that waits for the previous acknowledgement would measure a timer (RFC 896)
 	if c.maker, c.granted, err = sock.NewMaker(netip.AddrPortFrom(c.spec.Local.Addr(), 0), options, patience); err != nil {
 		c.Close()
 		return err
@@ -273,7 +274,7 @@ func (c *Client) Sample() *traffic.Sample { return &c.sample }
 // Recorders implements [traffic.Endpoint].
 func (c *Client) Recorders() traffic.Recorders { return c.recorders }
 
-// Facts implements [traffic.Endpoint]: all connections are alike.
+// Facts implements [traffic.Endpoint]. All connections have the same facts.
 func (c *Client) Facts() (sock.Facts, error) {
 	if c.conns[0].state == open {
 		return c.conns[0].Facts()
@@ -288,7 +289,7 @@ func (c *Client) Close() {
 	_ = c.home.Close()
 }
 
-// drop ends all connections.
+// drop closes all connections.
 func (c *Client) drop() {
 	c.broken = true
 	for i := range c.conns {
@@ -299,7 +300,7 @@ func (c *Client) drop() {
 	}
 }
 
-// Prepare implements [traffic.Endpoint]: there are connections, and a fresh server knows what it has to.
+// Prepare implements [traffic.Endpoint]. Afterwards there are connections, and a fresh server is loaded.
 func (c *Client) Prepare(uint64) {
 	begin := clock.Now()
 	c.sample, c.backlog, c.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
@@ -311,7 +312,7 @@ func (c *Client) Prepare(uint64) {
 	c.trouble = trouble{head: c.trouble.head}
 	c.bad = 0
 	if !c.broken && !c.spec.Fresh && !c.spec.Renew && c.watcher.Wait(0) == 0 {
-		return // else a connection is over, or something has come that belongs to no trial
+		return // otherwise a connection is over, or data has arrived that belongs to no trial
 	}
 	c.drop()
 	deadline := begin + int64(prepareLimit)
@@ -331,8 +332,7 @@ func (c *Client) Prepare(uint64) {
 	c.sample, c.backlog = traffic.Sample{Failure: c.sample.Failure}, 0
 }
 
-// load asks what a fresh server is to be asked first, on connections that last meanwhile, and says whether all of it
-// came to good.
+// load sends the first requests to a fresh server, on persistent connections, and reports whether all succeeded.
 func (c *Client) load(deadline int64) bool {
 	renew := c.renew
 	c.renew = false
@@ -349,7 +349,8 @@ func (c *Client) load(deadline int64) bool {
 	return false
 }
 
-// lasting is how many connections are made before a trial: where they do not last one shows that the server listens.
+// lasting returns the number of connections to make before a trial. If connections do not persist, one shows that the
+// server listens.
 func (c *Client) lasting() int {
 	if c.spec.Renew {
 		return 1
@@ -357,8 +358,8 @@ func (c *Client) lasting() int {
 	return len(c.conns)
 }
 
-// Run implements [traffic.Endpoint]. Where connections are made in a trial the thread is in the container's namespace
-// meanwhile: it goes there before the window opens, and that is the only thing for which anything is allocated.
+// Run implements [traffic.Endpoint]. If connections are made during the trial, the thread is in the container's
+// namespace meanwhile. It enters before the window opens; only that allocates memory.
 func (c *Client) Run(_ uint64, w traffic.Window) {
 	if c.broken || c.sample.Failure != "" {
 		return
@@ -392,14 +393,14 @@ func (c *Client) trial(w traffic.Window) {
 	if ok {
 		return
 	}
-	if clock.Now() >= w.Close && c.trouble.what != alien { // what happens from now on is no more than a drain that failed
+	if clock.Now() >= w.Close && c.trouble.what != alien { // from now on, a failure is only a failed drain
 		c.sample.Doubt = undrained
 		c.trouble.what = none
 	}
 	c.broken = true // the connections end in Collect, or in the next Prepare
 }
 
-// unanswered counts the requests of a closed loop whose answers did not come.
+// unanswered counts the requests of a closed loop whose answers did not arrive.
 func (c *Client) unanswered(w traffic.Window) {
 	for i := range c.conns {
 		p := &c.conns[i]
@@ -411,7 +412,7 @@ func (c *Client) unanswered(w traffic.Window) {
 	}
 }
 
-// begin sets up what the loop is to ask.
+// begin prepares the requests of the loop.
 func (c *Client) begin(a *Asks, schedule *traffic.Schedule, stop uint64, lanes int, deadline int64) {
 	c.asks, c.schedule, c.stop, c.lanes, c.deadline = a, schedule, stop, lanes, deadline
 	c.depth, c.number, c.ahead, c.waiting = uint64(c.spec.Pipeline), 0, 0, 0
@@ -426,7 +427,7 @@ func (c *Client) begin(a *Asks, schedule *traffic.Schedule, stop uint64, lanes i
 	}
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+// Collect implements [traffic.Collector]. It describes the errors that the loop has recorded.
 func (c *Client) Collect() {
 	c.sample.Count(traffic.CountBacklog, c.backlog)
 	if c.sample.Failure == "" && c.sample.Span > 0 {
@@ -444,12 +445,12 @@ func (c *Client) Collect() {
 		}
 		c.trouble.what = none
 	}
-	if c.broken || c.spec.Renew { // what the kernel has counted for connections is gone with them
+	if c.broken || c.spec.Renew { // the kernel's counters are gone with the connections
 		c.drop()
 		return
 	}
 	if c.tcp.Connections > 0 {
-		return // this trial was collected before
+		return // this trial was already collected
 	}
 	for i := range c.conns {
 		if !count(c.conns[i].Socket, &c.conns[i].counted, &c.tcp) {
@@ -459,11 +460,12 @@ func (c *Client) Collect() {
 	put(&c.sample, c.tcp)
 }
 
-// CountConnections is the connections that [traffic.CountResent] is known of; none if the kernel did not say it of all.
+// CountConnections is the number of connections for which [traffic.CountResent] is known; 0 if the kernel did not
+// report it for all of them.
 const CountConnections traffic.Count = "connections"
 
-// count adds to a sum what the kernel has counted for a connection since it was last asked. If the kernel does not say,
-// nothing is known of any.
+// count adds to a sum the kernel's counters of a connection since the last call. If the kernel does not report them, it
+// returns false, and nothing is known about any connection.
 func count(s sock.Socket, last, sum *sock.TCPInfo) bool {
 	info, err := s.TCPInfo()
 	if err != nil {
@@ -475,13 +477,13 @@ func count(s sock.Socket, last, sum *sock.TCPInfo) bool {
 	return true
 }
 
-// put notes what the kernel has counted.
+// put sets the kernel's counters.
 func put(s *traffic.Sample, tcp sock.TCPInfo) {
 	s.Count(CountConnections, int64(tcp.Connections))
 	s.Count(traffic.CountResent, tcp.Resent)
 }
 
-// words says what has gone wrong.
+// words describes the error.
 func (c *Client) words(prefix string) string {
 	t := &c.trouble
 	text := ""
@@ -519,7 +521,7 @@ func (c *Client) words(prefix string) string {
 	return text
 }
 
-// explain says what an answer says.
+// explain describes an answer.
 func (c *Client) explain() string {
 	const quoted = 80 // bytes
 	head := c.trouble.head[:c.trouble.size]
@@ -531,7 +533,7 @@ func (c *Client) explain() string {
 	return fmt.Sprintf("%q", head[:min(len(head), quoted)])
 }
 
-// connect makes all connections, at once. The calling thread is inside the container's namespace.
+// connect makes all connections at the same time. The calling thread must be in the container's namespace.
 func (c *Client) connect(deadline int64) error {
 	if c.spec.Renew && !c.spec.Fresh {
 		return nil

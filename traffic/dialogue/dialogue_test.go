@@ -20,14 +20,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// a thread in a loop never gives its P back, and a collection would stop all others until it ends (see the worker)
+	// a thread in a loop never gives its P back, and a garbage collection would stop all others until it ends (see the
+	// worker)
 	runtime.GOMAXPROCS(8)
 	debug.SetGCPercent(-1)
 	testnet.Main(m)
 }
 
-// The protocol of these tests: a request is a line "N SIZE\n", its answer a line "N SIZE\n" and so many bytes. The
-// request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
+// The protocol of these tests: a request is a line "N SIZE\n", and its answer a line "N SIZE\n" followed by SIZE bytes.
+// The request "bye\n" is answered by "bye\n", "no\n" by "-no\n".
 func asks(size int) dialogue.Asks {
 	return dialogue.Asks{Asker: &lines{size: size}, Head: 64}
 }
@@ -55,7 +56,7 @@ func (l *lines) Answer(number uint64, head []byte) (int, dialogue.Verdict) {
 	return end + 1 + l.size, dialogue.Good
 }
 
-// answerer is one that is a function.
+// answerer implements Answerer with a function.
 type answerer func(in, out []byte) (int, []byte, dialogue.Then)
 
 func (a answerer) Serve(in, out []byte) (int, []byte, dialogue.Then) { return a(in, out) }
@@ -103,7 +104,7 @@ func window(length time.Duration) traffic.Window {
 	return traffic.Window{Open: now, Start: now, Close: now + int64(length)}
 }
 
-// run makes one trial of a client, and returns its sample.
+// run runs one trial of a client, and returns its sample.
 func run(c *dialogue.Client, length time.Duration) traffic.Sample {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -124,7 +125,7 @@ func schedule(t *testing.T, rate float64) *traffic.Schedule {
 	return s
 }
 
-// Every request has its answer, however they are asked; the second trial finds nothing of the first.
+// Every request has its answer, in every mode; nothing of the first trial affects the second.
 func TestWays(t *testing.T) {
 	workloadtest.Loopback(t)
 	for name, tt := range map[string]struct {
@@ -184,7 +185,7 @@ func TestWays(t *testing.T) {
 					if s.Failure != "" || server.Sample().Failure != "" {
 						t.Fatalf("%q, %q", s.Failure, server.Sample().Failure)
 					}
-					if farewell && answered == s.Total+1 { // where the drain was over before it could be sent there is none
+					if farewell && answered == s.Total+1 { // if the drain was over before it could be sent, there is none
 						answered--
 					}
 					if s.Sent == 0 || s.Received != s.Sent || s.Sent > s.Total || spec.Schedule != nil && s.Sent < s.Total ||
@@ -215,7 +216,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// scripted is a server that answers each connection's first bytes with what is given, and then hangs up or stays.
+// scripted is a server that answers the first bytes of each connection with a fixed text, and then closes it or keeps
+// it open.
 func scripted(t *testing.T, answer string, hangUp bool) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -254,7 +256,7 @@ func scripted(t *testing.T, answer string, hangUp bool) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// What a server can do wrong ends the trial soon, and is named.
+// Each possible fault of a server ends the trial soon, and the error names it.
 func TestMisbehaviour(t *testing.T) {
 	workloadtest.Loopback(t)
 	for name, tt := range map[string]struct {
@@ -289,7 +291,7 @@ func TestMisbehaviour(t *testing.T) {
 			spec.Remote, spec.Asks, spec.Load, spec.Connections = scripted(t, tt.answer, tt.hangUp), asks(100), asks(100), 1
 			c := client(t, spec)
 			var s traffic.Sample
-			// On a busy machine the server may have no CPU for as long as a trial lasts.
+			// On a busy machine, the server may have no CPU for as long as a trial lasts.
 			witness.Until(t, workloadtest.Borne(), func() error {
 				start := time.Now()
 				s = run(c, 50*time.Millisecond)
@@ -306,8 +308,8 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// A server that is not there yet is waited for; one that never comes, and a place where connections are lost, are named
-// in time.
+// The client waits for a server that is not there yet. For a server that never starts, and for an address at which
+// connections are lost, it reports an error in time.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
@@ -327,7 +329,7 @@ func TestAbsent(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		for range 2 { // the second is that of the trial
+		for range 2 { // the second call is that of the trial
 			server.Run(1, window(500*time.Millisecond))
 		}
 		server.Close()

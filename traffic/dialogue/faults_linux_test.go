@@ -20,7 +20,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// fewPorts returns a machine whose kernel has ten ports to choose from.
+// fewPorts returns a machine whose kernel can choose from only ten ports.
 func fewPorts(t *testing.T) *testnet.Machine {
 	t.Helper()
 	m := testnet.New(t)
@@ -66,8 +66,8 @@ func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time
 	return *c.Sample(), *server.Sample()
 }
 
-// More connections than there are ports: that is said, before the trial or in it, where it is over soon. As many as
-// there are come again and again, since it is the server that closes them.
+// With more connections than ports, the error is reported before the trial or during it, and the trial ends soon. As
+// many connections as there are ports work repeatedly, because the server closes them.
 func TestPortsExhausted(t *testing.T) {
 	m := fewPorts(t)
 	for name, tt := range map[string]struct {
@@ -111,11 +111,11 @@ func TestPortsExhausted(t *testing.T) {
 	}
 }
 
-// Who has no descriptors says so, on either side, and can go on when there are some again.
+// A side without descriptors reports that, and works again when there are some.
 func TestNoDescriptors(t *testing.T) {
 	workloadtest.Loopback(t)
 	for _, renew := range []bool{false, true} {
-		for _, more := range []int{20, 31} { // few for the client's, and enough for those, but not for the server's
+		for _, more := range []int{20, 31} { // too few for the client, and enough for the client but not for the server
 			at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
 			server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(renew)})
 			if err != nil {
@@ -138,7 +138,7 @@ func TestNoDescriptors(t *testing.T) {
 	}
 }
 
-// An answer may come in as many pieces as it has bytes.
+// An answer may arrive in as many pieces as it has bytes.
 func TestPieces(t *testing.T) {
 	workloadtest.Loopback(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -179,7 +179,7 @@ func TestPieces(t *testing.T) {
 	})
 	witness.Until(t, workloadtest.Borne(), func() error {
 		s := run(c, 100*time.Millisecond)
-		// The server answers one connection only.
+		// The server answers only one connection.
 		if s.Failure != "" && !strings.Contains(s.Failure, "no response") {
 			t.Fatal(s.Failure)
 		}
@@ -190,7 +190,7 @@ func TestPieces(t *testing.T) {
 	})
 }
 
-// A server that is gone in the middle of a trial ends it long before its close.
+// A server that dies in the middle of a trial ends the trial long before its close.
 func TestServerDies(t *testing.T) {
 	workloadtest.Loopback(t)
 	for name, spec := range map[string]dialogue.ClientSpec{

@@ -8,9 +8,10 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// drive asks until the close, or until there is nothing more to ask, and waits for the answers. It returns whether all
-// came. (It is called once for each trial. What it calls is nosplit: without a stack check there is no point at which
-// the Go scheduler takes the thread. No call blocks but the one that waits for all connections.)
+// drive sends requests until the close, or until there are no more, and waits for the answers. It reports whether all
+// arrived. It is called once for each trial. The functions that it calls are nosplit: without a stack check, there is
+// no point at which the Go scheduler could take the thread. The only call that blocks is the one that waits for all
+// connections.
 func (c *Client) drive(w traffic.Window) bool {
 	c.start = w.Start
 	if c.schedule == nil {
@@ -63,7 +64,7 @@ func (c *Client) drive(w traffic.Window) bool {
 	}
 }
 
-// nap is for how long the thread may sleep where nothing comes: until shortly before the next request is due.
+// nap returns how long the thread may sleep if nothing arrives: until shortly before the next request is due.
 //
 //go:nosplit
 func nap(now, next int64, w traffic.Window) int64 {
@@ -76,7 +77,7 @@ func nap(now, next int64, w traffic.Window) int64 {
 	return 0
 }
 
-// keepUp sends what is due, to connections that have room, and returns when the next request is.
+// keepUp sends the requests that are due on connections with room, and returns when the next one is due.
 //
 //go:nosplit
 func (c *Client) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
@@ -90,7 +91,7 @@ func (c *Client) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 		}
 		c.backlog = max(c.backlog, int64(c.ahead-c.number)-1)
 		if c.idle.have == 0 {
-			return w.Close, true // when a connection has room
+			return w.Close, true // until a connection has room
 		}
 		i := c.idle.pop()
 		c.conns[i].queued = false
@@ -101,7 +102,7 @@ func (c *Client) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 	}
 }
 
-// offer lets a connection that has room be asked when it is its turn.
+// offer makes a connection with room available for a request.
 //
 //go:nosplit
 func (c *Client) offer(i int) {
@@ -113,7 +114,7 @@ func (c *Client) offer(i int) {
 	c.idle.push(i)
 }
 
-// refill asks as many requests of a connection as are to be in flight, until the close.
+// refill adds requests to a connection up to the wanted number in flight, until the close.
 //
 //go:nosplit
 func (c *Client) refill(i int, now int64, w traffic.Window) bool {
@@ -121,13 +122,13 @@ func (c *Client) refill(i int, now int64, w traffic.Window) bool {
 	if now >= w.Close || c.number >= c.stop || p.next-p.first >= c.depth || c.renew && p.state != shut {
 		return true
 	}
-	for p.next-p.first < c.depth-1 && c.number+1 < c.stop { // all but the last: they are sent with that
+	for p.next-p.first < c.depth-1 && c.number+1 < c.stop { // all except the last one, which is sent with them
 		c.add(p, now, now, w)
 	}
 	return c.ask(i, now, now, w)
 }
 
-// add takes the next request to a connection that has room.
+// add assigns the next request to a connection with room.
 //
 //go:nosplit
 func (c *Client) add(p *connection, due, sent int64, w traffic.Window) {
@@ -157,8 +158,7 @@ func (c *Client) ask(i int, due, sent int64, w traffic.Window) bool {
 	return c.push(i)
 }
 
-// push sends the requests of a connection that are not sent, as far as the socket takes them: several in one call where
-// they are short.
+// push sends the unsent requests of a connection, as far as the socket takes them: short ones together in one call.
 //
 //go:nosplit
 func (c *Client) push(i int) bool {
@@ -206,7 +206,8 @@ func (c *Client) push(i int) bool {
 	return true
 }
 
-// dial begins the connection of a request. On one machine it is often there at once, which the second call says.
+// dial starts the connection of a request. On one machine it is often established at once, which the second call
+// reports.
 func (c *Client) dial(i int, now int64) bool {
 	p := &c.conns[i]
 	var errno sock.Errno
@@ -224,14 +225,14 @@ func (c *Client) dial(i int, now int64) bool {
 	return c.dialed(i, errno)
 }
 
-// reason is the kernel's.
+// reason returns the kernel's error number.
 func reason(err error) sock.Errno {
 	var errno sock.Errno
 	errors.As(err, &errno)
 	return errno
 }
 
-// dialed goes on where connecting has come to something.
+// dialed continues after an attempt to connect has ended.
 //
 //go:nosplit
 func (c *Client) dialed(i int, errno sock.Errno) bool {
@@ -252,7 +253,7 @@ func (c *Client) dialed(i int, errno sock.Errno) bool {
 	return c.push(i)
 }
 
-// fail notes what went wrong first, and returns false.
+// fail records the first error, and returns false.
 //
 //go:nosplit
 func (c *Client) fail(what mishap, errno sock.Errno) bool {
@@ -262,7 +263,7 @@ func (c *Client) fail(what mishap, errno sock.Errno) bool {
 	return false
 }
 
-// take receives what has come on one connection. A read that is not full was the last.
+// take receives data from one connection. A read that does not fill the buffer was the last.
 //
 //go:nosplit
 func (c *Client) take(i int, w traffic.Window) bool {
@@ -292,13 +293,13 @@ func (c *Client) take(i int, w traffic.Window) bool {
 		if n < len(c.in) {
 			return true
 		}
-		if now > c.deadline { // what comes has no end
+		if now > c.deadline { // the data has no end
 			return false
 		}
 	}
 }
 
-// read goes through n bytes that have come on a connection.
+// read parses n bytes from a connection.
 //
 //go:nosplit
 func (c *Client) read(p *connection, n int, now int64, w traffic.Window) bool {
@@ -357,7 +358,7 @@ func (c *Client) read(p *connection, n int, now int64, w traffic.Window) bool {
 	return true
 }
 
-// note keeps the beginning of an answer for who explains it.
+// note keeps the start of an answer, to explain it later.
 //
 //go:nosplit
 func (c *Client) note(number uint64, at, n int) {
@@ -365,8 +366,8 @@ func (c *Client) note(number uint64, at, n int) {
 	c.trouble.size = copy(c.trouble.head, c.in[at:n])
 }
 
-// over is a connection that has ended. That is as it should be where each request has its own and is answered: the next
-// one may follow.
+// over handles the end of a connection. That is expected if each request has its own connection and was answered: the
+// next request may follow.
 //
 //go:nosplit
 func (c *Client) over(i int, errno sock.Errno) bool {

@@ -10,70 +10,70 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// ServerSpec is all that a server needs to know.
+// ServerSpec configures a server.
 type ServerSpec struct {
 	Local   netip.AddrPort
-	Options sock.Options // of the listening socket, which connections inherit; NoDelay is set in any case
-	Longest int          // bytes that a request has at most; 0: 64 KiB. Who sends a longer one is hung up on
+	Options sock.Options // of the listening socket, which connections inherit; NoDelay is always set
+	Longest int          // largest length of a request in bytes; 0: 64 KiB. A longer one ends the connection
 
 	Answerer Answerer
 
-	// Of studies: the server stands still every so often, and spins before each answer.
+	// For studies: the server stands still at intervals, and spins before each answer.
 	StallEvery, StallFor time.Duration
 	Plant                time.Duration
 }
 
 const (
-	// backlog is how many connections wait to be accepted, as far as the machine lets them.
+	// backlog is the number of connections that may wait to be accepted, if the machine allows that many.
 	backlog = 4096
 
-	// MostGathered is how many bytes of answers to one connection are gathered before they are sent.
+	// MostGathered is the largest number of bytes of answers to one connection that are gathered before they are sent.
 	MostGathered = 256 << 10
 
-	// linger is how long it waits for somebody else when all have left after the close, in ns.
+	// linger is how long the server waits for another client when all have left after the close, in ns.
 	linger = 2_000_000
 
-	listener = -1 // the number of the listening socket among those that are watched
+	listener = -1 // the number of the listening socket among the watched ones
 )
 
 // Server is the sink's end of a dialogue: a [traffic.Endpoint] and a [traffic.Collector].
 type Server struct {
 	spec    ServerSpec
-	socket  sock.Socket // that listens
+	socket  sock.Socket // the listening socket
 	watcher *sock.Watcher
 	plant   traffic.Delay
 	peers   []peer
-	free    []int // numbers of peers that are nobody's
+	free    []int // unused numbers of peers
 	in, out []byte
 	sample  traffic.Sample
 	planted int64        // [traffic.CountPlanted]
-	tcp     sock.TCPInfo // what the kernel has counted for the connections in the last trial
+	tcp     sock.TCPInfo // the kernel's counters of the connections in the last trial
 
-	// Of one trial.
+	// State of one trial.
 	open  int64 // ns
 	over  bool
 	ended bool       // a connection
-	errno sock.Errno // why nobody could be accepted any more
+	errno sock.Errno // why no more connections could be accepted
 }
 
 // peer is one connection.
 type peer struct {
 	sock.Socket
-	in   []byte // requests that are not whole, or not answered yet
+	in   []byte // requests that are incomplete or not answered yet
 	have int    // bytes of them
 	out  []byte // what the socket did not take yet,
-	sent int    // less so many bytes
-	last bool   // no more is read: it is closed when that is sent
+	sent int    // of which so many bytes are sent
+	last bool   // nothing more is read; closed when out is sent
 
 	counted sock.TCPInfo // up to the last trial
 }
 
-// queued says whether something is to be sent.
+// queued reports whether there is something to send.
 //
 //go:nosplit
 func (p *peer) queued() bool { return p.sent < len(p.out) }
 
-// NewServer makes one that listens. The calling thread is inside the container's network namespace.
+// NewServer makes a listening server. The calling thread must be in the container's network namespace.
 func NewServer(spec ServerSpec) (*Server, error) {
 	if spec.Longest == 0 {
 		spec.Longest = readSize / 2
@@ -112,10 +112,10 @@ func (s *Server) listen() error {
 // Sample implements [traffic.Endpoint].
 func (s *Server) Sample() *traffic.Sample { return &s.sample }
 
-// Recorders implements [traffic.Endpoint]: a server times nothing.
+// Recorders implements [traffic.Endpoint]. A server does not measure durations.
 func (s *Server) Recorders() traffic.Recorders { return traffic.Recorders{} }
 
-// Facts implements [traffic.Endpoint]. What it accepts has what the listening socket has.
+// Facts implements [traffic.Endpoint]. Accepted connections have the same options as the listening socket.
 func (s *Server) Facts() (sock.Facts, error) {
 	f, err := s.socket.Facts()
 	f.MSS = 0 // there is none before there is a connection
@@ -131,8 +131,8 @@ func (s *Server) Close() {
 	s.watcher.Close()
 }
 
-// Prepare implements [traffic.Endpoint]: who has left, or has said something before its trial, is somebody of an
-// earlier one.
+// Prepare implements [traffic.Endpoint]. It closes connections that have ended, or that have sent something before
+// their trial: they belong to an earlier one.
 func (s *Server) Prepare(uint64) {
 	s.sample, s.planted, s.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
 	s.over, s.errno = false, 0
@@ -153,8 +153,8 @@ func (s *Server) Prepare(uint64) {
 	s.ended = false
 }
 
-// Run answers until the client takes its leave or, where it does not, until the drain is over, or everybody has left
-// after the close.
+// Run answers until the client says farewell or, if it does not, until the drain is over, or until all clients have
+// left after the close.
 func (s *Server) Run(_ uint64, w traffic.Window) {
 	deadline := w.Close + limit
 	s.open = w.Open
@@ -191,8 +191,8 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted, and what the kernel has counted for
-// the connections if all of them are still there.
+// Collect implements [traffic.Collector]. It describes the errors that the loop has recorded. It adds the kernel's
+// counters of the connections if all of them still exist.
 func (s *Server) Collect() {
 	if s.tcp.Connections == 0 && !s.ended {
 		for i := range s.peers {
@@ -212,7 +212,7 @@ func (s *Server) Collect() {
 	}
 }
 
-// accept takes who waits for it.
+// accept accepts the waiting connections.
 //
 //go:nosplit
 func (s *Server) accept() {
@@ -238,7 +238,7 @@ func (s *Server) accept() {
 	}
 }
 
-// seat returns the number of a peer that is nobody's.
+// seat returns an unused number of a peer.
 func (s *Server) seat() int {
 	if n := len(s.free); n > 0 {
 		i := s.free[n-1]
@@ -252,7 +252,7 @@ func (s *Server) seat() int {
 	return len(s.peers) - 1
 }
 
-// shut ends a connection. What it had room for the next one has.
+// shut closes a connection. The next one reuses its buffers.
 //
 //go:nosplit
 func (s *Server) shut(i int) {
@@ -264,7 +264,7 @@ func (s *Server) shut(i int) {
 	s.free = append(s.free, i)
 }
 
-// hear reads what has come on a connection, and returns it with what is not answered yet.
+// hear reads data from a connection, and returns it together with what is not answered yet.
 //
 //go:nosplit
 func (s *Server) hear(i int) (in []byte, have int) {
@@ -285,8 +285,8 @@ func (s *Server) hear(i int) (in []byte, have int) {
 	return nil, 0
 }
 
-// resume sends what is left of the answers to a connection. It returns whether it is gone, and there are requests to go
-// on with.
+// resume sends the rest of the answers to a connection. It reports whether they are all sent and there are more
+// requests to answer.
 //
 //go:nosplit
 func (s *Server) resume(i int) bool {
@@ -313,7 +313,7 @@ func (s *Server) resume(i int) bool {
 	return p.have > 0
 }
 
-// work answers the requests in the first n bytes of in, which are those of one connection, and keeps what cannot be
+// work answers the requests in the first n bytes of in, which belong to one connection, and keeps what cannot be
 // answered yet.
 //
 //go:nosplit
@@ -356,7 +356,7 @@ func (s *Server) work(i int, in []byte, n int) {
 	s.keep(i, in[at:n], room)
 }
 
-// keep keeps the requests that are not answered, with room for so many bytes at least, and one more to read on.
+// keep keeps the unanswered requests, with room for at least this many bytes, and one more for reading.
 //
 //go:nosplit
 func (s *Server) keep(i int, rest []byte, room int) {
@@ -372,7 +372,7 @@ func (s *Server) keep(i int, rest []byte, room int) {
 		p.grow(room, rest)
 		return
 	}
-	copy(p.in, rest) // it may be what p.in ends with
+	copy(p.in, rest) // rest may be the end of p.in
 }
 
 // grow makes room.
@@ -381,7 +381,7 @@ func (p *peer) grow(room int, rest []byte) {
 	copy(p.in, rest)
 }
 
-// send sends answers to a connection, and keeps what its socket does not take.
+// send sends answers on a connection, and keeps what its socket does not take.
 //
 //go:nosplit
 func (s *Server) send(i int, out []byte) bool {

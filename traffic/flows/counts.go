@@ -2,16 +2,16 @@ package flows
 
 import "github.com/nettoll/nettoll/traffic"
 
-// Counters of an [End], with those of package traffic.
+// Counters of an [End], in addition to those of package traffic.
 const (
-	// CountJitter is in ns: how the one-way times of messages that came one after the other on a flow differ, added up;
-	// inside the window.
+	// CountJitter is in ns: the sum of the differences between one-way times of consecutive messages on a flow, inside
+	// the window.
 	CountJitter traffic.Count = "jitter"
-	// CountFlows is the flows that a message came on inside the window.
+	// CountFlows is the number of flows on which a message arrived inside the window.
 	CountFlows traffic.Count = "flows"
-	// CountSetup is in ns: from the beginning of the first connection to the last one's being established.
+	// CountSetup is in ns: the time from the start of the first connection until the last one was established.
 	CountSetup traffic.Count = "setup"
-	// CountBlocked is how many times a send had to wait: the path held a whole send buffer.
+	// CountBlocked is the number of times that a send had to wait because the path held a whole send buffer.
 	CountBlocked traffic.Count = "blocked"
 )
 
@@ -20,7 +20,7 @@ type counts struct {
 	repeated, reordered, first, backlog, resent, jitter, flows, setup, blocked int64
 }
 
-// put notes all but those that the kernel keeps.
+// put sets all counters except those of the kernel.
 func (c *counts) put(s *traffic.Sample) {
 	s.Count(traffic.CountRepeated, c.repeated)
 	s.Count(traffic.CountReordered, c.reordered)

@@ -11,49 +11,49 @@ import (
 )
 
 const (
-	// DatagramHead is how many bytes a datagram has at least.
+	// DatagramHead is the least length of a datagram, in bytes.
 	DatagramHead = traffic.HeaderSize
-	// StreamHead is how many bytes a message on a stream has at least.
+	// StreamHead is the least length of a message on a stream, in bytes.
 	StreamHead = traffic.HeaderSize + lengthSize
 
 	lengthSize = 4 // bytes: the length of a message on a stream, little endian, its head included
 
-	limit = int64(traffic.DrainLimit) // ns: what has not come by then after the close is lost
+	limit = int64(traffic.DrainLimit) // ns: messages that arrive later than this after the close are lost
 
-	// nap is how much earlier than a message is due the thread's sleep ends at most, in ns, since a CPU takes its time to
-	// wake. It is a share of the time that is left, one of napShare, so that a thread with many messages to send does not
+	// nap is the longest time before a message is due at which the thread's sleep ends, in ns, because a CPU takes time
+	// to wake up. It is limited to one napShare-th of the remaining time, so that a thread with many messages does not
 	// keep its CPU busy between them.
 	nap      = 150_000
 	napShare = 4
 
-	// shortest is how long it sleeps at least, in ns: falling asleep and waking take as much.
+	// shortest is the shortest sleep, in ns: falling asleep and waking up take as long.
 	shortest = 20_000
 
-	// markerEvery is how long an end marker of datagrams waits for its answer before the next one is sent, in ns.
+	// markerEvery is how long to wait for the answer to an end marker of datagrams before the next one is sent, in ns.
 	markerEvery = 2_000_000
 
-	// turn is how many messages are sent before the thread looks what has come.
+	// turn is the number of messages that are sent before the thread receives again.
 	turn = 64
 
 	readSize = 64 << 10 // bytes that one call takes from a stream
 
-	marker = traffic.Marker     // as number: the trial is over; of a stream the time is how many messages there were
-	answer = traffic.Marker - 1 // as number: the marker has come, and what it is to wait for
+	marker = traffic.Marker     // as number: the trial is over; on a stream, the time field holds the number of messages
+	answer = traffic.Marker - 1 // as number: the marker has arrived, with what it has to wait for
 )
 
-// A Lane is messages on a schedule: the flows from First on take them in turn, Count of them, or each is one of as many
+// A Lane sends messages on a schedule. Its Count flows from First on take them in turn, or each flow is one of as many
 // senders of the schedule. A flow has at most one lane.
 type Lane struct {
 	Schedule     *traffic.Schedule
 	First, Count int
 
-	next  uint64 // number of the first message that is not due, or was not looked at
+	next  uint64 // number of the first message that is not due, or not checked yet
 	ahead uint64 // messages below this number are due
 	due   int64  // ns of the clock: when the next one is
-	turn  int    // which flow of it has that
+	turn  int    // the flow of the lane that sends it
 }
 
-// A Message is one that has come.
+// A Message is a received message.
 type Message struct {
 	Flow int
 	Seq  uint64 // its number on its flow, from 0
@@ -62,39 +62,39 @@ type Message struct {
 	Came int64  // ns since the receiver's
 }
 
-// A Hearer does something with messages. (It is an interface, and no function, for the reason that dialogue.Asker is.)
+// A Hearer handles messages. (It is an interface instead of a function for the same reason as dialogue.Asker.)
 type Hearer interface {
-	// Heard is called in the hot loop: it allocates nothing, does not block, and is nosplit.
+	// Heard is called in the hot loop: it does not allocate or block, and is nosplit.
 	Heard(m *Message)
 }
 
 // An End is one side of the flows of a pair, for one workload. It is a [traffic.Endpoint], a [traffic.Collector] and,
-// with streams, has a Ready method as workload.Readier asks for. The exported fields are set before [End.Init]; flows
-// are called by their place in Sockets. Nothing allocates in a trial.
+// with streams, has a Ready method as in workload.Readier. Set the exported fields before [End.Init]; flows are
+// numbered by their position in Sockets. Nothing allocates during a trial.
 //
-// From one message to the next it sleeps, all but the last quarter of the time, or the last 150 µs; then it asks clock
-// and sockets in turn. At more than some 40,000 messages a second on all lanes it is never asleep. An end that only
-// hears sleeps until something comes.
+// From one message to the next, it sleeps except for the last quarter of the time, or the last 150 µs; then it checks
+// clock and sockets in turn. Above about 40,000 messages a second on all lanes, it never sleeps. An end that only hears
+// sleeps until something arrives.
 type End struct {
-	// Sockets are one for each flow: of [Datagrams], or nil where there are Streams.
+	// Sockets has one socket for each flow: of [Datagrams], or nil if there are Streams.
 	Sockets []sock.Socket
-	// Streams are connections (see [Call], [Listen]) in place of datagrams.
+	// Streams are connections (see [Call], [Listen]) instead of datagrams.
 	Streams *Streams
-	// Out are what it sends.
+	// Out are the lanes that it sends.
 	Out []Lane
 	// Hears says that the other end sends messages.
 	Hears bool
-	// Longest is how many bytes the longest message has, either way.
+	// Longest is the length of the longest message in bytes, in either direction.
 	Longest int
-	// FirstApart times the first message of each flow in a trial apart from the others: [traffic.CountFirst], the mean
-	// over flows.
+	// FirstApart records the first message of each flow in a trial separately: [traffic.CountFirst], the mean over
+	// flows.
 	FirstApart bool
-	// OwnClock says that the other end has another clock: what lies between both cannot be timed. Jitter, loss and rates
-	// are as they are.
+	// OwnClock says that the other end has another clock, so that one-way times cannot be measured. Jitter, loss and
+	// rates are not affected.
 	OwnClock bool
-	// Hearer is told of each message of the trial, those before the window included. nil: nobody.
+	// Hearer receives each message of the trial, including those before the window. nil: there is none.
 	Hearer Hearer
-	// StallEvery and StallFor make an end stand still before it takes what has come (study only); 0: never.
+	// StallEvery and StallFor make an end stand still before it receives (study only); 0: never.
 	StallEvery, StallFor int64
 
 	sample    traffic.Sample
@@ -104,60 +104,60 @@ type End struct {
 	sockets   []sock.Socket
 	flows     []flow
 	counters  []traffic.Counter // of datagrams
-	lanes     []*Lane           // those with a next message, as a heap: the first is due first
+	lanes     []*Lane           // those with a next message, as a heap: the earliest is first
 	out, in   []byte
 	trials    uint64
-	sweep     sync.Mutex // held by what closes sockets
+	sweep     sync.Mutex // held while sockets are closed
 	gone      bool       // they are closed
 	message   Message    // for the Hearer
 
-	// Of one trial.
+	// State of one trial.
 	trial     uint64
 	window    traffic.Window
-	start     int64 // ns since the opening: when the window begins
+	start     int64 // ns since the opening: start of the window
 	inside    int64 // messages due inside the window that were sent
-	waiting   int64 // messages that are due and were not sent
+	waiting   int64 // messages that are due but not sent
 	sent      int64 // of the whole trial
 	heard     int64
-	firsts    int64 // flows whose first message was timed apart
-	closing   bool  // nothing more is sent but what was begun, and markers
-	markerAt  int64 // when the next marker is to be sent
-	markers   int64 // how many were
-	answered  int   // markers that were answered
-	ended     int   // markers that have come
-	told      int64 // of streams: how many messages there were, as the marker says; -1: it has not come
-	toldOn    int   // on which flow
-	broken    int   // connections
+	firsts    int64 // flows whose first message was recorded separately
+	closing   bool  // only started messages and markers are still sent
+	markerAt  int64 // when to send the next marker
+	markers   int64 // number of markers sent
+	answered  int   // number of answered markers
+	ended     int   // number of received markers
+	told      int64 // for streams: the number of messages in the marker; -1: it has not arrived
+	toldOn    int   // the flow of the marker
+	broken    int   // number of broken connections
 	refused   sock.Errno
 	undrained bool
 }
 
-// flow is what is known of one flow.
+// flow is the state of one flow.
 type flow struct {
-	lane *Lane // that it sends for; nil: it sends nothing
+	lane *Lane // the lane for which it sends; nil: it sends nothing
 
-	// What it sends.
+	// Sending.
 	next    uint64 // number of its next message
-	seq     uint64 // of the one under way
-	since   int64  // when that was due, ns since the opening
-	size    int    // bytes of it; 0: none is under way
+	seq     uint64 // of the message in progress
+	since   int64  // when that message was due, ns since the opening
+	size    int    // its length in bytes; 0: none is in progress
 	at      int    // bytes of it that were sent
-	blocked bool   // there was no room; it is watched for room
+	blocked bool   // there was no room; wait for room
 	over    bool   // its marker was answered
 
-	// What comes.
-	head    [StreamHead]byte // of a message, as far as it has come
+	// Receiving.
+	head    [StreamHead]byte // of a message, as far as it has arrived
 	have    int              // bytes of it
-	left    int              // bytes of the message that have not come
-	transit int64            // of the last message: when it came less when it was due, each since its opening
-	known   bool             // there is such a one, inside the window
-	ended   bool             // the marker has come
+	left    int              // missing bytes of the message
+	transit int64            // of the last message: arrival minus due time, each since its opening
+	known   bool             // transit is valid, inside the window
+	ended   bool             // the marker has arrived
 
 	broken bool // in this trial
 	dead   bool // there is no connection
 }
 
-// Init makes an end ready for its first trial. It takes the sockets over: where it fails it has closed them.
+// Init prepares an end for its first trial. It takes ownership of the sockets: if it fails, it has closed them.
 func (e *End) Init() (err error) {
 	defer func() {
 		if err != nil {
@@ -199,7 +199,7 @@ func (e *End) Init() (err error) {
 		e.recorders[traffic.OneWay] = traffic.NewRecorder()
 	}
 	for i, s := range e.sockets {
-		if s.FD < 0 { // a connection that is still to be accepted
+		if s.FD < 0 { // a connection that is not accepted yet
 			e.flows[i].dead = true
 			continue
 		}
@@ -216,14 +216,14 @@ func (e *End) Sample() *traffic.Sample { return &e.sample }
 // Recorders implements [traffic.Endpoint].
 func (e *End) Recorders() traffic.Recorders { return e.recorders }
 
-// Facts implements [traffic.Endpoint]. All sockets are alike.
+// Facts implements [traffic.Endpoint]. All sockets have the same facts.
 func (e *End) Facts() (sock.Facts, error) { return e.sockets[0].Facts() }
 
-// Flows returns how many there are.
+// Flows returns the number of flows.
 func (e *End) Flows() int { return len(e.sockets) }
 
-// Close implements [traffic.Endpoint]. A thread that comes back late finds no sockets: their numbers may be another's
-// by then.
+// Close implements [traffic.Endpoint]. A thread that returns late finds no sockets, because their numbers may be in use
+// again by then.
 func (e *End) Close() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -242,8 +242,7 @@ func (e *End) Close() {
 	}
 }
 
-// Prepare implements [traffic.Endpoint]: it takes what an earlier trial has left, and makes connections anew that it
-// has lost.
+// Prepare implements [traffic.Endpoint]. It discards data of an earlier trial, and replaces lost connections.
 func (e *End) Prepare(trial uint64) {
 	e.sample, e.counts = traffic.Sample{}, counts{}
 	e.recorders.Reset()
@@ -312,13 +311,13 @@ func (e *End) Run(_ uint64, w traffic.Window) {
 	e.cut()
 }
 
-// undrained is what a side says whose streams were not drained.
+// undrained is the message of a side whose streams were not drained.
 const undrained = "not all messages arrived before the drain ended: the streams were reconnected: " +
 	"lower the rate, or use fewer pairs"
 
-// drive sends and hears until the trial is over. (The functions that it calls again and again are nosplit: without a
-// stack check they hold no point at which the Go scheduler takes the thread. Those that are called once a trial, or
-// where something is wrong, are not: a stack of nosplit functions may be no deeper.)
+// drive sends and receives until the trial is over. (The functions that it calls repeatedly are nosplit: without a
+// stack check, there is no point at which the Go scheduler could take the thread. Functions that are called once a
+// trial, or after an error, are not, because a stack of nosplit functions has a limited depth.)
 func (e *End) drive() {
 	giveUp := e.window.Close + limit
 	for {
@@ -342,7 +341,7 @@ func (e *End) drive() {
 			}
 			next = min(giveUp, e.mark(now))
 		}
-		// Where nothing has come it sleeps until shortly before a message is due, or until something else is to be done.
+		// If nothing has arrived, it sleeps until shortly before a message is due, or until there is other work.
 		wait := next - now
 		if !e.closing && len(e.Out) > 0 && next < e.window.Close {
 			if wait -= min(nap, wait/napShare); wait < shortest {
@@ -369,7 +368,7 @@ func (e *End) drive() {
 	}
 }
 
-// complete says whether nothing more is to come or to be sent.
+// complete reports whether nothing more has to be received or sent.
 //
 //go:nosplit
 func (e *End) complete() bool {
@@ -385,7 +384,7 @@ func (e *End) complete() bool {
 	return e.ended == len(e.flows)
 }
 
-// asks is how many answers to markers there will be.
+// asks returns the number of expected answers to markers.
 //
 //go:nosplit
 func (e *End) asks() int {

@@ -25,12 +25,12 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 const trialID = 7
 
-// hears is a function that is a Hearer.
+// hears implements Hearer with a function.
 type hears func(*Message)
 
 func (h hears) Heard(m *Message) { h(m) }
 
-// place is one of loopback, in a namespace of the test's own.
+// place returns a place on loopback, in a namespace of the test.
 func place(t *testing.T, local, remote uint16) Place {
 	t.Helper()
 	h, err := link.Open()
@@ -62,7 +62,7 @@ func schedule(t *testing.T, rate float64, size int, arrivals string) *traffic.Sc
 	return s
 }
 
-// calm keeps collections away: who waits for a loop that holds no point at which it can be stopped would wait for its
+// calm disables garbage collections: a collection that waits for a loop without a stopping point would miss its
 // deadline.
 func calm(t *testing.T) {
 	t.Helper()
@@ -74,17 +74,17 @@ func calm(t *testing.T) {
 	})
 }
 
-// borne is what may be taken from a trial of which all is expected. Its threads end with it, and of such the kernel does
-// not say how long they waited.
+// borne is the limit for the loss in trials of which all messages are expected. Their threads end with them, and the
+// kernel does not report how long such threads waited.
 func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }
 
-// window is one that opens soon.
+// window returns a window that opens soon.
 func window(length time.Duration) traffic.Window {
 	open := clock.Now() + int64(5*time.Millisecond)
 	return traffic.Window{Open: open, Start: open + int64(length)/10, Close: open + int64(length)}
 }
 
-// drive runs a trial of some ends, each on a thread of its own.
+// drive runs a trial of some ends, each on its own thread.
 func drive(w traffic.Window, trial uint64, ends ...*End) {
 	done := make(chan struct{})
 	for _, e := range ends {
@@ -125,8 +125,8 @@ func start(t *testing.T, e *End, err error) *End {
 	return e
 }
 
-// Of several lanes messages leave in the order in which they are due, and on each flow in the order of their numbers;
-// both ends may send, and hear.
+// Messages of several lanes are sent in the order in which they are due, and on each flow in the order of their
+// numbers. Both ends may send and receive.
 func TestLanes(t *testing.T) {
 	calm(t)
 	p := place(t, 10100, 10200)
@@ -156,7 +156,7 @@ func TestLanes(t *testing.T) {
 		Hearer: hears(func(m *Message) { got = append(got, *m) }),
 	}, nil)
 	trial := uint64(0)
-	witness.Until(t, borne(), func() error { // a busy machine loses what a buffer does not hold
+	witness.Until(t, borne(), func() error { // a busy machine loses what does not fit into a buffer
 		trial++
 		prepare(trialID+trial, a, b)
 		got = got[:0]
@@ -194,8 +194,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// What came once, twice, too late, out of order or not at all counts as that; jitter is the mean difference of one-way
-// times (RFC 3550, 6.4.1).
+// Messages that arrive once, twice, too late, out of order or never are counted as such. Jitter is the mean difference
+// of one-way times (RFC 3550, 6.4.1).
 func TestCounts(t *testing.T) {
 	p := place(t, 10300, 10400)
 	list, err := Datagrams(p, 2)
@@ -214,9 +214,9 @@ func TestCounts(t *testing.T) {
 	}{
 		{0, trialID, 0, 999},      // before the window
 		{0, trialID, 1, 1000},     // inside
-		{0, trialID, 3, 5000},     // 2 is missing yet
+		{0, trialID, 3, 5000},     // 2 is still missing
 		{0, trialID, 2, 4000},     // reordered
-		{0, trialID, 3, 5000},     // again
+		{0, trialID, 3, 5000},     // a second time
 		{0, trialID - 1, 4, 6000}, // of an earlier trial
 		{1, trialID, 0, 2000},
 	} {
@@ -231,7 +231,7 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%d one-way times recorded, want 4", n)
 	}
 
-	// Times that are known: three messages whose one-way times differ by 4000 and 1000 ns less what the calls take.
+	// Known times: three messages whose one-way times differ by 4000 and 1000 ns, minus the duration of the calls.
 	e.Prepare(trialID)
 	before := clock.Now()
 	e.came(0, trialID, 0, 1000, 100)
@@ -244,7 +244,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// Ends with clocks of their own time nothing between them.
+// Ends with different clocks record no one-way times.
 func TestOwnClock(t *testing.T) {
 	p := place(t, 10500, 10600)
 	list, err := Datagrams(p, 1)
@@ -282,8 +282,7 @@ func streams(t *testing.T, port uint16, count, size int, rate float64) (source, 
 	return source, sink
 }
 
-// A stream that takes nothing holds up its own messages and no others; after the trial it is made anew, and the next
-// trial is as if nothing had been.
+// A blocked stream delays only its own messages. It is replaced after the trial, and the next trial is not affected.
 func TestBlockedStream(t *testing.T) {
 	calm(t)
 	const size = 8000
@@ -302,7 +301,7 @@ func TestBlockedStream(t *testing.T) {
 		})
 	}
 	sound(trialID)
-	// The sink forgets one connection: its buffers fill, and it is not heard.
+	// The sink ignores one connection: its buffers fill up, and it is not read.
 	sink.Prepare(trialID + 100)
 	source.Prepare(trialID + 100)
 	sink.watcher.Forget(sink.sockets[2])
@@ -319,7 +318,8 @@ func TestBlockedStream(t *testing.T) {
 	sound(trialID + 200)
 }
 
-// A connection that breaks in a trial fails it, by name, and there is another in the next.
+// A connection that breaks during a trial fails the trial, with its name in the error. The next trial has a new
+// connection.
 func TestBrokenStream(t *testing.T) {
 	calm(t)
 	source, sink := streams(t, 10800, 3, 500, 2000)
@@ -341,8 +341,8 @@ func TestBrokenStream(t *testing.T) {
 	})
 }
 
-// The ends of connections that were given up, and those in their place, may come when the next trial was prepared, and
-// the ends may be lost on the way: that trial has them, and does not break.
+// Ends of abandoned connections, and their replacements, may arrive after the next trial was prepared, and the ends may
+// be lost: that trial then has the new connections, and does not fail.
 func TestLateEnd(t *testing.T) {
 	calm(t)
 	for name, give := range map[string]func(*End){
@@ -378,7 +378,7 @@ func TestLateEnd(t *testing.T) {
 	}
 }
 
-// frame is a message as it is on a stream.
+// frame returns a message in the format of a stream.
 func frame(trial, seq uint64, since int64, size int) []byte {
 	b := make([]byte, size)
 	traffic.PutHeader((*[traffic.HeaderSize]byte)(b), trial, seq, since)
@@ -386,7 +386,7 @@ func frame(trial, seq uint64, since int64, size int) []byte {
 	return b
 }
 
-// bare is an end of one stream that has no socket.
+// bare returns an end of one stream without a socket.
 func bare() *End {
 	w, _ := sock.NewWatcher()
 	e := &End{
@@ -421,7 +421,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing is read beyond what came, and what is no message breaks the stream.
+// FuzzParse checks that nothing is read beyond the received bytes, and that data that is not a message breaks the
+// stream.
 func FuzzParse(f *testing.F) {
 	f.Add(frame(trialID, 0, 5, 100), 3)
 	f.Add(append(frame(trialID, 0, 5, 28), frame(trialID, marker, 1, 28)...), 40)

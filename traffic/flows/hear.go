@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// take takes the datagrams that have come on a flow, a turn of it at most.
+// take receives the datagrams of a flow, at most one turn of them.
 //
 //go:nosplit
 func (e *End) take(i int) {
@@ -16,7 +16,7 @@ func (e *End) take(i int) {
 		n, errno := e.sockets[i].Recv(&e.in[0], len(e.in), sock.DontWait)
 		if errno != 0 {
 			if errno != sock.Again && errno != sock.Interrupted {
-				e.refused = errno // what became of an earlier datagram
+				e.refused = errno // the error of an earlier datagram
 				continue
 			}
 			return
@@ -30,7 +30,7 @@ func (e *End) take(i int) {
 	}
 }
 
-// takeStream takes what has come on a stream.
+// takeStream receives the data of a stream.
 //
 //go:nosplit
 func (e *End) takeStream(i int) {
@@ -45,7 +45,7 @@ func (e *End) takeStream(i int) {
 	e.parse(i, n)
 }
 
-// parse goes through n bytes that have come on a stream.
+// parse parses n bytes from a stream.
 //
 //go:nosplit
 func (e *End) parse(i, n int) {
@@ -61,7 +61,7 @@ func (e *End) parse(i, n int) {
 			}
 			f.left = int(binary.LittleEndian.Uint32(f.head[traffic.HeaderSize:])) - StreamHead
 			if f.left < 0 || f.left > max(e.Longest, StreamHead)-StreamHead {
-				e.lose(i, 0) // a length that no message has
+				e.lose(i, 0) // not a valid length of a message
 				return
 			}
 		} else {
@@ -77,7 +77,7 @@ func (e *End) parse(i, n int) {
 	}
 }
 
-// came takes one message in, all of which has come.
+// came handles a complete message.
 //
 //go:nosplit
 func (e *End) came(i int, trial, seq uint64, since int64, size int) {
@@ -142,7 +142,7 @@ func (e *End) came(i int, trial, seq uint64, since int64, size int) {
 	}
 }
 
-// over takes an end marker in, or the answer to one.
+// over handles an end marker, or the answer to one.
 func (e *End) over(i int, seq uint64, word int64) {
 	f := &e.flows[i]
 	switch {
@@ -160,11 +160,11 @@ func (e *End) over(i int, seq uint64, word int64) {
 			f.ended = true
 			e.ended++
 		}
-		e.say(i, answer, word) // one that is lost leaves the other end in doubt, which it says
+		e.say(i, answer, word) // if it is lost, the other end reports a doubt
 	}
 }
 
-// lose notes that a connection broke, and why: 0 where the other end has closed it or sends what is no message.
+// lose records that a connection broke, and why: 0 if the other end has closed it or sends data that is not a message.
 func (e *End) lose(i int, errno sock.Errno) {
 	f := &e.flows[i]
 	if f.broken {

@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// add puts a lane into the heap.
+// add adds a lane to the heap.
 func (e *End) add(l *Lane) {
 	e.lanes = append(e.lanes, l) // it has room for all
 	for i := len(e.lanes) - 1; i > 0 && e.lanes[i].due < e.lanes[(i-1)/2].due; i = (i - 1) / 2 {
@@ -16,7 +16,7 @@ func (e *End) add(l *Lane) {
 	}
 }
 
-// sift moves the first lane of the heap, which has become due later, to where it belongs.
+// sift moves the first lane of the heap, which is now due later, to its place.
 //
 //go:nosplit
 func (e *End) sift() {
@@ -36,8 +36,8 @@ func (e *End) sift() {
 	}
 }
 
-// keepUp sends what is due, a turn of it at most, and returns when the next message is due. What is late is sent at
-// once: schedules do not move. What is due on a flow that has no room waits, and no other flow waits for it.
+// keepUp sends what is due, at most one turn of it, and returns when the next message is due. A late message is sent at
+// once: schedules do not move. A message on a flow without room waits, and delays no other flow.
 //
 //go:nosplit
 func (e *End) keepUp(now int64) int64 {
@@ -65,7 +65,7 @@ func (e *End) keepUp(now int64) int64 {
 	return min(e.lanes[0].due, e.window.Close)
 }
 
-// catchUp sends the messages of a flow that its lane has come to.
+// catchUp sends the messages of a flow up to its lane's position.
 //
 //go:nosplit
 func (e *End) catchUp(i int) {
@@ -84,7 +84,7 @@ func (e *End) catchUp(i int) {
 	}
 }
 
-// resume goes on where a flow had no room.
+// resume continues after a flow had no room.
 func (e *End) resume(i int) {
 	f := &e.flows[i]
 	f.blocked = false
@@ -94,15 +94,15 @@ func (e *End) resume(i int) {
 	}
 }
 
-// push sends what is left of the message under way, and says whether that was all. A datagram that the kernel refuses
-// twice is not sent: the first refusal may be what became of an earlier one.
+// push sends the rest of the message in progress, and reports whether it is all sent. A datagram that the kernel
+// refuses twice is not sent: the first refusal may be the error of an earlier one.
 //
 //go:nosplit
 func (e *End) push(i int) bool {
 	f := &e.flows[i]
 	refused := false
 	for {
-		if f.at < StreamHead { // the buffer is that of all flows
+		if f.at < StreamHead { // all flows share the buffer
 			e.write(f)
 		}
 		at := clock.Now()
@@ -138,7 +138,7 @@ func (e *End) push(i int) bool {
 	}
 }
 
-// write writes the head of the message under way.
+// write writes the head of the message in progress.
 //
 //go:nosplit
 func (e *End) write(f *flow) {
@@ -148,7 +148,7 @@ func (e *End) write(f *flow) {
 	}
 }
 
-// count counts a message that was handed to the kernel at a time.
+// count counts a message that was passed to the kernel at a time.
 //
 //go:nosplit
 func (e *End) count(f *flow, at int64) {
@@ -163,7 +163,7 @@ func (e *End) count(f *flow, at int64) {
 	}
 }
 
-// mark sends the end markers that are to be sent now, and returns when the next ones are.
+// mark sends the end markers that are due, and returns when the next ones are due.
 func (e *End) mark(now int64) int64 {
 	if len(e.Out) == 0 || e.answered >= e.asks() {
 		return e.window.Close + limit
@@ -182,7 +182,7 @@ func (e *End) mark(now int64) int64 {
 		return e.markerAt
 	}
 	for i := range e.flows {
-		if f := &e.flows[i]; f.size > 0 && !f.broken { // to be counted
+		if f := &e.flows[i]; f.size > 0 && !f.broken { // it is still to be counted
 			return e.window.Close + limit
 		}
 	}
@@ -196,11 +196,11 @@ func (e *End) mark(now int64) int64 {
 	return e.window.Close + limit
 }
 
-// say sends a message of the trial's end.
+// say sends a message about the end of the trial.
 func (e *End) say(i int, what uint64, word int64) {
 	f := &e.flows[i]
 	if f.size > 0 || f.broken {
-		return // its messages come first; of a stream that has no room the other end has no answer
+		return // its messages come first; for a stream without room, the other end gets no answer
 	}
 	f.seq, f.since, f.at, f.size = what, word, 0, DatagramHead
 	if e.Streams != nil {

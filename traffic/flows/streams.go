@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// setupLimit is how long all connections may take to be established where an endpoint opens, mendLimit where a trial
-	// has lost some.
+	// setupLimit is how long all connections may take to be established when an endpoint opens, and mendLimit how long
+	// if a trial has lost some.
 	setupLimit = 8 * time.Second
 	mendLimit  = 500 * time.Millisecond
 
-	// spread is how many ports connections lead to at most: the queue of each holds net.core.somaxconn of them until they
-	// are accepted, 4096, and to each lead as many as there are ports to connect from, some 28,000.
+	// spread is the largest number of ports to which connections lead. The queue of each holds net.core.somaxconn
+	// connections, 4096, until they are accepted. Each port can have as many connections as there are source ports,
+	// about 28,000.
 	spread = 8
 
-	// patience is how long what blocks may block.
+	// patience is how long a blocking call may block.
 	patience = 8 * time.Millisecond
 )
 
-// A Place is where the sockets of an end are and where they lead, as workload.Spec has it.
+// A Place holds the addresses of an end's sockets and of their peers, like workload.Spec.
 type Place struct {
 	Local, Remote           netip.AddrPort
-	LocalPorts, RemotePorts int // from those on
+	LocalPorts, RemotePorts int // numbers of ports, starting with those
 	Options                 sock.Options
 }
 
-// Datagrams opens so many sockets, connected each from a port of its own to another's. Call it inside the network
+// Datagrams opens this many sockets, each connected from its own port to another port. Call it inside the network
 // namespace.
 func Datagrams(p Place, count int) (_ []sock.Socket, err error) {
 	if most := min(p.LocalPorts, p.RemotePorts); count > most {
@@ -61,20 +62,20 @@ func Datagrams(p Place, count int) (_ []sock.Socket, err error) {
 	return list, nil
 }
 
-// next is the address of the i-th port from one on.
+// next returns an address with its port increased by i.
 func next(a netip.AddrPort, i int) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr(), a.Port()+uint16(i))
 }
 
-// Streams are the connections of an end, and what makes those anew that a trial has lost. Flow i of one end is not flow
-// i of the other.
+// Streams holds the connections of an end, and what is needed to replace connections that a trial has lost. Flow i of
+// one end is not flow i of the other.
 type Streams struct {
 	place     Place
-	home      *os.File // the container's namespace, where new sockets are made
+	home      *os.File // the container's namespace, for new sockets
 	sockets   []sock.Socket
-	listeners []sock.Socket // of the end that is called
-	setup     int64         // ns that it took the first time
-	resent    []int64       // segments of each connection that were sent again, when they were counted last
+	listeners []sock.Socket // of the end that accepts
+	setup     int64         // ns of the first set-up
+	resent    []int64       // retransmitted segments of each connection at the last count
 }
 
 func newStreams(p Place, count int) (*Streams, error) {
@@ -89,8 +90,8 @@ func newStreams(p Place, count int) (*Streams, error) {
 	return s, nil
 }
 
-// Call makes so many connections at once, from ports of the kernel's choice to the remote ports in turn. Call it inside
-// the network namespace.
+// Call makes this many connections at the same time, from ports that the kernel chooses to the remote ports in turn.
+// Call it inside the network namespace.
 func Call(p Place, count int) (*Streams, error) {
 	s, err := newStreams(p, count)
 	if err != nil {
@@ -109,8 +110,8 @@ func Call(p Place, count int) (*Streams, error) {
 	return s, nil
 }
 
-// Listen waits for so many connections at the local ports. Call it inside the network namespace; they are accepted by
-// [End.Ready].
+// Listen listens for this many connections at the local ports. Call it inside the network namespace. [End.Ready]
+// accepts them.
 func Listen(p Place, count int) (_ *Streams, err error) {
 	s, err := newStreams(p, count)
 	if err != nil {
@@ -128,7 +129,7 @@ func Listen(p Place, count int) (_ *Streams, err error) {
 			return nil, err
 		}
 		s.listeners = append(s.listeners, l)
-		// All may come before the first is accepted. Those that were given up stand in the queue, too.
+		// All connections may arrive before the first is accepted. Abandoned ones are in the queue, too.
 		if err := errors.Join(l.Set(p.Options), l.ListenFor(count/ports+128)); err != nil {
 			return nil, err
 		}
@@ -147,7 +148,7 @@ func (s *Streams) Close() {
 	_ = s.home.Close()
 }
 
-// connect makes connections, all at once. The calling thread is inside the network namespace.
+// connect makes connections, all at the same time. The calling thread must be in the network namespace.
 func (s *Streams) connect(which []int, within time.Duration) error {
 	made := 0
 	fail := func(err error) error {
@@ -200,7 +201,7 @@ func (s *Streams) connect(which []int, within time.Duration) error {
 	return nil
 }
 
-// counted returns how many segments were sent again since it was called last, on connections that stand.
+// counted returns the number of segments retransmitted since the last call, on existing connections.
 func (s *Streams) counted() (resent int64) {
 	for i, c := range s.sockets {
 		if c.FD < 0 {
@@ -214,7 +215,7 @@ func (s *Streams) counted() (resent int64) {
 	return resent
 }
 
-// hint says what would help against an error of connecting many times.
+// hint returns advice about an error of making many connections.
 func hint(err error) string {
 	switch {
 	case errors.Is(err, sock.AddressUnavailable):
@@ -225,8 +226,8 @@ func hint(err error) string {
 	return ""
 }
 
-// accept takes connections for what has none. One that is over already, of an attempt that the caller has given up, is
-// passed over.
+// accept accepts connections for flows without one. It skips connections that are already over, from attempts that the
+// caller has abandoned.
 func (e *End) accept(which []int, within time.Duration) error {
 	const pause = time.Millisecond
 	deadline := time.Now().Add(within)
@@ -264,7 +265,7 @@ func (e *End) accept(which []int, within time.Duration) error {
 	return nil
 }
 
-// ended says whether a connection has nothing to say any more.
+// ended reports whether a connection is over.
 func ended(c sock.Socket) bool {
 	var b [1]byte
 	n, errno := c.Peek(&b[0], 1)
@@ -278,7 +279,7 @@ func (e *End) join(i int, c sock.Socket) error {
 	return e.watcher.Add(i, c, false)
 }
 
-// Ready implements workload.Readier: it accepts the connections that the other end has made.
+// Ready implements workload.Readier. It accepts the connections from the other end.
 func (e *End) Ready(within time.Duration) error {
 	if e.Streams == nil || len(e.Streams.listeners) == 0 {
 		return nil
@@ -286,7 +287,7 @@ func (e *End) Ready(within time.Duration) error {
 	return e.accept(e.dead(), within)
 }
 
-// dead are the flows without a connection.
+// dead returns the flows without a connection.
 func (e *End) dead() []int {
 	var list []int
 	for i := range e.flows {
@@ -297,7 +298,7 @@ func (e *End) dead() []int {
 	return list
 }
 
-// mend takes what an earlier trial has left on the streams, and makes those anew that were lost.
+// mend discards data of an earlier trial on the streams, and replaces lost connections.
 func (e *End) mend() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -311,9 +312,10 @@ func (e *End) mend() {
 	e.renew()
 }
 
-// settle takes, when a trial has opened, the ends of connections that the other end has given up after the one before,
-// and those which it has made anew: where a queue holds much they come behind it, too late for Prepare, and would break
-// this trial. The other end connects before its trial opens, and on one path nothing overtakes: by now they are there.
+// settle handles, when a trial has opened, connections that the other end has abandoned after the previous trial, and
+// their replacements. If a queue holds much data, they arrive after it, too late for Prepare, and would break this
+// trial. The other end connects before its trial opens, and packets on one path keep their order, so by now they have
+// arrived.
 func (e *End) settle() {
 	if e.sample.Failure != "" {
 		return
@@ -332,10 +334,10 @@ func (e *End) settle() {
 	e.replace()
 }
 
-// takeLeft takes what has come on the streams.
+// takeLeft discards the data that has arrived on the streams.
 func (e *End) takeLeft() {
 	deadline := clock.Now() + limit
-	for n := 1; n > 0 && clock.Now() < deadline; { // a connection that is over can be read
+	for n := 1; n > 0 && clock.Now() < deadline; { // a connection that is over is readable
 		n = e.watcher.Wait(0)
 		for k := range n {
 			i, _, _ := e.watcher.Event(k)
@@ -344,7 +346,7 @@ func (e *End) takeLeft() {
 	}
 }
 
-// renew makes connections where there are none.
+// renew makes the missing connections.
 func (e *End) renew() {
 	which := e.dead()
 	if len(which) == 0 {
@@ -367,8 +369,8 @@ func (e *End) renew() {
 	}
 }
 
-// replace takes connections that have come although none is missing, one for each flow: the other end has given all up
-// and made all anew, and its saying so was lost on the way. Fewer are none of its.
+// replace accepts new connections although none is missing, one for each flow: the other end has abandoned and replaced
+// all of them, but its message was lost. Fewer connections are not from that end.
 func (e *End) replace() {
 	var came []sock.Socket
 	for _, l := range e.Streams.listeners {
@@ -391,19 +393,19 @@ func (e *End) replace() {
 		if i >= len(e.flows) {
 			c.Close()
 		} else if e.join(i, c) != nil {
-			e.drop(i) // the next trial makes all anew
+			e.drop(i) // the next trial replaces all of them
 		}
 	}
 }
 
-// lost says whether the connections cannot be used for another trial: one of them broke, holds a message half sent, or
-// may hold messages that have not come.
+// lost reports whether the connections cannot be used for another trial: one of them broke, holds a partly sent
+// message, or may hold messages under way.
 func (e *End) lost() bool {
 	return e.undrained || slices.ContainsFunc(e.flows, func(f flow) bool { return f.broken || !f.dead && f.size > 0 })
 }
 
-// dropAll ends all connections. An end gives up all or none: neither end knows which connection of the other is its
-// own, so that one which came in the place of another would not tell of which.
+// dropAll ends all connections. An end abandons all or none: neither end knows which connection of the other is which,
+// so a replacement would not show which one it replaces.
 func (e *End) dropAll() {
 	for i := range e.flows {
 		if !e.flows[i].dead {
@@ -420,8 +422,8 @@ func (e *End) drop(i int) {
 	f.broken, f.dead = false, true
 }
 
-// cut ends, after a trial, connections on which something of it may still wait to be sent: it must not run into the
-// next. An end that only hears ends them in [End.mend], as the other end may still be in the trial.
+// cut ends, after a trial, connections that may still have data of it to send, because that must not reach the next
+// trial. An end that only hears ends them in [End.mend], because the other end may still be in the trial.
 func (e *End) cut() {
 	e.sweep.Lock()
 	defer e.sweep.Unlock()
@@ -429,7 +431,7 @@ func (e *End) cut() {
 		return
 	}
 	if e.Streams == nil {
-		for i := range e.flows { // a datagram that waits for room is sent no more
+		for i := range e.flows { // a datagram that waits for room is discarded
 			f := &e.flows[i]
 			if f.blocked {
 				e.watcher.Output(i, e.sockets[i], false)

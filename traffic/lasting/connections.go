@@ -9,18 +9,19 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// ReconnectLimit is how long both ends try to get their connections again after a trial has lost them.
+// ReconnectLimit is how long both ends try to restore their connections after a trial has lost them.
 const ReconnectLimit = 500 * time.Millisecond
 
-// Connections are those of one end.
+// Connections holds the connections of one end.
 type Connections struct {
-	Sockets []sock.Socket // FD is -1 where there is no connection
-	Broken  bool          // they can carry no trial
+	Sockets []sock.Socket // FD is -1 if there is no connection
+	Broken  bool          // they cannot carry a trial
 
-	home *os.File // the container's namespace, where sockets are made
+	home *os.File // the container's namespace, for new sockets
 }
 
-// New makes room for so many connections, and no connection. The calling thread is inside the container's namespace.
+// New makes room for this many connections, without making them. The calling thread must be in the container's
+// namespace.
 func New(n int) (Connections, error) {
 	home, err := netns.Current()
 	if err != nil {
@@ -36,11 +37,11 @@ func New(n int) (Connections, error) {
 // Way is how a source reaches its sink.
 type Way struct {
 	Local  netip.AddrPort // of the first connection
-	Ports  int            // how many ports from that on are the source's, at least 1; the kernel chooses the others
+	Ports  int            // how many ports from that on belong to the source, at least 1; the kernel chooses the others
 	Remote netip.AddrPort
 }
 
-// Dial makes the connections of a source, each ready before it connects. If one fails, none is left.
+// Dial makes the connections of a source, and calls ready for each before it connects. If one fails, none is left.
 func (c *Connections) Dial(w Way, ready func(sock.Socket) error) error {
 	err := c.dial(w, ready)
 	if err != nil {
@@ -77,7 +78,7 @@ func (c *Connections) dial(w Way, ready func(sock.Socket) error) error {
 	return nil
 }
 
-// Listen opens the socket that connections come to. They inherit its options (sk_clone_lock, net/core/sock.c).
+// Listen opens the listening socket. Connections inherit its options (sk_clone_lock, net/core/sock.c).
 func (c *Connections) Listen(local netip.AddrPort, options sock.Options) (listener sock.Socket, err error) {
 	listener.FD = -1
 	err = netns.Do(int(c.home.Fd()), func() (err error) {
@@ -93,8 +94,8 @@ func (c *Connections) Listen(local netip.AddrPort, options sock.Options) (listen
 	return listener, listener.Listen()
 }
 
-// Accept takes the source's connections, and makes each ready. One that is over already, of an attempt that the source
-// has given up, is passed over.
+// Accept accepts the source's connections, and calls ready for each. It skips connections that are already over, from
+// attempts that the source has abandoned.
 func (c *Connections) Accept(listener sock.Socket, timeout time.Duration, ready func(sock.Socket) error) error {
 	until := time.Now().Add(timeout)
 	for i := 0; i < len(c.Sockets); {
@@ -116,8 +117,8 @@ func (c *Connections) Accept(listener sock.Socket, timeout time.Duration, ready 
 	return nil
 }
 
-// Stand says whether the connections can carry a trial: all are there and have nothing to receive. Else the other end
-// has closed one, or sent what belongs to no trial.
+// Stand reports whether the connections can carry a trial: all exist and have nothing to receive. Otherwise the other
+// end has closed one, or has sent data that belongs to no trial.
 func (c *Connections) Stand() bool {
 	for _, s := range c.Sockets {
 		c.Broken = c.Broken || !idle(s)
@@ -125,7 +126,7 @@ func (c *Connections) Stand() bool {
 	return !c.Broken
 }
 
-// idle says whether a connection stands and has nothing to receive.
+// idle reports whether a connection exists and has nothing to receive.
 func idle(s sock.Socket) bool {
 	var b [1]byte
 	_, errno := s.Recv(&b[0], 1, sock.DontWait)

@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// Both ends have their connections until one end drops them, and then get others; one of an attempt that was given up
-// is passed over.
+// Both ends keep their connections until one end drops them, and then get new ones. A connection of an abandoned
+// attempt is skipped.
 func TestConnections(t *testing.T) {
 	made := func() *Connections {
 		c, err := New(2)
@@ -56,7 +56,7 @@ func TestConnections(t *testing.T) {
 		t.Error("the connections of the sink stand although the source has dropped them")
 	}
 	sink.Drop()
-	dial() // given up
+	dial() // abandoned
 	source.Drop()
 	dial()
 	accept()

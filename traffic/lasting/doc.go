@@ -1,5 +1,5 @@
-// Package lasting holds TCP connections that a workload keeps from trial to trial: their life outside of trials.
+// Package lasting manages TCP connections that a workload keeps from trial to trial, outside the trials.
 //
-// They stand for a whole generation. A trial that could not be brought to its end breaks them; both ends then drop all
-// of theirs before the next trial, the source dials anew, and the sink accepts.
+// The connections exist for a whole generation. A trial that could not be completed breaks them. Before the next trial,
+// both ends then drop all their connections, the source connects again, and the sink accepts.
 package lasting

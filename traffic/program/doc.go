@@ -1,3 +1,3 @@
-// Package program is an endpoint that is somebody else's program: started in the container's namespace for each trial,
-// on the CPU of its thread, watched while its traffic flows, and read between blocks.
+// Package program is an endpoint that runs an external program. It starts the program in the container's namespace for
+// each trial, on the CPU of its thread, observes it while its traffic flows, and reads its output between blocks.
 package program

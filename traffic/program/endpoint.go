@@ -22,126 +22,129 @@ import (
 )
 
 const (
-	// listenLimit is how long a server may take to listen: less than what the other threads of its trial wait for it at
-	// the gate (board.go).
+	// listenLimit is how long a server may take to listen: less than the other threads of its trial wait for it at the
+	// gate (board.go).
 	listenLimit = 700 * time.Millisecond
-	// listenPoll is how often it is looked for.
+	// listenPoll is the time between two checks.
 	listenPoll = 2 * time.Millisecond
-	// othersLimit is how long it may go on trying to while somebody else has its port: as long as it takes to say so.
+	// othersLimit is how long the server may keep trying while another process has its port: long enough to report
+	// that.
 	othersLimit = 200 * time.Millisecond
 
-	// endLimit is how long a killed program is waited for at the end of its trial.
+	// endLimit is how long to wait for a killed program at the end of its trial.
 	endLimit = 100 * time.Millisecond
 
-	// barely is how many times shorter than its trial the time may be in which a thread sees to a server.
+	// barely is the factor by which the time that a thread observes a server may be shorter than its trial.
 	barely = 10
 
-	// leavePoll is how often a server's client is looked for.
+	// leavePoll is the time between two checks for a server's client.
 	leavePoll = 20 * time.Millisecond
-	// surelyGone is how often in a row it must not be found.
+	// surelyGone is how often in a row the client must not be found.
 	surelyGone = 3
 
-	// quitAhead is how long before the close of a trial a server that does not end by itself is told to: the traffic is
-	// over by then.
+	// quitAhead is how long before the close of a trial a server that does not end by itself is asked to end: the
+	// traffic is over by then.
 	quitAhead = 200 * time.Millisecond
 
-	// The CPU time of a program is read at these shares of the time in which its traffic flows, so that neither its start
-	// nor the writing of its results counts.
+	// The shares of the time with traffic at which the CPU time of a program is read, so that neither its start nor the
+	// writing of its results counts.
 	busyFrom, busyTo = 0.2, 0.9
 )
 
-// A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens and
-// clients when it has opened; all of them end with it, so that nothing stands, or spins, between two turns.
+// A Role is what one end of a pair runs in each trial. Servers ([Role.Listens]) are started before the trial opens, and
+// clients when it has opened. All of them end with it, so that none exists, or spins, between two turns.
 type Role struct {
-	// By says who starts it: "driver sockperf", "kv with server redis".
+	// By names what starts it: "driver sockperf", "kv with server redis".
 	By string
-	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody
-	// knows. With Args nil there need be none.
+	// Program is looked up in PATH. Package is the name of its Debian package, "" if unknown. If Args is nil, neither
+	// is needed.
 	Program, Package string
-	// Called is what failures call it; "": the program, client or server.
+	// Called is its name in failures; "" stands for the program with client or server.
 	Called string
-	// Local is where a server listens.
+	// Local is the address at which a server listens.
 	Local netip.AddrPort
-	// Congestion is the congestion control that this end's streams are to have, where the program has no option for it:
-	// they get it from outside as soon as they are there. Streams is how many there are when traffic flows, connections
-	// that control the program included.
+	// Congestion is the congestion control for this end's streams if the program has no option for it: it is set from
+	// outside as soon as they exist. Streams is their number when traffic flows, including connections that control the
+	// program.
 	Congestion string
 	Streams    int
-	// Options are those of a server's listening TCP socket, which gets them from outside as soon as it is there: its
-	// connections inherit them.
+	// Options are the options of a server's listening TCP socket. They are set from outside as soon as it exists, and
+	// its connections inherit them.
 	Options sock.Options
-	// Files are handed to the program, which finds them at [FilePath]. They are closed with the endpoint.
+	// Files are passed to the program, which finds them at [FilePath]. They are closed with the endpoint.
 	Files []*os.File
-	// Listens is the protocol of the socket at Local by which a server is known to be ready: "udp" or "tcp". "" is a
+	// Listens is the protocol, "udp" or "tcp", of the socket at Local that shows that a server is ready. "" means a
 	// client.
 	Listens string
-	// Settle is how long a server takes to be ready that has no such socket: less than listenLimit. Else 0.
+	// Settle is how long a server without such a socket takes to be ready: less than listenLimit. For others it is 0.
 	Settle time.Duration
-	// Stop is how the program is brought to its end.
+	// Stop says how the program ends.
 	Stop Stop
-	// Args are the program's arguments. A client's traffic lasts so many seconds. Where it is nil nothing is started at
-	// this end: its kernel does all there is to do.
+	// Args returns the program's arguments. The traffic of a client lasts this many seconds. If Args is nil, nothing is
+	// started at this end: its kernel does all the work.
 	Args func(seconds int) []string
 	// Before, if set, is called in the container's network namespace before each start.
 	Before func() error
-	// Fill, if set, is called in the container's network namespace when a server listens, before its trial opens: it has
-	// what it is to serve from there.
+	// Fill, if set, is called in the container's network namespace when a server listens, before its trial opens. It
+	// provides the data to serve.
 	Fill func() error
-	// Log is a file that the program writes besides: [LogPath]. It is handed to Read.
+	// Log says that the program also writes a file, [LogPath], which Read receives.
 	Log bool
-	// Start is how long the program takes from its start to its traffic, End how long it may take from the end of that to
-	// its own: a trial is over when both ends have ended, so that only a server that does not end by itself makes it last
-	// that long.
+	// Start is how long the program takes from its start to its traffic. End is how long it may take from the end of
+	// the traffic to its own end. A trial is over when both ends have ended, so only a server that does not end by
+	// itself uses all that time.
 	Start, End time.Duration
-	// Read fills the sample and the recorder (of a source of a workload that measures latency, else nil) from what the
-	// program has said. Span it sets to the time in ns in which traffic flowed; the endpoint makes CPU of that.
+	// Read fills the sample and the recorder from the program's output. The recorder is nil unless this is a source of
+	// a workload that measures latency. Read sets Span to the time in ns in which traffic flowed; the endpoint computes
+	// CPU from that.
 	Read func(Said, *traffic.Sample, *traffic.Recorder) error
-	// Reason, if set, finds in what the program wrote to its standard output why it gave up, "" if that is not there.
+	// Reason, if set, finds in the program's standard output why it gave up; "" if the output has no reason.
 	Reason func(io.Reader) string
-	// Lifelong says that nobody knows when its traffic flows: its CPU time is that of its whole life.
+	// Lifelong says that it is unknown when its traffic flows: its CPU time is that of its whole life.
 	Lifelong bool
-	// Records says that there are latencies, and Of what they are of.
+	// Records says that there are latencies, and Of says which quantity they are.
 	Records bool
 	Of      traffic.Quantity
-	// Granted is what the kernel grants a socket like the program's.
+	// Granted is what the kernel grants to a socket like the program's.
 	Granted sock.Facts
 }
 
-// Stop is how a program is brought to its end.
+// Stop says how a program ends.
 type Stop int
 
 const (
-	// EndsItself needs nothing.
+	// EndsItself is a program that ends by itself.
 	EndsItself Stop = iota
-	// Interrupted ends when it gets SIGINT, and then says what it has counted.
+	// Interrupted is a program that ends on SIGINT, and then reports its counts.
 	Interrupted
-	// Killed would not end, and has nothing to say: it is not read.
+	// Killed is a program that would not end and has no results: its output is not read.
 	Killed
-	// Serves is there for the whole trial, whose traffic is that of somebody else, and is killed when the drain is over.
-	// It is not read: Start, End and Read mean nothing, and its CPU time is that from the opening to the close.
+	// Serves is a program that exists for the whole trial and serves the traffic of others. It is killed when the drain
+	// is over. Its output is not read: Start, End and Read have no meaning. Its CPU time is that from the opening to
+	// the close.
 	Serves
-	// Asked gets SIGINT, and is killed where that does not end it. It is read however it ends then; where there is no Read
-	// it is not.
+	// Asked is a program that gets SIGINT, and is killed if that does not end it. Its output is then read in any case,
+	// unless Read is nil.
 	Asked
 )
 
-// Said is what a program has left of one trial.
+// Said is the output of a program for one trial.
 type Said struct {
-	Seconds int       // that traffic was to last
+	Seconds int       // the duration of the traffic
 	Stdout  io.Reader //
-	Log     io.Reader // nil where there is none
+	Log     io.Reader // nil if there is none
 }
 
-// LogPath is the file that a program with [Role.Log] writes to. It is memory.
+// LogPath is the file to which a program with [Role.Log] writes. It is in memory.
 const LogPath = "/proc/self/fd/3"
 
-// serves says whether the program is there before the trial opens.
+// serves reports whether the program exists before the trial opens.
 func (r Role) serves() bool { return r.Listens != "" || r.Settle > 0 }
 
-// Shortest is the length of a trial in which traffic flows for one second.
+// Shortest returns the length of a trial in which traffic flows for one second.
 func (r Role) Shortest() time.Duration { return time.Second + r.Start + r.End }
 
-// Open makes an endpoint of a role. The calling thread is inside the container's network namespace.
+// Open makes an endpoint for a role. The calling thread must be in the container's network namespace.
 func (r Role) Open() (traffic.Endpoint, error) {
 	if r.Args == nil && r.Program == "" {
 		return &nobody{granted: r.Granted}, nil
@@ -164,8 +167,8 @@ func (r Role) Open() (traffic.Endpoint, error) {
 	return e, nil
 }
 
-// endpoint runs a program in each trial. Its thread starts it and waits for it in the kernel; what it said is read
-// between blocks.
+// endpoint runs a program in each trial. Its thread starts the program and waits for it in the kernel. The output is
+// read between blocks.
 type endpoint struct {
 	role     Role
 	path     string
@@ -173,15 +176,15 @@ type endpoint struct {
 	sample   traffic.Sample
 	recorder *traffic.Recorder
 
-	mu      sync.Mutex // of child and log: an endpoint may be closed while its thread hangs
+	mu      sync.Mutex // protects child and log: an endpoint may be closed while its thread hangs
 	child   *process.Child
 	log     *os.File
 	seconds int
 	busy    cores  // while traffic flowed
-	served  cores  // of one that serves, from the opening to the close
-	span    int64  // ns of that
-	killed  bool   // as its role wants it
-	asked   bool   // to end, and it had not by itself
+	served  cores  // for a program that serves, from the opening to the close
+	span    int64  // ns of that time
+	killed  bool   // as its role requires
+	asked   bool   // it was asked to end, and had not ended by itself
 	overdue string // what it did not do in time
 }
 
@@ -192,7 +195,7 @@ func (e *endpoint) Recorders() (r traffic.Recorders) {
 }
 func (e *endpoint) Facts() (sock.Facts, error) { return e.role.Granted, nil }
 
-// Close implements [traffic.Endpoint]: nothing that it started is left.
+// Close implements [traffic.Endpoint]. Nothing that it started is left.
 func (e *endpoint) Close() {
 	e.discard()
 	_ = e.home.Close()
@@ -201,7 +204,7 @@ func (e *endpoint) Close() {
 	}
 }
 
-// discard ends what runs and forgets what it said.
+// discard ends the running program and discards its output.
 func (e *endpoint) discard() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,7 +217,7 @@ func (e *endpoint) discard() {
 	e.child, e.log = nil, nil
 }
 
-// Prepare implements [traffic.Endpoint]: a server is there, and listens, before the trial opens.
+// Prepare implements [traffic.Endpoint]. A server exists and listens before the trial opens.
 func (e *endpoint) Prepare(uint64) {
 	e.discard()
 	e.sample = traffic.Sample{}
@@ -231,13 +234,14 @@ func (e *endpoint) Prepare(uint64) {
 		return
 	}
 	if e.role.Settle > 0 {
-		server.Wait(clock.Now() + int64(e.role.Settle)) // why it has ended, if it has, it says itself
+		server.Wait(clock.Now() + int64(e.role.Settle)) // if it has ended, its output has the reason
 		return
 	}
 	e.overdue = e.listen(server)
 }
 
-// listen waits until the server listens, and says where it does not. One that has ended says why itself.
+// listen waits until the server listens, and returns an error if it does not. For a server that has ended, its output
+// has the reason.
 func (e *endpoint) listen(server *process.Child) (overdue string) {
 	for begin := clock.Now(); ; {
 		ok, err := e.ready(server)
@@ -286,8 +290,7 @@ func (e *endpoint) start() (child *process.Child, err error) {
 	return child, err
 }
 
-// Run implements [traffic.Endpoint]. It allocates, as one has to who starts programs: what it measures happens
-// elsewhere.
+// Run implements [traffic.Endpoint]. It allocates, as starting programs requires: the measuring happens in the program.
 func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	if e.sample.Failure != "" {
 		return
@@ -322,7 +325,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// end kills a program. What it held is given back before the next trial begins: that takes CPU time, too.
+// end kills a program. Its resources are released before the next trial begins, because that takes CPU time, too.
 func end(child *process.Child) {
 	child.Signal(syscall.SIGKILL)
 	child.Wait(clock.Now() + int64(endLimit))
@@ -332,10 +335,10 @@ func end(child *process.Child) {
 func (e *endpoint) wait(w traffic.Window) {
 	before, from := e.child.Usage(), clock.Now()
 	if e.child.Wait(w.Close) {
-		return // what it says is the reason
+		return // its output has the reason
 	}
-	// Where the CPU is full the thread comes late, and what it has seen stands for all of the trial. After the close there
-	// is nothing to serve.
+	// If the CPU is busy, the thread runs late, and what it has observed stands for the whole trial. After the close
+	// there is nothing to serve.
 	e.served, e.span = per(e.child.Usage().Minus(before), time.Duration(max(1, w.Close-from))), w.Close-w.Open
 	if w.Close-from < (w.Close-w.Open)/barely {
 		e.overdue = fmt.Sprintf("could not be observed: its thread had no CPU for %v of a trial of "+
@@ -345,7 +348,7 @@ func (e *endpoint) wait(w traffic.Window) {
 	e.killed = !e.child.Wait(w.Close + int64(traffic.DrainLimit))
 }
 
-// attend lets the program run until it ends, and says what it did not do in time.
+// attend lets the program run until it ends, and returns what it did not do in time.
 func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue string) {
 	flow, seconds := w.Open+int64(e.role.Start), float64(e.seconds)*1e9
 	if e.role.Congestion != "" {
@@ -356,7 +359,7 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 	if !child.Wait(flow + int64(busyFrom*seconds)) {
 		before, from := child.Usage(), clock.Now()
 		if !child.Wait(flow + int64(busyTo*seconds)) {
-			if u := child.Usage().Minus(before); u.Run >= 0 { // else something that it had started has ended
+			if u := child.Usage().Minus(before); u.Run >= 0 { // otherwise a child process of it has ended
 				e.busy = per(u, time.Duration(clock.Now()-from))
 			}
 		}
@@ -383,7 +386,7 @@ func (e *endpoint) attend(child *process.Child, w traffic.Window) (overdue strin
 	return fmt.Sprintf("did not end within its trial of %v", time.Duration(w.Close-w.Open))
 }
 
-// congest gives the program's streams their congestion control, and says what it did not do in time.
+// congest sets the congestion control of the program's streams, and returns what it did not do in time.
 func (e *endpoint) congest(child *process.Child, deadline int64) (overdue string) {
 	known := map[string]bool{}
 	for clock.Now() < deadline {
@@ -397,14 +400,14 @@ func (e *endpoint) congest(child *process.Child, deadline int64) (overdue string
 			return "did not take another congestion control: " + err.Error()
 		}
 		if len(known) >= e.role.Streams || child.Wait(clock.Now()+int64(listenPoll)) {
-			return "" // why it has ended, if it has, it says itself
+			return "" // if it has ended, its output has the reason
 		}
 	}
 	return "did not begin a stream in time"
 }
 
-// serve lets a server run that does not end by itself, until its client's connections are gone or, where it has none or
-// they were not seen while traffic flowed, until the deadline. It says whether it ended all the same.
+// serve lets a server that does not end by itself run until its client's connections are gone. If it has none, or if
+// they were not seen while traffic flowed, it runs until the deadline. serve reports whether it ended nevertheless.
 func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
 	connected := func() bool {
 		if e.role.Listens != "tcp" {
@@ -416,7 +419,7 @@ func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
 	if !connected() {
 		return server.Wait(deadline)
 	}
-	// The kernel's list is no snapshot: a connection can be missing from it while others come and go.
+	// The kernel's list is not a snapshot: a connection can be missing from it while others come and go.
 	for missed := 0; clock.Now() < deadline && missed < surelyGone; {
 		if server.Wait(min(deadline, clock.Now()+int64(leavePoll))) {
 			return true
@@ -429,7 +432,7 @@ func (e *endpoint) serve(server *process.Child, deadline int64) (ended bool) {
 	return false
 }
 
-// Collect implements [traffic.Collector]: it reads what the program has said.
+// Collect implements [traffic.Collector]. It reads the program's output.
 func (e *endpoint) Collect() {
 	defer e.discard()
 	if e.child == nil {
@@ -448,21 +451,21 @@ func (e *endpoint) Collect() {
 			int64(e.served.user*float64(e.span)), e.span
 		return
 	}
-	// or its thread woke up too late to read it: the program's whole run time, start included
+	// or its thread woke up too late to read it: the whole run time of the program, including its start
 	if e.busy.run == 0 || e.role.Lifelong {
 		e.busy = per(e.child.Usage(), time.Duration(e.seconds)*time.Second)
 	}
 	e.sample.CPU, e.sample.User = int64(e.busy.run*float64(e.sample.Span)), int64(e.busy.user*float64(e.sample.Span))
 }
 
-// cores are how many CPUs a program kept busy, and of these those outside the kernel.
+// cores is how many CPUs a program kept busy, and the part of them outside the kernel.
 type cores struct{ run, user float64 }
 
 func per(u process.Usage, d time.Duration) cores {
 	return cores{u.Run.Seconds() / d.Seconds(), u.User.Seconds() / d.Seconds()}
 }
 
-// name says which program it is: "sockperf client".
+// name returns the name of the program and its role: "sockperf client".
 func (e *endpoint) name() string {
 	switch {
 	case e.role.Called != "":
@@ -500,15 +503,15 @@ func (e *endpoint) read() error {
 	return e.role.Read(said, &e.sample, e.recorder)
 }
 
-// What is quoted of a program's last words.
+// Limits of quotes from a program's last output.
 const (
 	lastLines = 3
 	lastBytes = 300
 )
 
-// lastWords is why the program gave up: the reason that it gives, or the end of what it said on standard error, or
-// where that is nothing on standard output, in one line. Where it did not end by itself what it said last on standard
-// output is no reason.
+// lastWords returns why the program gave up, in one line: the reason that it gives, or the end of its standard error
+// or, if that is empty, of its standard output. If it did not end by itself, the end of its standard output is not a
+// reason.
 func (e *endpoint) lastWords() string {
 	candidates := []string{quote(e.child.Stderr())}
 	if e.role.Reason != nil {
@@ -542,7 +545,7 @@ func quote(r io.Reader) string {
 	return words
 }
 
-// plain leaves out what only a terminal understands: control characters and the sequences of colours (ECMA-48, 5.4).
+// plain removes control characters and colour sequences for terminals (ECMA-48, 5.4).
 func plain(s string) string {
 	var b strings.Builder
 	escape := false

@@ -11,22 +11,21 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// A Needed is a program that a part cannot do without.
+// A Needed is a program that a part requires.
 type Needed struct {
-	// By says who needs it: "driver sockperf", "kv with server redis".
+	// By names what requires it: "driver sockperf", "kv with server redis".
 	By string
-	// Program is what is looked up in PATH, and Package what Debian calls the package that holds it, "" where nobody
-	// knows.
+	// Program is looked up in PATH. Package is the name of its Debian package, "" if unknown.
 	Program, Package string
-	// AskVersion are the arguments with which it says its version; nil: --version.
+	// AskVersion are the arguments that make it print its version; nil: --version.
 	AskVersion []string
-	// Unasked: it may be any program, and nobody knows what it does when it is asked for its version. It is looked up, and
-	// not started.
+	// Unasked says that it may be any program, and that starting it for its version could do anything. It is looked up,
+	// but not started.
 	Unasked bool
 }
 
-// Locate returns the path of a program. Where it is not installed the error is a [linux.UnsupportedError] that names
-// who needs it, and the package.
+// Locate returns the path of a program. If it is not installed, the error is a [linux.UnsupportedError] that names what
+// requires it, and the package.
 func (n Needed) Locate() (string, error) {
 	path, err := exec.LookPath(n.Program)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -42,11 +41,11 @@ func (n Needed) Locate() (string, error) {
 	return path, nil
 }
 
-// Installed is the value of a parameter that asks for a program if it is installed, and otherwise for another choice.
+// Installed is the value of a parameter that selects a program if it is installed, and otherwise another choice.
 const Installed = "installed"
 
-// Choose returns the check of a parameter that understands [Installed]: it becomes one value if the program is
-// installed on this machine, and otherwise the other. Records have the one that it became.
+// Choose returns the check of a parameter that accepts [Installed]: it becomes one if the program is installed on this
+// machine, and otherwise other. Records hold the resulting value.
 func (n Needed) Choose(one, other string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s != Installed {
@@ -59,11 +58,11 @@ func (n Needed) Choose(one, other string) func(string) (string, error) {
 	}
 }
 
-// versionLimit is how long a program may take to say its version.
+// versionLimit is how long a program may take to print its version.
 const versionLimit = 5 * time.Second
 
-// Version returns a program's version, as it says itself: "3.12"; "" where it is not to be asked. Where it is not
-// installed the error is that of Locate.
+// Version returns the version that a program prints: "3.12"; "" if it must not be started for that. If it is not
+// installed, the error is that of Locate.
 func (n Needed) Version(ctx context.Context) (string, error) {
 	path, err := n.Locate()
 	if err != nil || n.Unasked {
@@ -76,7 +75,7 @@ func (n Needed) Version(ctx context.Context) (string, error) {
 		ask = []string{"--version"}
 	}
 	out, err := exec.CommandContext(ctx, path, ask...).CombinedOutput()
-	if v, found := version(out); found { // some say it and exit as if they had failed
+	if v, found := version(out); found { // some print it and exit with an error
 		return v, nil
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// A choice of what is installed becomes one value or the other; what is asked for by name stays.
+// A choice by what is installed becomes one value or the other; a program that is named stays.
 func TestChoose(t *testing.T) {
 	for name, want := range map[string]string{"sh": "real", "no-such-program": "own"} {
 		choose := Needed{Program: name}.Choose("real", "own")

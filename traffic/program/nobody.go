@@ -5,7 +5,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// nobody is an end at which nothing is started: what comes is answered by the kernel, in the time of whoever sent it.
+// nobody is an end at which nothing is started: the kernel answers, in the CPU time of the sender.
 type nobody struct {
 	sample  traffic.Sample
 	granted sock.Facts
@@ -18,5 +18,5 @@ func (n *nobody) Recorders() traffic.Recorders { return traffic.Recorders{} }
 func (n *nobody) Facts() (sock.Facts, error)   { return n.granted, nil }
 func (n *nobody) Close()                       {}
 
-// Collect implements [traffic.Collector]: what the thread took to come and go is no figure.
+// Collect implements [traffic.Collector]. The time that the thread took is not a figure.
 func (n *nobody) Collect() { n.sample = traffic.Sample{Failure: n.sample.Failure} }

@@ -21,7 +21,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// TestMain is the program of these tests as well: "serve ADDRESS HOW".
+// TestMain is also the program of these tests: "serve ADDRESS HOW".
 func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "serve" {
 		serve(os.Args[2], os.Args[3])
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// shortly is when a server does what it should not.
+// shortly is the time after which a server misbehaves.
 const shortly = 100 * time.Millisecond
 
 func serve(address, how string) {
@@ -56,9 +56,9 @@ func serve(address, how string) {
 		time.Sleep(shortly)
 		return
 	case "works":
-		for x := uint64(1); x != 0; x += 2 { // it keeps a CPU busy: an odd number is never 0
+		for x := uint64(1); x != 0; x += 2 { // keeps a CPU busy: an odd number is never 0
 		}
-	case "forks": // what works is a child of its, which has the socket
+	case "forks": // a child process serves, with the inherited socket
 		f, err := l.(*net.TCPListener).File()
 		if err != nil {
 			fail(err.Error())
@@ -69,7 +69,7 @@ func serve(address, how string) {
 			fail(err.Error())
 		}
 		fmt.Println(cmd.Process.Pid)
-	case "reads": // what it is handed
+	case "reads": // the files passed to it
 		text, err := os.ReadFile(FilePath(0))
 		if err != nil {
 			fail(err.Error())
@@ -79,7 +79,7 @@ func serve(address, how string) {
 	time.Sleep(time.Hour)
 }
 
-// role is a server that serves so.
+// role returns a server that behaves in this way.
 func role(t *testing.T, how string) Role {
 	t.Helper()
 	h, err := link.Open()
@@ -109,7 +109,7 @@ func role(t *testing.T, how string) Role {
 	}
 }
 
-// trial makes a trial and returns the sample, and how long it took.
+// trial runs a trial and returns the sample, and how long it took.
 func trial(t *testing.T, e traffic.Endpoint, length time.Duration) (s traffic.Sample, prepared, ran time.Duration) {
 	t.Helper()
 	began := clock.Now()
@@ -135,8 +135,8 @@ func opened(t *testing.T, r Role) traffic.Endpoint {
 	return e
 }
 
-// A server is there for its trial, its CPU time is that from the opening to the close, and whatever it does ends the
-// trial in time, with a reason.
+// A server exists for its trial, and its CPU time is that from the opening to the close. Whatever it does, the trial
+// ends in time, with a reason if it fails.
 func TestServes(t *testing.T) {
 	const length = 300 * time.Millisecond
 	for _, tt := range []struct{ how, want string }{
@@ -164,7 +164,7 @@ func TestServes(t *testing.T) {
 			if s.Failure != "" {
 				t.Fatal(s.Failure)
 			}
-			busy, most := tt.how == "works", s.Span*5/4+int64(ran-length) // this one works on after the close
+			busy, most := tt.how == "works", s.Span*5/4+int64(ran-length) // this one goes on working after the close
 			if s.Span != int64(length) || (s.CPU > s.Span/20) != busy || (s.User > s.Span/20) != busy || s.CPU > most ||
 				s.User > most {
 				t.Errorf("run time %v of %v, %v outside the kernel", time.Duration(s.CPU), time.Duration(s.Span),
@@ -177,7 +177,7 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// What a server starts itself counts, and is gone with it, so that the next one has its port.
+// Child processes of a server count, and end with it, so that the next server can have the port.
 func TestServesForks(t *testing.T) {
 	const length = 300 * time.Millisecond
 	r := role(t, "forks")
@@ -207,7 +207,7 @@ func TestServesForks(t *testing.T) {
 	}
 }
 
-// A server is filled when it listens, and not else. One that was not ends the trial.
+// A server is filled only when it listens. If that fails, the trial fails.
 func TestFill(t *testing.T) {
 	var filled int
 	var err error
@@ -233,7 +233,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// A server is handed files.
+// A server receives files.
 func TestFiles(t *testing.T) {
 	r := role(t, "reads")
 	f, err := process.Memory("file")
@@ -249,7 +249,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A server has the socket options that it is to have before its trial opens.
+// A server has its socket options before its trial opens.
 func TestOptions(t *testing.T) {
 	r := role(t, "sleeps")
 	r.Options = sock.Options{Congestion: "reno"}

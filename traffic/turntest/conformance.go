@@ -21,11 +21,11 @@ const (
 	cells   = 3
 )
 
-// Open makes both ends of a turn. They belong to one another, and may be one value.
+// Open makes both ends of one turn, which may be the same value.
 type Open func(t *testing.T, l traffic.Layout) (traffic.Turns, traffic.Turn)
 
-// Conformance shows that a turn passes trials on in their order, opens the gate for all threads at once, names who
-// holds a trial up, and lets itself be interrupted.
+// Conformance checks that a turn runs trials in order, opens the gate for all threads at once, names the threads that
+// block a trial, and can be interrupted.
 func Conformance(t *testing.T, open Open) {
 	t.Run("order", func(t *testing.T) { order(t, open) })
 	t.Run("missing", func(t *testing.T) { missing(t, open) })
@@ -33,10 +33,10 @@ func Conformance(t *testing.T, open Open) {
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, open) })
 }
 
-// watched tells when a thread has left a trial.
+// watched reports when a thread has left a trial.
 type watched struct {
 	traffic.Turn
-	left chan traffic.Seat // nil: nobody asks
+	left chan traffic.Seat // nil: no reports
 }
 
 func (w watched) Leave(ticket uint32, s traffic.Seat) {
@@ -82,7 +82,7 @@ func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat
 
 func threads(int) int { return pairs }
 
-// seen is what endpoints have seen of trials.
+// seen is what endpoints have observed in trials.
 type seen struct {
 	mu      sync.Mutex
 	trials  []uint64
@@ -155,7 +155,7 @@ func order(t *testing.T, open Open) {
 	}
 }
 
-// stalled runs a block in which one thread holds the first trial up, and then one in which nobody does.
+// stalled runs a block in which one thread blocks the first trial, and then one without a fault.
 func stalled(t *testing.T, turns traffic.Turns, want traffic.StalledError, free func()) {
 	t.Helper()
 	timings, err := turns.Run(t.Context(), []int{want.Cell, 0}, threads)
@@ -204,7 +204,7 @@ func hanging(t *testing.T, open Open) {
 	})
 	stalled(t, turns, traffic.StalledError{Cell: 1, Opened: true, Missing: []traffic.Seat{hangs}}, func() {
 		close(end)
-		for <-left != hangs { // back, too late
+		for <-left != hangs { // it returned too late
 		}
 	})
 }

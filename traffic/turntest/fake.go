@@ -10,10 +10,11 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// Fake is both ends of a turn within a process, by a mutex and a condition variable. The zero value is ready.
+// Fake implements both ends of a turn within one process, with a mutex and a condition variable. The zero value is
+// ready.
 type Fake struct {
-	// Gate is how long threads that have arrived wait for the others, and Stall how long after its drain a trial may end;
-	// 0: a second, as on the board.
+	// Gate is how long threads that have arrived wait for the others, and Stall how long after its drain a trial may
+	// end; 0: a second, as on the board.
 	Gate, Stall time.Duration
 
 	mu     sync.Mutex
@@ -21,10 +22,10 @@ type Fake struct {
 	plans  map[int]traffic.CellPlan
 	called map[int]uint32 // ticket by worker
 	next   uint32         // ticket
-	trial  *trial         // that has the turn; nil between blocks
+	trial  *trial         // the trial with the turn; nil between blocks
 }
 
-// trial is one that has the turn.
+// trial is a trial that has the turn.
 type trial struct {
 	ticket        uint32
 	cell          int
@@ -39,7 +40,7 @@ var (
 	_ traffic.Turn  = (*Fake)(nil)
 )
 
-// cond returns the condition that threads wait for. The mutex is held.
+// cond returns the condition for which threads wait. The caller holds the mutex.
 func (f *Fake) cond() *sync.Cond {
 	if f.wait.L == nil {
 		f.wait.L = &f.mu
@@ -137,7 +138,7 @@ func (t *trial) stalled(threads func(worker int) int) *traffic.StalledError {
 	return e
 }
 
-// Files implements [traffic.Turns]: nothing is inherited.
+// Files implements [traffic.Turns]. Nothing is inherited.
 func (*Fake) Files() map[string]*os.File { return nil }
 
 // Close implements [traffic.Turns].
@@ -160,7 +161,7 @@ func (f *Fake) Await(worker int, last uint32) (uint32, error) {
 	return f.called[worker], nil
 }
 
-// of returns the trial of a ticket if that has the turn.
+// of returns the trial of a ticket if it has the turn.
 func (f *Fake) of(ticket uint32) *trial {
 	if f.trial == nil || f.trial.ticket != ticket {
 		return nil
@@ -215,7 +216,7 @@ func (f *Fake) Leave(ticket uint32, s traffic.Seat) {
 	}
 }
 
-// Ordered implements [traffic.Turn]: the mutex orders what passes it.
+// Ordered implements [traffic.Turn]. The mutex establishes the order.
 func (f *Fake) Ordered() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is burst.
+// Workload is the workload burst.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
-	largest   = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+	largest   = 65507 // bytes: an IPv4 datagram of 65535 minus its headers (RFC 791, RFC 768)
 	mostFlows = 8     // each end of a pair has as many ports
 	shortest  = time.Millisecond
 	longest   = time.Minute
@@ -32,7 +32,7 @@ func (Workload) Describe() workload.Description {
 			"through tunnels, is in no suite yet), generated with D-ITG there; the length of its pauses is not published",
 		Primary: func(part.Params) string { return "oneway_latency_p50" },
 		Why:     "a trial is one burst and one pause, so each shows the effects of both; a shorter one would only be a burst",
-		Warm:    0, // a burst begins cold
+		Warm:    0, // a burst starts cold
 		Trial:   func(p part.Params) time.Duration { return p.Duration("on") + p.Duration("off") },
 		Spins:   func(part.Params) bool { return false },
 		Params: slices.Concat(part.List{
@@ -63,7 +63,7 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	const fastest = 1e6 // datagrams a second; udp-rate is for more
 	switch n := rate(p); {
@@ -77,7 +77,7 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// rate is how many datagrams a second are sent while a burst lasts.
+// rate returns the number of datagrams a second during a burst.
 func rate(p part.Params) float64 { return p.BitRate("rate") / 8 / float64(p.Size("payload")) }
 
 // Open implements [workload.Workload].

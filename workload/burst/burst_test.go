@@ -20,9 +20,9 @@ func TestConformance(t *testing.T) {
 		map[string]string{"rate": "20Mbit/s", "off": "0s", "payload": "100", "flows": "4"})
 }
 
-// A sink that stands still for 5 ms of each 50 delays what comes meanwhile: a tenth of the datagrams wait, from 5 ms
-// down to nothing, and 8 % of all longer than a millisecond. Other work on the machine makes more of them wait, and
-// none less.
+// A sink that stands still for 5 ms of each 50 ms delays the datagrams that arrive meanwhile: a tenth of them wait,
+// from 5 ms down to nothing, and 8 % of all wait longer than a millisecond. Other work on the machine can only make
+// more of them wait.
 func TestStallIsSeen(t *testing.T) {
 	r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 500 * time.Millisecond, Given: map[string]string{"rate": "10Mbit/s", "off": "0s"},

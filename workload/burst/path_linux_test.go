@@ -22,8 +22,9 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// newPath makes a veth pair between two namespaces that carries nothing but what a test sends. It returns the places of
-// both ends, and what reads the frames and bytes that the source's link has sent and the sink's has received.
+// newPath makes a veth pair between two namespaces that carries only what a test sends. It returns the places of both
+// ends, and a function that reads the frames and bytes that the source's link has sent and the sink's link has
+// received.
 func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.Side) (frames, bytes uint64)) {
 	t.Helper()
 	places := map[workload.Side]workloadtest.Where{}
@@ -77,8 +78,8 @@ func newPath(t *testing.T) (map[workload.Side]workloadtest.Where, func(workload.
 	}
 }
 
-// What the ends say is what the links between them have carried: every datagram is a frame, what came is what was sent
-// less what was lost, and goodput is no more than the bytes of the frames.
+// The ends report what the links between them have carried: every datagram is a frame, received is sent minus lost, and
+// goodput is at most the bytes of the frames.
 func TestPhysics(t *testing.T) {
 	const payload, headers = 653, 14 + 20 + 8
 	places, carried := newPath(t)
@@ -87,7 +88,7 @@ func TestPhysics(t *testing.T) {
 			"rate": "4Mbit/s", "on": "100ms", "off": "25ms", "flows": "4",
 		},
 	})
-	r.Trial(t) // neighbours have found each other
+	r.Trial(t) // the neighbours are resolved
 	for range 3 {
 		sentFrames, _ := carried(workload.Source)
 		cameFrames, cameBytes := carried(workload.Sink)
@@ -120,8 +121,8 @@ func TestPhysics(t *testing.T) {
 	}
 }
 
-// A burst offers its rate to 1 %, for as long as it lasts, and nothing after it: at the default 96 datagrams of 653
-// bytes in a second.
+// A burst offers its rate to within 1 %, while it lasts, and nothing after it: by default 96 datagrams of 653 bytes in
+// a second.
 func TestRate(t *testing.T) {
 	for _, tt := range []struct {
 		given  map[string]string
@@ -137,7 +138,7 @@ func TestRate(t *testing.T) {
 		},
 	} {
 		r := workloadtest.NewRig(t, burst.Workload{}, workloadtest.Options{Pairs: 1, Length: tt.length, Given: tt.given})
-		// on a machine that takes CPUs away for longer than the pause what is due goes later, or not at all
+		// if a machine takes CPUs away for longer than the pause, datagrams are sent later, or never
 		witness.Until(t, workloadtest.Borne(), func() error {
 			trial, _ := r.Trial(t)
 			source := trial.Sources[0]

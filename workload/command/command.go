@@ -22,22 +22,22 @@ type Workload struct{}
 var _ workload.Workload = Workload{}
 
 const (
-	// Programs may take so long to start and to end, besides their traffic.
+	// Limits of the time that programs take to start and to end, in addition to their traffic.
 	leastOverhead, overhead, mostOverhead = 100 * time.Millisecond, time.Second, 30 * time.Second
 
 	shortest, longest = time.Second + leastOverhead, time.Minute // of a trial
 
-	// A sink's command may take so long to be ready: the other threads of its trial wait for it no longer
+	// Limits of the time until a sink's command is ready: the other threads of its trial wait no longer
 	// (traffic/program).
 	fastest, slowest = time.Millisecond, 700 * time.Millisecond
 
 	longestName = 40 // characters
 )
 
-// auto is the name that is taken from the command, and the unit that is the metric's own.
+// auto is the name that is derived from the command, and the unit of the metric.
 const auto = "auto"
 
-// The defaults are an example that runs anywhere.
+// The defaults are an example that works on any machine.
 const (
 	pings      = "ping -n -i 0.01 -w {seconds} {remote}"
 	pingFigure = `regexp:= [0-9.]+/(?P<number>[0-9.]+)/[0-9./]+ (?P<unit>[a-z]+)`
@@ -110,9 +110,9 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// metrics are what a figure can be: what is compared by ratio, as what governs a run has to be, and is no processor
-// time, which is measured in any case. Means are those of rates that are sums over pairs. They are metrics that any
-// view knows, whatever parts a run has.
+// metrics returns the metrics that a figure can be. They are compared by ratio, as the metric that governs a run must
+// be. They are not CPU time, which is always measured. Means are those of rates that are sums over pairs. Every report
+// knows these metrics, whatever parts a run has.
 func metrics() (names, means []string) {
 	for _, m := range measure.Version2().All() {
 		switch {
@@ -126,8 +126,8 @@ func metrics() (names, means []string) {
 	return names, means
 }
 
-// families shortens a list of metrics for people: of the percentiles of a latency the mean, which stands before them,
-// is named.
+// families shortens a list of metrics for people: for the percentiles of a latency, it names the mean, which comes
+// before them.
 func families(names []string) []string {
 	var list []string
 	for _, n := range names {
@@ -147,7 +147,7 @@ func name(s string) (string, error) {
 	return s, nil
 }
 
-// plain returns what of a text can stand in an id, from its beginning on.
+// plain returns the characters of a text that are valid in an id, up to a length.
 func plain(s string) string {
 	end := strings.IndexFunc(s, func(c rune) bool {
 		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("._-", c))
@@ -158,7 +158,7 @@ func plain(s string) string {
 	return s[:min(end, longestName)]
 }
 
-// derive names a command that has no name after its program.
+// derive names a command without a name after its program.
 func derive(p part.Params) {
 	if p["name"] != auto {
 		return
@@ -171,7 +171,7 @@ func derive(p part.Params) {
 	}
 }
 
-// trial is one second longer than the overhead where it is not said.
+// trial returns the length of a trial; the default is one second more than the overhead.
 func trial(p part.Params) time.Duration {
 	if d := p.Duration("time"); d > 0 {
 		return d
@@ -231,7 +231,7 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// programs are those that both commands begin with.
+// programs returns the programs with which the two commands begin.
 func programs(p part.Params) []program.Needed {
 	var list []program.Needed
 	for _, side := range []string{"source", "sink"} {
@@ -292,7 +292,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return r.Open()
 }
 
-// lasted says how long traffic flowed, as far as it is known.
+// lasted sets how long traffic flowed, if it is known.
 func lasted(said program.Said, s *traffic.Sample) {
 	s.Window = int64(said.Seconds) * int64(time.Second)
 	s.Span = s.Window

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestDescribed(t *testing.T) { workloadtest.Described(t, command.Workload{}) }
 
-// length is that of a trial of some parameters.
+// length returns the length of a trial with some parameters.
 func length(t *testing.T, w workload.Workload, given map[string]string) time.Duration {
 	t.Helper()
 	p, err := w.Describe().Resolve(given)
@@ -42,7 +42,7 @@ func rig(t *testing.T, pairs int, given map[string]string) *workloadtest.Rig {
 	})
 }
 
-// driven is a workload whose ends a driver opens.
+// driven is a workload whose endpoints a driver opens.
 type driven struct {
 	workload.Workload
 	driver driver.Driver
@@ -50,8 +50,8 @@ type driven struct {
 
 func (d driven) Open(s workload.Spec) (traffic.Endpoint, error) { return d.driver.Open(s) }
 
-// What a program says to who asks for its figure is what it says to a driver that knows it, in the same trials and on
-// the same CPUs.
+// The workload reads the same figure of a program as a driver that knows the program, in the same trials and on the
+// same CPUs.
 func TestAgrees(t *testing.T) {
 	for _, tt := range []struct {
 		metric string
@@ -62,7 +62,7 @@ func TestAgrees(t *testing.T) {
 		{
 			"goodput",
 			map[string]string{
-				// which does not end
+				// this server does not end by itself
 				"source": "iperf3 -c {remote} -B {local} -p {port} -t {seconds} --json", "sink": "iperf3 -s -B {local} -p {port}",
 				"metric": "goodput", "figure": "json:end.sum_received.bits_per_second", "overhead": "3s", // on a busy machine
 			},
@@ -86,7 +86,7 @@ func TestAgrees(t *testing.T) {
 			theirs := workloadtest.NewRig(t, tt.load, workloadtest.Options{
 				Pairs: 1, Length: tt.load.driver.Trial(d, p), Given: tt.given,
 			})
-			// Programs begin and end with the trial: of such the kernel does not say how long they waited.
+			// Programs begin and end with the trial, and the kernel does not report how long such processes waited.
 			witness.Until(t, witness.Limit{Lost: 50 * time.Millisecond, Share: 0.1}, func() error {
 				a, ra := ours.Trial(t)
 				b, rb := theirs.Trial(t)
@@ -108,7 +108,8 @@ func TestAgrees(t *testing.T) {
 	}
 }
 
-// What can go wrong is named, each with its pair, and the trial ends in time. What was started and left behind is gone.
+// Each possible fault is reported, with its pair, and the trial ends in time. Processes that were left behind are
+// killed.
 func TestFaults(t *testing.T) {
 	left := t.TempDir() + "/left"
 	source := `case {pair} in
@@ -144,12 +145,12 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
-	if err == nil && !strings.Contains(string(stat), ") Z ") { // which init has not reaped yet
+	if err == nil && !strings.Contains(string(stat), ") Z ") { // init has not reaped it yet
 		t.Errorf("left behind: %s", stat)
 	}
 }
 
-// What can go wrong at a sink.
+// Faults at a sink.
 func TestSinkFaults(t *testing.T) {
 	sink := `case {pair} in
 		0) echo no luck >&2; exit 3 ;;
@@ -184,7 +185,7 @@ func TestSinkFaults(t *testing.T) {
 	}
 }
 
-// Rates of pairs add up, and durations do not.
+// Rates of pairs are added up; durations are not.
 func TestMetrics(t *testing.T) {
 	for _, tt := range []struct {
 		metric  string
@@ -242,7 +243,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A command without a name is called after its program, and its text is in no id.
+// A command without a name gets the name of its program. Its text is in no id.
 func TestName(t *testing.T) {
 	d := command.Workload{}.Describe()
 	for source, want := range map[string]string{
@@ -258,7 +259,7 @@ func TestName(t *testing.T) {
 	}
 }
 
-// A program that is not there is a thing that the machine lacks, and is said so before anything is measured.
+// A missing program counts as something that the machine lacks, and is reported before anything is measured.
 func TestMissing(t *testing.T) {
 	p, err := command.Workload{}.Describe().Resolve(map[string]string{
 		"source": "no-such-program {remote}", "figure": "json:a",

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A figure is where a number is in what a program has printed: at a path of a JSON document, or in a match of a regular
+// A figure is the place of a number in a program's output: a path in a JSON document, or a match of a regular
 // expression.
 type figure struct {
 	path         []step
@@ -20,7 +20,7 @@ type figure struct {
 	number, unit int // groups of re; 0: none
 }
 
-// maxOutput is how much of what was printed is looked at.
+// maxOutput is how much of the output is read.
 const maxOutput = 16 << 20 // bytes
 
 func figureCheck(s string) (string, error) {
@@ -51,7 +51,7 @@ func parseFigure(s string) (f figure, err error) {
 	return f, fmt.Errorf("%q is neither json:PATH nor regexp:RE", s)
 }
 
-// find returns the number in the base unit of the metric.
+// find returns the number, in the base unit of the metric.
 func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
 	text, err := io.ReadAll(io.LimitReader(printed, maxOutput))
 	if err != nil {
@@ -82,7 +82,7 @@ func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
 	return x, nil
 }
 
-// match returns what the last match has: what sums up comes last.
+// match returns the number in the last match, because summaries come last.
 func (f figure) match(text, unit string) (number, of string, err error) {
 	all := f.re.FindAllStringSubmatch(text, -1)
 	if len(all) == 0 {
@@ -95,7 +95,7 @@ func (f figure) match(text, unit string) (number, of string, err error) {
 	return last[f.number], unit, nil
 }
 
-// A step is a name in a map, or an index in a list, which counts from its end where it is negative.
+// A step is a name in a map, or an index in a list; a negative index counts from the end.
 type step struct {
 	name  string
 	index int
@@ -109,7 +109,7 @@ func (s step) String() string {
 	return strconv.Quote(s.name)
 }
 
-// at returns the number at the path in the last of the documents printed.
+// at returns the number at the path in the last JSON document of the output.
 func (f figure) at(text []byte) (string, error) {
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.UseNumber()
@@ -173,9 +173,9 @@ func some(m map[string]any) string {
 	return strings.Join(keys, ", ")
 }
 
-// parsePath reads a singular query (RFC 9535, section 2.3.5.1): names behind dots, or in brackets and quotes, and
-// indices in brackets. The $ that it begins with may be left out, and a name behind a dot may have any character but a
-// dot and a bracket.
+// parsePath reads a singular query (RFC 9535, section 2.3.5.1): names after dots, or in brackets and quotes, and
+// indices in brackets. The initial $ is optional, and a name after a dot may contain any character except a dot and a
+// bracket.
 func parsePath(s string) ([]step, error) {
 	wrong := func(at int) error {
 		return fmt.Errorf("invalid path %q at %q (valid: names and indices such as end.streams[0].rate or $['p 99'][-1])", s,
@@ -214,7 +214,7 @@ func parsePath(s string) ([]step, error) {
 	return steps, nil
 }
 
-// parseBracket reads [3], ['name'] or ["name"], and returns how long that is; 0: it is none of these.
+// parseBracket reads [3], ['name'] or ["name"], and returns its length; 0 if it is none of these.
 func parseBracket(s string) (step, int) {
 	if len(s) < 3 {
 		return step{}, 0

@@ -140,7 +140,7 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	names, _ := metrics()
-	for _, name := range names { // each has a word for its base unit
+	for _, name := range names { // each unit of these metrics has a word
 		m, _ := measure.Version2().Lookup(name)
 		if x, err := unitFactor(name, stems(m.Unit)[0].word); err != nil || x != 1 {
 			t.Errorf("%s: %g, %v", name, x, err)
@@ -148,7 +148,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// Whatever a figure and an output are: an error, or a number that can be one.
+// FuzzFind checks that any figure and output give an error or a valid number.
 func FuzzFind(f *testing.F) {
 	f.Add("json:end.streams[-1]['p 99']", jsonSays)
 	f.Add(pingFigure, pingSays)

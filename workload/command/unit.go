@@ -8,13 +8,13 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// A scaled word is what something is in, or what stands before that.
+// A scaled word is a unit or a prefix of a unit.
 type scaled struct {
 	word   string
-	factor float64 // base units in one
+	factor float64 // base units in one of it
 }
 
-// stems are the words for a base unit, the first of them for people. What programs say of a second is always "s" here.
+// stems returns the words for a base unit, the preferred one first. A second is always "s" here.
 func stems(base string) []scaled {
 	switch base {
 	case measure.UnitSecond:
@@ -56,8 +56,8 @@ func stems(base string) []scaled {
 	return []scaled{{base, 1}}
 }
 
-// prefixes are what may stand before a stem: fractions of a second, or multiples of anything else. (SI Brochure, table
-// 7; IEC 80000-13, clause 4.)
+// prefixes returns the prefixes of a stem: fractions for seconds, multiples for anything else. (SI Brochure, table 7;
+// IEC 80000-13, clause 4.)
 func prefixes(base string) []scaled {
 	if base == measure.UnitSecond {
 		return []scaled{{"", 1}, {"m", 1e-3}, {"u", 1e-6}, {"µ", 1e-6}, {"μ", 1e-6}, {"n", 1e-9}} // micro sign and Greek mu
@@ -76,7 +76,7 @@ func prefixes(base string) []scaled {
 	}
 }
 
-// unitFactor returns how many base units of a metric one of a unit is.
+// unitFactor returns the number of a metric's base units in one of a unit.
 func unitFactor(metric, unit string) (float64, error) {
 	m, _ := measure.Version2().Lookup(metric)
 	text := strings.TrimSpace(unit)

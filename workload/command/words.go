@@ -12,17 +12,17 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A line is a command as words, with placeholders in them. No words: there is no command.
+// A line is a command as words, with placeholders. No words mean that there is no command.
 type line struct{ words []string }
 
-// places are what placeholders stand for.
+// places are the values of placeholders.
 type places struct {
 	local, remote netip.Addr
 	port          uint16
 	seconds, pair int
 }
 
-// placeholders lists them. The sink's command begins before anybody knows how long its trial will be.
+// placeholders lists the placeholders of a side. The sink's command starts before the length of its trial is known.
 func placeholders(side string) []string {
 	names := []string{"local", "remote", "port", "pair"}
 	if side == "source" {
@@ -74,10 +74,10 @@ func parse(p part.Params, side string) (line, error) {
 	return l, nil
 }
 
-// pattern finds a word in braces. One behind a $ or a % is a shell's or curl's (--write-out).
+// pattern returns a pattern for a word in braces. Braces after a $ or a % belong to a shell or to curl (--write-out).
 func pattern() *regexp.Regexp { return regexp.MustCompile(`([$%]?)\{([a-z_]+)\}`) }
 
-// fill puts in what the placeholders stand for.
+// fill replaces the placeholders with their values.
 func (l line) fill(at places) []string {
 	re := pattern()
 	filled := make([]string, len(l.words))
@@ -92,18 +92,20 @@ func (l line) fill(at places) []string {
 	return filled
 }
 
-// operators are what a shell would act on, and blanks what parts words (IEEE Std 1003.1-2017, XCU 2.2 and 2.3).
+// operators are characters that a shell would act on, and blanks separate words (IEEE Std 1003.1-2017, XCU 2.2 and
+// 2.3).
 const (
 	operators = "|&;<>()`"
 	blanks    = " \t\n\r"
 )
 
-// split cuts a line into words as a shell does: a backslash or single quotes take a character as it is, double quotes
-// all but \", \\, \$ and \`. What a shell would act on has to stand in quotes, so that nobody takes this for one.
+// split splits a line into words like a shell. A backslash quotes one character, single quotes quote all, and double
+// quotes all except \", \\, \$ and \`. Characters that a shell would act on must be quoted, so that a command is not
+// mistaken for a shell's.
 func split(s string) ([]string, error) {
 	var words []string
 	var word strings.Builder
-	open := false // there is a word, if an empty one
+	open := false // there is a word, even if it is empty
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case strings.IndexByte(blanks, c) >= 0:
@@ -148,7 +150,7 @@ func split(s string) ([]string, error) {
 	return words, nil
 }
 
-// doubleQuoted writes what stands before the closing quote, and returns how long that is with the quote.
+// doubleQuoted writes the text up to the closing quote, and returns its length including the quote.
 func doubleQuoted(word *strings.Builder, s string) (int, error) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {

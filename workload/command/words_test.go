@@ -10,7 +10,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// What a POSIX shell makes of these lines, apart from what it would act on (checked against dash with printf '%s\n').
+// The results are those of a POSIX shell, except for characters that it would act on (checked against dash with printf
+// '%s\n').
 func TestSplit(t *testing.T) {
 	for text, want := range map[string][]string{
 		"iperf3 -c {remote} -J":          {"iperf3", "-c", "{remote}", "-J"},
@@ -92,7 +93,7 @@ func TestFill(t *testing.T) {
 	}
 }
 
-// Whatever stands there there is an error or words; words that are quoted come back.
+// FuzzSplit checks that any line gives an error or words, and that quoted words are read back.
 func FuzzSplit(f *testing.F) {
 	f.Add(`a 'b c' "d\"e" \f {port}`)
 	f.Add("a|b")

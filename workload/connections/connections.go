@@ -11,14 +11,14 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is connections.
+// Workload is the workload connections.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
 	each    = 500e3 // bit/s of a connection: paper 004, section V.B.4
-	all     = 50e6  // bit/s of a pair at most: 100 of those
+	all     = 50e6  // largest rate of a pair, in bit/s: 100 of those
 	auto    = "auto"
 	most    = 10_000  // connections of a pair
 	largest = 1 << 20 // bytes of a message
@@ -63,7 +63,7 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// rate is how many messages a second a pair sends.
+// rate returns the number of messages a second of a pair.
 func rate(p part.Params) float64 {
 	bits := p.BitRate("rate")
 	if bits == 0 {
@@ -72,14 +72,14 @@ func rate(p part.Params) float64 {
 	return bits / 8 / float64(p.Size("payload"))
 }
 
-// trial is long enough for two messages of each connection inside the window, so that each has a jitter.
+// trial returns a length with room for two messages of each connection inside the window, so that each has a jitter.
 func trial(p part.Params) time.Duration {
 	const messages = 2.1 / (1 - warm)
 	return min(max(settled, time.Duration(messages*float64(p.Count("connections"))/rate(p)*1e9).Round(time.Millisecond)),
 		longest)
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	const fastest = 1e6 // messages a second
 	if n := rate(p); n > fastest {

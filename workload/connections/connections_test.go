@@ -26,9 +26,9 @@ func TestConformance(t *testing.T) {
 		map[string]string{"connections": "1", "rate": "20Mbit/s", "payload": "100"})
 }
 
-// The rate is offered to 1 %, above 100 connections too, where it is held; all of them carry something. Each connection
-// begins when it likes, so that it has a message more or less in the window than the mean: of all, twice the standard
-// deviation of that, half a message, is allowed for.
+// The rate is offered to within 1 %, also above 100 connections, where it is limited; every connection carries
+// something. The start of each connection is random, so it may have a message more or less in the window than the mean.
+// The test allows twice the standard deviation of that for all together, half a message each.
 func TestRate(t *testing.T) {
 	for _, tt := range []struct {
 		given map[string]string
@@ -43,7 +43,7 @@ func TestRate(t *testing.T) {
 			Pairs: 1, Length: 400 * time.Millisecond, Given: tt.given,
 		})
 		payload := float64(r.Params.Size("payload"))
-		// on a machine that takes CPUs away messages are late: 1 % of the trial is 4 ms
+		// if a machine takes CPUs away, messages are late: 1 % of the trial is 4 ms
 		witness.Until(t, witness.Limit{Lost: r.Length / 200}, func() error {
 			trial, result := r.Trial(t)
 			got := 8 * payload * float64(trial.Sources[0].Sent) / trial.Window.Seconds()
@@ -58,7 +58,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// More connections than there are ports to connect from end at once, with a reason that says so, and leave nothing.
+// With more connections than ports, the endpoint fails at once with a clear reason, and leaves nothing.
 func TestPortsRunOut(t *testing.T) {
 	m := testnet.New(t)
 	var lines []string
@@ -114,7 +114,7 @@ func TestPortsRunOut(t *testing.T) {
 	}
 }
 
-// A sink that nobody calls says how many came, in time.
+// If not all connections arrive at a sink, it reports in time how many did.
 func TestNobodyCalls(t *testing.T) {
 	workloadtest.Loopback(t)
 	params, err := connections.Workload{}.Describe().Resolve(nil)
@@ -160,7 +160,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// Each connection of a pair is a sender of its own. Two pairs have other arrivals, two stacks have the same.
+// Each connection of a pair is a sender of its own. Two pairs have different arrivals, two stacks have the same.
 func TestArrivals(t *testing.T) {
 	dues := func() (list []string) {
 		r := workloadtest.NewRig(t, connections.Workload{}, workloadtest.Options{

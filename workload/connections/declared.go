@@ -2,7 +2,7 @@ package connections
 
 import "github.com/nettoll/nettoll/measure"
 
-// declared are the metrics that no other workload has.
+// declared returns the metrics that only this workload has.
 func declared() []measure.Metric {
 	return []measure.Metric{
 		{

@@ -5,25 +5,25 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// asker makes queries and knows the answers to them.
+// asker makes queries and checks their answers.
 //
-// A query carries no more than any other: which one an answer belongs to is said by its id of 16 bits, with which the
-// first query of each trial is another, and by the name, which has to be that which was asked for. An answer of an
-// earlier trial, or to a query that was given up, passes for another only if both are the same.
+// A query contains nothing unusual. An answer is matched by its id of 16 bits, whose first value differs between
+// trials, and by the name, which must be the requested one. An answer of an earlier trial, or to an abandoned query, is
+// taken for another only if both are the same.
 type asker struct {
-	queries   []byte // of all names, each size bytes
+	queries   []byte // for all names, each size bytes
 	size      int
 	kind      uint16
 	addresses int
-	most      int      // bytes of an answer that is right
-	order     []uint16 // of the names, again and again
+	most      int      // length of a right answer in bytes
+	order     []uint16 // order of the names, repeated
 	marker    [markerSize]byte
 	first     uint16 // id of the first query of the trial
-	next      uint64 // the number after the highest one that was asked
+	next      uint64 // the number after the highest one used
 }
 
-// newAsker makes one. The order of names follows from the seed. Announced is how many bytes of an answer it says that
-// it takes, if it is not 0.
+// newAsker makes an asker. The seed determines the order of names. announced is the answer size in bytes that it
+// announces, if it is not 0.
 func newAsker(names, addresses int, kind uint16, announced int, seed uint64) (*asker, error) {
 	a := &asker{
 		kind: kind, addresses: addresses, most: answerSize(kind, addresses, announced > 0),
@@ -43,14 +43,14 @@ func newAsker(names, addresses int, kind uint16, announced int, seed uint64) (*a
 	return a, nil
 }
 
-// begin forgets the last trial.
+// begin discards the last trial.
 func (a *asker) begin(trial uint64) {
 	putMarker(&a.marker, trial)
-	// 2^16 divided by the golden ratio: ids of trials after one another lie far apart
+	// 2^16 divided by the golden ratio: the ids of consecutive trials are far apart
 	a.first, a.next = uint16(trial*40503), 0
 }
 
-// Put implements [traffic.Codec]: it writes the query of a number and returns its length.
+// Put implements [traffic.Codec]. It writes the query with a number and returns its length.
 //
 //go:nosplit
 func (a *asker) Put(out []byte, seq uint64) int {
@@ -64,8 +64,9 @@ func (a *asker) Put(out []byte, seq uint64) int {
 	return n
 }
 
-// Read implements [traffic.Codec]: it returns the number of the query that a message answers: of those with its id the
-// last that was asked. It says whether it answers one, by its id and its question, and whether it says what it should.
+// Read implements [traffic.Codec]. It returns the number of the query that a message answers: the most recent one with
+// the message's id. It reports whether the message is an answer, by its id and its question, and whether its content is
+// right.
 //
 //go:nosplit
 func (a *asker) Read(m []byte) (seq uint64, answers, right bool) {
@@ -88,8 +89,8 @@ func (a *asker) Read(m []byte) (seq uint64, answers, right bool) {
 	return seq, a.answers(m, service), a.right(m, service)
 }
 
-// answers says whether a message is an answer to the query for a service, by its question. One that says that the
-// server did not understand need not have it.
+// answers reports whether a message is an answer to the query for a service, by its question. If the answer says that
+// the server did not understand, the question may be missing.
 //
 //go:nosplit
 func (a *asker) answers(m []byte, service int) bool {
@@ -99,8 +100,8 @@ func (a *asker) answers(m []byte, service int) bool {
 	return same(m, a.queries[service*a.size:][:a.size])
 }
 
-// same says whether the question of a message is that of a query: cases of letters too, which servers send back as they
-// are.
+// same reports whether the question of a message equals that of a query, including letter case, which servers return
+// unchanged.
 //
 //go:nosplit
 func same(m, query []byte) bool {
@@ -116,8 +117,8 @@ func same(m, query []byte) bool {
 	return true
 }
 
-// right says whether the answer to the query for a service is whole, without an error, and has all of its addresses, in
-// order.
+// right reports whether the answer to the query for a service is complete, without an error, and has all of its
+// addresses, in order.
 //
 //go:nosplit
 func (a *asker) right(m []byte, service int) bool {

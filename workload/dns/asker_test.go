@@ -23,8 +23,7 @@ func anAsker(t testing.TB, kind uint16, addresses, announced int) (*asker, *zone
 	return a, &zone{names: names, addresses: addresses}
 }
 
-// Each query of a trial has its answer, which has the length that was expected and says which query it is, also when
-// there have been more than 65536.
+// Each query of a trial has its answer, with the expected length and a matching id, even after more than 65536 queries.
 func TestRoundTrips(t *testing.T) {
 	for _, tt := range []struct {
 		kind                 uint16
@@ -62,7 +61,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// What is no answer, and what is one that is wrong.
+// Messages that are not answers, and answers that are wrong.
 func TestWrong(t *testing.T) {
 	a, z := anAsker(t, typeA, 2, 0)
 	out, in := make([]byte, max(a.size, markerSize)), make([]byte, messageMax)
@@ -113,7 +112,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// The same seed asks for the same names in the same order, byte for byte; another seed in another.
+// The same seed gives the same names in the same order, byte for byte; another seed gives another order.
 func TestSeed(t *testing.T) {
 	trace := func(seed uint64) []byte {
 		a, err := newAsker(50, 1, typeA, 0, seed)
@@ -136,7 +135,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// Addresses are a service's own.
+// Addresses differ between services.
 func TestAddresses(t *testing.T) {
 	seen := map[netip.Addr]bool{}
 	cluster := map[uint16]netip.Prefix{
@@ -156,7 +155,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Whatever comes, what is called right is what another implementation reads in it.
+// FuzzRead checks that another implementation reads the right content from every answer that is called right.
 func FuzzRead(f *testing.F) {
 	a, z := anAsker(f, typeA, 2, 1232)
 	out, in := make([]byte, max(a.size, markerSize)), make([]byte, messageMax)
@@ -184,7 +183,7 @@ func FuzzRead(f *testing.F) {
 		for i := range a.addresses {
 			h, err := p.AnswerHeader()
 			if err != nil {
-				return // it refuses owners of records that skip takes
+				return // it refuses owners of records that skip accepts
 			}
 			r, err := p.AResource()
 			var want [4]byte

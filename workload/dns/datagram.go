@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// open opens a socket for datagrams.
+// open opens a datagram socket.
 func (s side) open(local, remote netip.AddrPort) (sock.Socket, error) {
 	sk, err := sock.UDP(local, remote)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s side) open(local, remote netip.AddrPort) (sock.Socket, error) {
 	return sk, nil
 }
 
-// source asks in datagrams.
+// source sends queries in datagrams.
 type source struct {
 	traffic.Exchange
 	asker *asker
@@ -83,17 +83,17 @@ func (s *source) Recorders() traffic.Recorders { return s.Exchange.Recorders }
 // Facts implements [traffic.Endpoint].
 func (s *source) Facts() (sock.Facts, error) { return s.Flows[0].Facts() }
 
-// looksPerClock is how many queries a sink answers at most before it asks the clock: who asks may never stop.
+// looksPerClock is how many queries a sink answers before it reads the clock, because a client may never stop.
 const looksPerClock = 64
 
-// sink answers datagrams, whoever sends them.
+// sink answers datagrams from any sender.
 type sink struct {
 	sock    sock.Socket
 	zone    *zone
 	in, out []byte
 	from    sock.Address
 	marker  [markerSize]byte
-	foreign bool // queries are those of a program that knows of no marker
+	foreign bool // queries are from a program that sends no marker
 	sample  traffic.Sample
 	planted int64 // [traffic.CountPlanted]
 	stall   workload.Stall
@@ -126,13 +126,13 @@ func (s *sink) Close() { s.sock.Close() }
 // Collect implements [traffic.Collector].
 func (s *sink) Collect() { s.sample.Count(traffic.CountPlanted, s.planted) }
 
-// Prepare takes what an earlier trial left in the socket.
+// Prepare discards what an earlier trial left in the socket.
 func (s *sink) Prepare(trial uint64) {
 	putMarker(&s.marker, trial)
 	s.sample, s.planted = traffic.Sample{Late: s.sock.Drain()}, 0
 }
 
-// Run answers until the end marker has come, or cannot come any more.
+// Run answers until the end marker has arrived, or cannot arrive any more.
 func (s *sink) Run(_ uint64, w traffic.Window) {
 	const limit = int64(traffic.DrainLimit)
 	for looks := 1; ; looks++ {
@@ -153,7 +153,7 @@ func (s *sink) Run(_ uint64, w traffic.Window) {
 			s.sample.Late++
 			continue
 		}
-		s.sock.SendTo(&s.out[0], n, 0, &s.from) // an answer that cannot be sent is lost: the source counts it
+		s.sock.SendTo(&s.out[0], n, 0, &s.from) // an answer that cannot be sent is lost, and the source counts it
 		if over {
 			return
 		}

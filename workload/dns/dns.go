@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is dns.
+// Workload is the workload dns.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -20,12 +20,12 @@ const (
 	none     = "none"
 	closed   = "closed"
 
-	mostClients   = 128 // as many as a listening socket keeps until they are accepted (sock.Socket.Listen)
+	mostClients   = 128 // a listening socket keeps that many until they are accepted (sock.Socket.Listen)
 	mostInFlight  = 1024
 	mostAddresses = 64
 	leastEDNS     = 512 // RFC 6891, section 6.2.3
 
-	settled = 100 * time.Millisecond // as of udp-rr
+	settled = 100 * time.Millisecond // as for udp-rr
 )
 
 // Describe implements [workload.Workload].
@@ -37,7 +37,7 @@ func (Workload) Describe() workload.Description {
 			"svc-0017.default.svc.cluster.local. Over UDP an answer that takes more than 200 ms counts as lost: resolvers " +
 			"would wait 5 s before they retry (resolv.conf(5)), which latency does not include",
 		Primary: func(p part.Params) string {
-			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency is a figure of the queue that they make
+			if !workload.Scheduled(p) && outstanding(p) > 1 { // latency would measure the queue of queries
 				return "transaction_rate"
 			}
 			return "latency_p50"
@@ -91,7 +91,7 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// ednsOr checks the parameter edns.
+// ednsOr returns the check of the parameter edns.
 func ednsOr() func(string) (string, error) {
 	size := part.SizeBetween(leastEDNS, ednsLimit)
 	return func(s string) (string, error) {
@@ -106,13 +106,13 @@ func ednsOr() func(string) (string, error) {
 	}
 }
 
-// arrivals is the parameter of that name of a schedule; queries have the length that they have.
+// arrivals returns the schedule parameter of that name; the length of queries is fixed.
 func arrivals() part.Param {
 	list := workload.ScheduleParams(closed, "")
 	return list[slices.IndexFunc(list, func(p part.Param) bool { return p.Name == "arrivals" })]
 }
 
-// kind is the type of the records that are asked for.
+// kind returns the type of the requested records.
 func kind(p part.Params) uint16 {
 	if p["type"] == "AAAA" {
 		return typeAAAA
@@ -120,7 +120,7 @@ func kind(p part.Params) uint16 {
 	return typeA
 }
 
-// answerSize is how long answers are, in bytes.
+// answerSize returns the length of answers in bytes.
 func answerSize(kind uint16, addresses int, edns bool) int {
 	n := headerSize + questionAt + 4 + addresses*recordSize(kind)
 	if edns {
@@ -129,10 +129,10 @@ func answerSize(kind uint16, addresses int, edns bool) int {
 	return n
 }
 
-// outstanding is how many queries of a pair wait for their answers at a time, where there is no schedule.
+// outstanding returns the number of queries of a pair in flight at a time without a schedule.
 func outstanding(p part.Params) int { return p.Count("clients") * p.Count("in-flight") }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	most, edns := plainLimit, p["edns"] != none
 	if edns {
@@ -155,7 +155,7 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// newAsker makes that of a spec.
+// newAsker makes the asker of a spec.
 func (s side) newAsker() (*asker, error) {
 	announced := 0
 	if s.Params["edns"] != none {
@@ -164,7 +164,7 @@ func (s side) newAsker() (*asker, error) {
 	return newAsker(s.Params.Count("names"), s.Params.Count("addresses"), kind(s.Params), announced, s.Seed)
 }
 
-// schedule makes that of a spec, nil where there is none.
+// schedule makes the schedule of a spec; nil if there is none.
 func (s side) schedule(size int) (*traffic.Schedule, error) {
 	if !workload.Scheduled(s.Params) {
 		return nil, nil //nolint:nilnil // no rate, no schedule
@@ -230,8 +230,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: a query and its answer are a datagram each. A stream holds as many of either
-// as a client has in flight; the program of a driver may have those of all clients on one.
+// Carried implements [workload.Carrier]. A query and its answer are a datagram each. A stream holds as many of each as
+// a client has in flight; the program of a driver may have those of all clients on one stream.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	if t.Params["transport"] == udp {
 		return t.Sources[i].Received, t.Sources[i].Received

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// Each way to ask, over both families: every query is answered, and no answer is wrong.
+// In each mode and over both families, every query is answered, and no answer is wrong.
 func TestWays(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
@@ -50,7 +50,7 @@ func TestWays(t *testing.T) {
 					if s.Errors > 0 || result.Metrics["errors"] != 0 {
 						t.Fatalf("answers are wrong: %+v", s)
 					}
-					marker := int64(0) // a stream's sink counts it
+					marker := int64(0) // a stream's sink counts the marker
 					if strings.Contains(given, "tcp") {
 						marker = 1
 					}
@@ -75,8 +75,7 @@ func params(s string) map[string]string {
 	return given
 }
 
-// A server that knows fewer names than are asked for, or other addresses, is found out: what it says is no answer that
-// counts.
+// A server with fewer names than are requested, or with other addresses, is detected: its answers do not count.
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ source, sink string }{
 		{"names=10", "names=5"},
@@ -103,11 +102,11 @@ func TestErrors(t *testing.T) {
 			}
 			defer e.Close()
 			few, s := strings.HasSuffix(tt.sink, "names=5"), e.Sample()
-			for try := range uint64(20) { // until both sides had a CPU, and the sink a trial that lasts
+			for try := range uint64(20) { // until both sides had a CPU, and the sink a long enough trial
 				if run(e, try+1, 60*time.Millisecond); s.Errors > 0 && (s.Received > 0) == few {
 					break
 				}
-				time.Sleep(10 * time.Millisecond) // what comes before the sink has begun its next trial belongs to none
+				time.Sleep(10 * time.Millisecond) // queries before the sink has begun its next trial belong to none
 			}
 			if !few && !strings.HasPrefix(s.Failure, "all ") {
 				t.Errorf("failure %q, want that all of them", s.Failure)
@@ -136,7 +135,7 @@ func resolve(t *testing.T, given string) part.Params {
 	return p
 }
 
-// run lets an endpoint have a trial on a thread of its own.
+// run runs a trial of an endpoint on its own thread.
 func run(e traffic.Endpoint, trial uint64, length time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -146,7 +145,7 @@ func run(e traffic.Endpoint, trial uint64, length time.Duration) {
 	e.(traffic.Collector).Collect()
 }
 
-// serve has a sink at an address until stop is called.
+// serve runs a sink at an address until stop is called.
 func serve(t *testing.T, at netip.AddrPort, given string) (stop func()) {
 	t.Helper()
 	sink, err := dns.Workload{}.Open(workload.Spec{
@@ -180,7 +179,7 @@ func serve(t *testing.T, at netip.AddrPort, given string) (stop func()) {
 	}
 }
 
-// dig, which is others' work, understands the server.
+// dig, an independent implementation, understands the server.
 func TestDig(t *testing.T) {
 	dig := testnet.Program(t, "dig", "bind9-dnsutils")
 	workloadtest.Loopback(t)
@@ -226,7 +225,7 @@ func TestDig(t *testing.T) {
 	}
 }
 
-// Where nobody listens the trial has no figure, and says why.
+// If nobody listens, the trial has no figure, and reports why.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	loopback := netip.MustParseAddr("127.0.0.1")
@@ -272,7 +271,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// More clients than there are ports are refused by name.
+// More clients than ports are refused with a clear error.
 func TestPorts(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:10000")
 	_, err := dns.Workload{}.Open(workload.Spec{
@@ -283,8 +282,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// A server that stands still for the first 30 ms of a trial keeps those waiting that are due meanwhile, from when they
-// were due.
+// A server that stands still for the first 30 ms of a trial delays the queries that are due meanwhile, counted from
+// when they were due.
 func TestStall(t *testing.T) {
 	for _, given := range []string{"rate=4k/s", "transport=tcp,rate=4k/s"} {
 		r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{
@@ -301,7 +300,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// What is planted is found again.
+// A planted delay is found.
 func TestPlanted(t *testing.T) {
 	r := workloadtest.NewRig(t, dns.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,

@@ -9,10 +9,10 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// A stream's messages have their length before them (RFC 1035, section 4.2.2).
+// A stream's messages are preceded by their length (RFC 1035, section 4.2.2).
 
-// farewell is the query that ends a trial over TCP. Its connections are the trial's own, or those of one that was
-// drained, so that it needs no number.
+// farewell returns the query that ends a trial over TCP. Its connections belong to this trial, or to one that was
+// drained, so it needs no number.
 func farewell() (query []byte, reply int) {
 	var marker [markerSize]byte
 	putMarker(&marker, 0)
@@ -42,7 +42,7 @@ func (s side) streamSource() (traffic.Endpoint, error) {
 	return &streamSource{c, a}, nil
 }
 
-// streamSource asks on connections.
+// streamSource sends queries on connections.
 type streamSource struct {
 	*dialogue.Client
 	asker *asker
@@ -54,7 +54,7 @@ func (s *streamSource) Prepare(trial uint64) {
 	s.Client.Prepare(trial)
 }
 
-// framed is an asker whose messages have their length before them.
+// framed is an asker whose messages are preceded by their length.
 type framed struct {
 	*asker
 	buf []byte
@@ -92,7 +92,7 @@ func (f *framed) Answer(number uint64, head []byte) (size int, v dialogue.Verdic
 	}
 }
 
-// explain says what an answer says that is wrong.
+// explain describes what is wrong with an answer.
 func explain(_ uint64, head []byte) string {
 	var p dnsmessage.Parser
 	if len(head) < frame {
@@ -139,7 +139,7 @@ func (a *answerer) Serve(in, reply []byte) (taken int, _ []byte, then dialogue.T
 	}
 	m := in[frame:taken]
 	n := a.zone.answer(a.out, m, true)
-	if n == 0 { // it is no query, and nor will the next be
+	if n == 0 { // not a query, and what follows is none either
 		return taken, reply, dialogue.HangUp
 	}
 	reply = append(append(reply, byte(n>>8), byte(n)), a.out[:n]...)

@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// A stream's queries are answered when they are whole, one after another; what is no query ends it, and the marker the
-// trial.
+// A stream's queries are answered when they are complete, one after another. Data that is not a query ends the stream,
+// and the marker ends the trial.
 func TestStream(t *testing.T) {
 	a, z := anAsker(t, typeAAAA, 64, 0)
 	f := &framed{a, make([]byte, frame+a.size)}
@@ -44,7 +44,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("a denial: %d, %d, %q", size, v, explain(0, wrong))
 	}
 	long := append([]byte{0xff, 0xff}, reply[frame:]...)
-	// what is behind an answer is skipped, as far as its length goes
+	// data after an answer is skipped, up to its stated length
 	if size, v := f.Answer(0, long); size != frame+0xffff || v != dialogue.Good {
 		t.Errorf("an answer with more behind it: %d, %d", size, v)
 	}

@@ -9,18 +9,19 @@ import (
 // The wire format: RFC 1035, section 4.1 (header, question, record), RFC 3596 (AAAA), RFC 6891 (OPT).
 const (
 	headerSize = 12
-	fixedSize  = 10  // bytes of a record behind its name: type, class, time to live, length
+	fixedSize  = 10  // bytes of a record after its name: type, class, time to live, length
 	longest    = 255 // bytes of a name (RFC 1035, section 2.3.4)
 
-	plainLimit = 512 // bytes of an answer over UDP to who announces no more (RFC 1035, section 4.2.1)
-	// the most that the server sends to who does; more than the 1232 that common servers send since DNS flag day 2020
+	plainLimit = 512 // bytes of an answer over UDP to a client that announces no larger size (RFC 1035, section 4.2.1)
+	// the largest answer that the server sends to other clients; larger than the 1232 of common servers since DNS flag
+	// day 2020
 	ednsLimit  = 4096
 	messageMax = 1 << 16
 
 	typeA, typeAAAA, typeOPT, typeAny = 1, 28, 41, 255
 	classIN                           = 1
 
-	pointer  = 0xc0                    // the two upper bits of a length: the name goes on elsewhere (section 4.1.4)
+	pointer  = 0xc0                    // the two upper bits of a length: the name continues elsewhere (section 4.1.4)
 	question = pointer<<8 | headerSize // the pointer to the question's name
 
 	flagResponse, flagAuthority, flagTruncated, flagRecursion = 0x8000, 0x0400, 0x0200, 0x0100 // QR, AA, TC, RD
@@ -29,7 +30,7 @@ const (
 	noError, formErr, nxDomain, notImp, refused = 0, 1, 3, 4, 5
 	badVers                                     = 16 // RFC 6891, section 9: its upper bits are in the OPT record
 
-	// lifetime is that of the records, in s: CoreDNS gives 5 to those of a cluster (plugin kubernetes, "ttl").
+	// lifetime is the lifetime of the records, in s: CoreDNS gives 5 to those of a cluster (plugin kubernetes, "ttl").
 	lifetime = 5
 )
 
@@ -42,7 +43,7 @@ const (
 	questionAt = 1 + firstLabel + len(suffix) // bytes of a name on the wire
 )
 
-// put16 and get16 are for numbers in messages.
+// put16 and get16 write and read numbers in messages.
 //
 //go:nosplit
 func put16(b []byte, at int, v uint16) { b[at], b[at+1] = byte(v>>8), byte(v) }
@@ -50,8 +51,8 @@ func put16(b []byte, at int, v uint16) { b[at], b[at+1] = byte(v>>8), byte(v) }
 //go:nosplit
 func get16(b []byte, at int) uint16 { return uint16(b[at])<<8 | uint16(b[at+1]) }
 
-// address writes an address of a service, which is what its name and the number of the address make it, and returns its
-// length: 10.96.0.0/12 is where kubeadm's clusters have their services; fd00:10:96::/96 is its like in IPv6.
+// address writes an address of a service, derived from the service's number and the number of the address, and returns
+// its length. Clusters of kubeadm have their services in 10.96.0.0/12; fd00:10:96::/96 is the equivalent in IPv6.
 //
 //go:nosplit
 func address(b []byte, kind uint16, name, number int) int {
@@ -65,8 +66,7 @@ func address(b []byte, kind uint16, name, number int) int {
 	return 4
 }
 
-// query makes the message that asks for a name. Size, where it is not 0, is how many bytes of an answer the client
-// announces that it takes (EDNS).
+// query makes a query for a name. size, if it is not 0, is the answer size in bytes that the client announces (EDNS).
 func query(name string, kind uint16, size int) ([]byte, error) {
 	n, err := dnsmessage.NewName(name)
 	if err != nil {
@@ -86,15 +86,15 @@ func query(name string, kind uint16, size int) ([]byte, error) {
 	return m.Pack()
 }
 
-// A marker is a query that says that a trial is over: for a name that cannot exist (RFC 6761, section 6.4), with the
-// trial's id in it. Any server denies it.
+// A marker is a query that ends a trial: for a name that cannot exist (RFC 6761, section 6.4), with the trial's id in
+// it. Any server denies it.
 const (
 	markerLabel = 16 // hexadecimal digits
 	markerTail  = "\x07nettoll\x07invalid\x00"
 	markerSize  = headerSize + 1 + markerLabel + len(markerTail) + 4
 )
 
-// putMarker writes the one of a trial.
+// putMarker writes the marker of a trial.
 //
 //go:nosplit
 func putMarker(b *[markerSize]byte, trial uint64) {
@@ -107,7 +107,7 @@ func putMarker(b *[markerSize]byte, trial uint64) {
 	b[at+1], b[at+3] = typeA, classIN
 }
 
-// marks says whether a message is the marker, or its answer: their names are the same.
+// marks reports whether a message is the marker, or its answer: their names are the same.
 //
 //go:nosplit
 func marks(m []byte, marker *[markerSize]byte) bool {
@@ -122,5 +122,5 @@ func marks(m []byte, marker *[markerSize]byte) bool {
 	return true
 }
 
-// frame is how many bytes stand before a message in a stream: its length (RFC 1035, section 4.2.2).
+// frame is the number of bytes before a message in a stream: its length (RFC 1035, section 4.2.2).
 const frame = 2

@@ -1,30 +1,30 @@
 package dns
 
-// zone is what the server knows: so many services, and so many addresses of each.
+// zone is the content of the server: a number of services, and a number of addresses for each.
 type zone struct {
 	names, addresses int
 }
 
-// asked is what a query asks for.
+// asked describes what a query asks for.
 type asked struct {
 	end     int    // of the question
 	kind    uint16 // type
 	class   uint16
 	service int  // number of the service; -1: none
-	within  bool // the name is one of the cluster's, whether it exists or not
-	parent  bool // it is one that others are below
+	within  bool // the name is in the cluster's domain, whether it exists or not
+	parent  bool // other names are below it
 	edns    bool
 	version byte
-	size    int // of an answer over UDP that the client takes
+	size    int // answer size over UDP that the client accepts
 }
 
-// answer writes the answer to a query into out, which has room for [messageMax] bytes, and returns its length; 0: there
-// is none, since what came is no query. Over a stream it is as long as it is.
+// answer writes the answer to a query into out, which has room for [messageMax] bytes, and returns its length. It
+// returns 0, without an answer, if the data is not a query. Over a stream, the length has no limit.
 //
 //go:nosplit
 func (z *zone) answer(out, in []byte, stream bool) int {
 	if len(in) < headerSize || get16(in, 2)&flagResponse != 0 {
-		return 0 // who answers answers might do so for ever
+		return 0 // two servers that answer answers could do so for ever
 	}
 	flags := get16(in, 2)
 	copy(out[:headerSize], in)
@@ -59,7 +59,7 @@ func (z *zone) answer(out, in []byte, stream bool) int {
 	}
 	kind := q.kind
 	switch {
-	case kind == typeAny: // some of what there is will do (RFC 8482)
+	case kind == typeAny: // some of the records are enough (RFC 8482)
 		kind = typeA
 	case kind != typeA && kind != typeAAAA:
 		records = 0
@@ -97,10 +97,10 @@ func (z *zone) answer(out, in []byte, stream bool) int {
 	return at
 }
 
-// optSize is how many bytes an OPT record without options has.
+// optSize is the length of an OPT record without options, in bytes.
 const optSize = 1 + fixedSize
 
-// recordSize is how many bytes an address has with all that stands before it.
+// recordSize is the length of an address record in bytes.
 //
 //go:nosplit
 func recordSize(kind uint16) int {
@@ -118,17 +118,18 @@ func (q *asked) optSize() int {
 	return 0
 }
 
-// parse reads a query, and says whether it is one: a question, perhaps with further records, and nothing behind them.
+// parse reads a query, and reports whether it is one: a question, optionally with further records, and nothing after
+// them.
 //
 //go:nosplit
 func (z *zone) parse(q *asked, in []byte) bool {
-	// one question (RFC 9619), nothing that only answers have
+	// one question (RFC 9619), and nothing that only answers have
 	if get16(in, 4) != 1 || get16(in, 6) != 0 || get16(in, 8) != 0 {
 		return false
 	}
 	at := headerSize
 	for at < len(in) && in[at] != 0 {
-		if in[at] >= pointer>>1 { // a label has at most 63 bytes; the first name of a message has nothing to point to
+		if in[at] >= pointer>>1 { // a label has at most 63 bytes; the first name of a message cannot point anywhere
 			return false
 		}
 		at += 1 + int(in[at])
@@ -151,7 +152,7 @@ func (z *zone) parse(q *asked, in []byte) bool {
 			return false
 		}
 		if kind == typeOPT {
-			if q.edns || in[owner] != 0 { // one, of the root (RFC 6891, section 6.1.1)
+			if q.edns || in[owner] != 0 { // only one, of the root (RFC 6891, section 6.1.1)
 				return false
 			}
 			q.edns, q.version = true, in[at+5]
@@ -162,7 +163,7 @@ func (z *zone) parse(q *asked, in []byte) bool {
 	return at == len(in)
 }
 
-// skip returns where the name that begins at a place ends, -1 where it does not.
+// skip returns the end of the name that begins at an offset; -1 if it has no end.
 //
 //go:nosplit
 func skip(m []byte, at int) int {
@@ -184,7 +185,7 @@ func skip(m []byte, at int) int {
 	return -1
 }
 
-// find says what a name is.
+// find classifies a name.
 //
 //go:nosplit
 func (z *zone) find(q *asked, name []byte) {
@@ -209,12 +210,12 @@ func (z *zone) find(q *asked, name []byte) {
 	}
 }
 
-// is says whether a name is one.
+// is reports whether a name equals the given labels, ignoring case.
 //
 //go:nosplit
 func is(name []byte, labels string) bool { return len(name) == len(labels) && ends(name, labels) }
 
-// ends says whether a name ends in labels, which have no upper-case letters: case is no difference (RFC 4343).
+// ends reports whether a name ends in labels, which are in lower case; case is ignored (RFC 4343).
 //
 //go:nosplit
 func ends(name []byte, labels string) bool {

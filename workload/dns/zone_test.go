@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// ask returns what the server says to a query, as another implementation understands it.
+// ask returns the server's answer to a query, as another implementation understands it.
 func ask(t *testing.T, z *zone, q []byte, stream bool) dnsmessage.Message {
 	t.Helper()
 	out := make([]byte, messageMax)
@@ -29,7 +29,7 @@ func ask(t *testing.T, z *zone, q []byte, stream bool) dnsmessage.Message {
 	return m
 }
 
-// What the server says to whom, over UDP and TCP.
+// Answers of the server to different queries, over UDP and TCP.
 func TestAnswers(t *testing.T) {
 	z := &zone{names: 100, addresses: 2}
 	for _, tt := range []struct {
@@ -106,7 +106,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// rawQuery writes one without anybody's opinion of its name.
+// rawQuery writes a query without checking its name.
 func rawQuery(name string, kind uint16) []byte {
 	q := []byte{2: flagRecursion >> 8, 5: 1, headerSize - 1: 0}
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
@@ -117,7 +117,7 @@ func rawQuery(name string, kind uint16) []byte {
 	return append(q, 0, byte(kind>>8), byte(kind), 0, classIN)
 }
 
-// shown is an answer in words.
+// shown returns an answer in words.
 func shown(m dnsmessage.Message) string {
 	s := strings.TrimPrefix(m.RCode.String(), "RCode")
 	if m.Authoritative {
@@ -141,8 +141,8 @@ func shown(m dnsmessage.Message) string {
 	return s
 }
 
-// An answer that does not fit is cut off, all of it, and says so; how much fits the client says, and a stream has no
-// limit.
+// An answer that does not fit is truncated completely, and says so. The client announces how much fits, and a stream
+// has no limit.
 func TestTruncation(t *testing.T) {
 	z := &zone{names: 10000, addresses: 64} // 1076 bytes of A, 1844 of AAAA
 	for _, tt := range []struct {
@@ -182,7 +182,7 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// What an OPT record may be (RFC 6891, section 6).
+// Valid and invalid OPT records (RFC 6891, section 6).
 func TestEDNS(t *testing.T) {
 	z := &zone{names: 1, addresses: 1}
 	plain, err := query(workload.Service(0), typeA, 1232)
@@ -219,7 +219,7 @@ func TestEDNS(t *testing.T) {
 	}
 }
 
-// Answers are not answered, nor is what has no header: two servers would talk for ever.
+// Answers are not answered, because two servers would otherwise talk for ever; nor is data without a header.
 func TestSilent(t *testing.T) {
 	z := &zone{names: 1, addresses: 1}
 	out := make([]byte, messageMax)
@@ -230,8 +230,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// Whatever comes, what goes is a message for who sent it, as long as it may be; and only names that exist have
-// addresses.
+// FuzzAnswer checks that every answer is a message for the sender of the query, within its allowed length, and that
+// only existing names have addresses.
 func FuzzAnswer(f *testing.F) {
 	for _, size := range []int{0, 1232} {
 		for _, kind := range []uint16{typeA, typeAAAA, typeAny} {

@@ -2,31 +2,31 @@ package http
 
 import "bytes"
 
-// headLimit is how long the head of a message may be, in bytes: as nginx has it for requests
+// headLimit is the largest length of a message's head in bytes, the same as in nginx for requests
 // (large_client_header_buffers).
 const headLimit = 8 << 10
 
-// end is where the head of a message ends, and lineEnd its lines. A line that ends otherwise, which RFC 9112, section
-// 2.2, leaves to the recipient, is refused.
+// end marks the end of the head of a message, and lineEnd the end of its lines. Other line ends, which RFC 9112,
+// section 2.2, leaves to the recipient, are refused.
 const (
 	lineEnd = "\r\n"
 	headEnd = lineEnd + lineEnd
 )
 
-// fields is what the header fields of a message say that matter here (RFC 9112, sections 5 and 6).
+// fields holds the relevant header fields of a message (RFC 9112, sections 5 and 6).
 type fields struct {
 	length     int  // of Content-Length, in bytes; -1: there is none
 	coded      bool // there is a Transfer-Encoding
-	hosts      int  // how many fields Host there are
+	hosts      int  // number of Host fields
 	close      bool // Connection: close
 	persistent bool // Connection: keep-alive
 }
 
-// mostDigits are those of the longest Content-Length that is understood.
+// mostDigits is the length of the longest Content-Length that is accepted.
 const mostDigits = 15
 
-// parseFields reads header fields, each with its line end. It is strict: what RFC 9112 allows a recipient to forgive is
-// not forgiven.
+// parseFields reads header fields, each with its line end. It is strict: it accepts nothing that RFC 9112 merely allows
+// a recipient to tolerate.
 func parseFields(b []byte) (f fields, ok bool) {
 	f.length = -1
 	for len(b) > 0 {
@@ -38,7 +38,7 @@ func parseFields(b []byte) (f fields, ok bool) {
 		b = b[n+len(lineEnd):]
 		colon := bytes.IndexByte(line, ':')
 		if colon < 1 || !token(line[:colon]) {
-			return f, false // also a line that goes on from the one before (obs-fold, section 5.2)
+			return f, false // also a line that continues the previous one (obs-fold, section 5.2)
 		}
 		value := trim(line[colon+1:])
 		if !text(value) || !f.take(line[:colon], value) {
@@ -48,12 +48,12 @@ func parseFields(b []byte) (f fields, ok bool) {
 	return f, true
 }
 
-// take takes note of one field.
+// take records one field.
 func (f *fields) take(name, value []byte) bool {
 	switch {
 	case is(name, "content-length"):
 		if f.length >= 0 || len(value) == 0 || len(value) > mostDigits {
-			return false // two of them are how requests are smuggled (section 11.2)
+			return false // two of them are used to smuggle requests (section 11.2)
 		}
 		f.length = 0
 		for _, c := range value {
@@ -82,7 +82,7 @@ func (f *fields) take(name, value []byte) bool {
 	return true
 }
 
-// is says whether b is a word, which is in lower case, without regard to case.
+// is reports whether b equals a lower-case word, ignoring case.
 func is(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false
@@ -98,7 +98,7 @@ func is(b []byte, word string) bool {
 	return true
 }
 
-// trim cuts off spaces and tabs (OWS, RFC 9110, section 5.6.3).
+// trim removes spaces and tabs (OWS, RFC 9110, section 5.6.3).
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -109,7 +109,7 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// token says whether b is made of what names are made of (tchar, RFC 9110, section 5.6.2).
+// token reports whether b consists of the characters of names (tchar, RFC 9110, section 5.6.2).
 func token(b []byte) bool {
 	for _, c := range b {
 		switch {
@@ -122,8 +122,8 @@ func token(b []byte) bool {
 	return len(b) > 0
 }
 
-// text says whether b is made of what values are made of: anything visible, spaces, tabs and what is not ASCII (RFC
-// 9110, section 5.5).
+// text reports whether b consists of the characters of values: visible characters, spaces, tabs, and bytes that are not
+// ASCII (RFC 9110, section 5.5).
 func text(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {

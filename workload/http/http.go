@@ -13,31 +13,31 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is http.
+// Workload is the workload http.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
 	largest = 1 << 20 // bytes
-	// nginx has 1024 descriptors where the machine is as Debian makes it (RLIMIT_NOFILE), some of them for itself
+	// nginx has 1024 descriptors on a machine with Debian's defaults (RLIMIT_NOFILE), some of them for itself
 	mostClients = 1000
 	closed      = "closed"
 	embedded    = "embedded"
 	keepAlive   = "keep-alive"
 	renewed     = "new"
 
-	settled = 200 * time.Millisecond // as of tcp-crr
+	settled = 200 * time.Millisecond // as for tcp-crr
 
-	// slowly is how many bytes of pages a second are counted on in choosing the length of a trial.
+	// slowly is the number of bytes of pages a second on which the length of a trial is based.
 	slowly = 1e9
 
-	// mostWaiting is how many bytes of pages the embedded server may have to keep, while it waits for room to send them,
-	// for all clients together.
+	// mostWaiting is the largest number of bytes of pages that the embedded server may keep while it waits for room to
+	// send them, for all clients together.
 	mostWaiting = 256 << 20
 
-	// pageSize is how long the page is that nginx 1.22 and later have to welcome who installed it, in bytes: the small
-	// page of whoever tries a server.
+	// pageSize is the length in bytes of the welcome page of nginx 1.22 and later: the small page that a freshly
+	// installed server has.
 	pageSize = "615"
 )
 
@@ -49,7 +49,7 @@ func (Workload) Describe() workload.Description {
 		Reproduces: "requests per second for Alibaba's small page on nginx (paper 003, which gives neither its size nor " +
 			"the number of clients; with server=nginx); several sizes as a list: payload=[1KiB, 16KiB, 256KiB]",
 		Primary: func(p part.Params) string {
-			if !workload.Scheduled(p) && p.Count("clients") > 1 { // latency is a figure of the queue that they make
+			if !workload.Scheduled(p) && p.Count("clients") > 1 { // latency would measure the queue of requests
 				return "transaction_rate"
 			}
 			return "latency_p50"
@@ -98,13 +98,13 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// shortest is the length of a trial.
+// shortest returns the length of a trial.
 func shortest(p part.Params) time.Duration {
 	const pages = 250 / (1 - workload.TransactionWarm)
 	return max(settled, time.Duration(pages*float64(p.Size("payload"))/slowly*1e9))
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	if err := workload.Unscheduled(p); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 }
 
 func newSource(s workload.Spec) (traffic.Endpoint, error) {
-	schedule, err := s.Schedule(1, 1, 1) // of times alone
+	schedule, err := s.Schedule(1, 1, 1) // only of times
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func newSource(s workload.Spec) (traffic.Endpoint, error) {
 	return dialogue.NewClient(spec)
 }
 
-// ask writes a request without a body (RFC 9112, section 3).
+// ask returns a request without a body (RFC 9112, section 3).
 func ask(method, path string, host netip.AddrPort, last bool) []byte {
 	r := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, host)
 	if method == "POST" {
@@ -174,7 +174,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: a connection has one request at a time.
+// Carried implements [workload.Carrier]. A connection has one request at a time.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return t.CarriedExchange(i, workload.Exchanged{
 		Response: t.Params.Size("payload"), Renew: t.Params["connection"] == renewed,

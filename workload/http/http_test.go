@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// What a study plants in the server is there, and a server that stands still is seen.
+// A planted delay in the server is found, and a server that stands still is noticed.
 func TestPlanted(t *testing.T) {
 	const planted, still = 50 * time.Microsecond, 10 * time.Millisecond
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
@@ -61,7 +61,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// sound makes a trial that has figures.
+// sound runs a trial that has figures.
 func sound(t *testing.T, r *workloadtest.Rig) (trial workload.Trial, result workload.Result) {
 	t.Helper()
 	witness.Until(t, borne(), func() error {
@@ -74,5 +74,5 @@ func sound(t *testing.T, r *workloadtest.Rig) (trial workload.Trial, result work
 	return trial, result
 }
 
-// borne is what may be taken from a trial of a server that is somebody else's program, or begins and ends with it.
+// borne is the limit for trials whose server is an external program, or begins and ends with the trial.
 func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// nginx is the program, and what it is called as a server.
+// nginx is the name of the program and of the server.
 const nginx = "nginx"
 
 func nginxNeeded() program.Needed {
@@ -23,13 +23,13 @@ func nginxNeeded() program.Needed {
 const (
 	configFile = iota
 	pageFile
-	// scratchFile is whatever nginx insists on having: the file that it writes its process number to, and the directories
-	// of what it does not do, which it makes where they are not there, and takes what is there for.
+	// scratchFile is for everything that nginx requires: its PID file, and directories for features that are not used.
+	// nginx makes such a directory if it is missing, and accepts whatever is there.
 	scratchFile
 )
 
-// configuration is what nginx reads (https://nginx.org/en/docs/dirindex.html): one process, which serves one file. It
-// ends connections that wait for a request when it has less than a sixteenth of worker_connections left
+// configuration returns nginx's configuration (https://nginx.org/en/docs/dirindex.html): one process, which serves one
+// file. nginx closes connections that wait for a request when less than a sixteenth of worker_connections is left
 // (ngx_drain_connections, src/core/ngx_connection.c).
 func configuration(at netip.AddrPort) string {
 	scratch := program.FilePath(scratchFile)
@@ -69,7 +69,7 @@ http {
 `, scratch, at, pagePath, program.FilePath(pageFile))
 }
 
-// newNginx makes a sink that is nginx.
+// newNginx makes a sink that runs nginx.
 func newNginx(s workload.Spec) (_ traffic.Endpoint, err error) {
 	needed := nginxNeeded()
 	r := program.Role{

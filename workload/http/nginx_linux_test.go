@@ -26,7 +26,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// needNginx skips a test where there is no nginx.
+// needNginx skips a test if nginx is not installed.
 func needNginx(t *testing.T) {
 	t.Helper()
 	_, err := nginxNeeded().Locate()
@@ -40,7 +40,7 @@ func with(more map[string]string) map[string]string {
 	return given
 }
 
-// Pages of the real nginx, one trial after the other.
+// The real nginx serves pages in several trials.
 func TestNginx(t *testing.T) {
 	needNginx(t)
 	for _, given := range []map[string]string{
@@ -65,7 +65,7 @@ func TestNginx(t *testing.T) {
 				if source.Errors > 0 || source.Received > source.Sent {
 					t.Errorf("%d sent, %d received, %d errors", source.Sent, source.Received, source.Errors)
 				}
-				// what of it was outside the kernel is counted in ticks, which are long
+				// CPU time outside the kernel is counted in ticks, which are long
 				if sink.CPU <= 0 || sink.Span < int64(r.Length) {
 					t.Errorf("run time %d ns of %d", sink.CPU, sink.Span)
 				}
@@ -82,7 +82,7 @@ func TestNginx(t *testing.T) {
 	}
 }
 
-// open makes the endpoint of a sink at a free port and, where there is one, an address.
+// openSink opens the endpoint of a sink at a free port and, if given, at an address.
 func openSink(t *testing.T, given map[string]string, at netip.Addr, congestion string) (traffic.Endpoint,
 	netip.AddrPort,
 ) {
@@ -104,11 +104,10 @@ func openSink(t *testing.T, given map[string]string, at netip.Addr, congestion s
 	return e, s.Local
 }
 
-// nginx has the page that it is to have, its connections have the options that were asked for, and when it is closed
-// nothing is left.
+// nginx serves the right page, its connections have the requested options, and nothing is left after it is closed.
 func TestNginxPage(t *testing.T) {
 	needNginx(t)
-	runtime.LockOSThread() // what it starts ends with it
+	runtime.LockOSThread() // its child processes end with it
 	for _, at := range []string{"127.0.0.1", "::1"} {
 		e, address := openSink(t, with(map[string]string{"payload": "100KiB"}), netip.MustParseAddr(at), "reno")
 		e.Prepare(1)
@@ -137,7 +136,7 @@ func TestNginxPage(t *testing.T) {
 	}
 }
 
-// fetch asks for a page, which has to be there.
+// fetch requests a page, which must exist.
 func fetch(t *testing.T, c *http.Client, method string, at netip.AddrPort, path string) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+at.String()+path, nil)
@@ -156,7 +155,7 @@ func fetch(t *testing.T, c *http.Client, method string, at netip.AddrPort, path 
 	return body
 }
 
-// What becomes of nginx is named, costs a trial no more than its time, and the next trial is sound.
+// Faults of nginx are named, take no longer than the trial, and do not affect the next trial.
 func TestNginxFaults(t *testing.T) {
 	needNginx(t)
 	const length = 200 * time.Millisecond
@@ -215,7 +214,7 @@ func TestNginxFaults(t *testing.T) {
 	sound(t, r)
 }
 
-// noting is http, and notes where the last sink is.
+// noting is http, and records the address of the last sink.
 type noting struct {
 	Workload
 	sink *netip.AddrPort
@@ -228,7 +227,7 @@ func (n noting) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return n.Workload.Open(s)
 }
 
-// Without nginx it is said what is missing, and what would help.
+// Without nginx, the error says what is missing, and what would help.
 func TestNginxMissing(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	params, err := Workload{}.Describe().Resolve(with(nil))
@@ -251,7 +250,7 @@ func TestNginxMissing(t *testing.T) {
 	}
 }
 
-// nothingLeft: the processes of a trial are gone.
+// nothingLeft checks that the processes of a trial are gone.
 func nothingLeft(t testing.TB) {
 	t.Helper()
 	if left := workloadtest.Started(t, nginx); len(left) > 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// elsewhere is http whose sink is somebody else's server.
+// elsewhere is http with another program's server as the sink.
 type elsewhere struct {
 	Workload
 	serve func(net.Listener)
@@ -40,7 +40,7 @@ func (e elsewhere) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return &listening{Listener: l}, nil
 }
 
-// listening is an endpoint that does nothing: its server has threads of its own.
+// listening is an endpoint that does nothing: its server has its own threads.
 type listening struct {
 	net.Listener
 	sample traffic.Sample
@@ -53,7 +53,7 @@ func (l *listening) Recorders() traffic.Recorders { return traffic.Recorders{} }
 func (l *listening) Facts() (sock.Facts, error)   { return sock.Facts{}, nil }
 func (l *listening) Close()                       { _ = l.Listener.Close() }
 
-// Pages of Go's own server, and what it says otherwise.
+// Go's own server serves the page, and other responses.
 func TestGoServer(t *testing.T) {
 	page := traffic.Payload(615)
 	answered := 0
@@ -85,7 +85,7 @@ func TestGoServer(t *testing.T) {
 		}, "", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			// a server that is not ours is not told when a trial is over
+			// an external server does not receive the end of a trial
 			given := map[string]string{"server": nginx, "clients": "4"}
 			maps.Copy(given, tt.given)
 			server := &http.Server{Handler: tt.handle, ReadHeaderTimeout: time.Minute}
@@ -99,7 +99,7 @@ func TestGoServer(t *testing.T) {
 				return
 			}
 			var result workload.Result
-			witness.Until(t, borne(), func() error { // a trial has one doubt, and on a busy machine it may be another one
+			witness.Until(t, borne(), func() error { // a trial has one doubt, which may be another one on a busy machine
 				if _, result = sound(t, r); strings.Contains(strings.Join(result.Warnings, "\n"), "connected anew") {
 					return fmt.Errorf("warnings %q", result.Warnings)
 				}
@@ -116,10 +116,11 @@ func TestGoServer(t *testing.T) {
 	}
 }
 
-// Who speaks something else, or stops in the middle, is named in time.
+// A server that speaks another protocol, or stops in the middle, is named in time.
 func TestStrangeServers(t *testing.T) {
 	const length = 100 * time.Millisecond
-	// Where the first answers do not come there are no requests after those, which were sent before the window opened.
+	// If the first answers do not arrive, there are no further requests, and the first ones were sent before the window
+	// opened.
 	const silent = "no request was sent inside the window"
 	for _, tt := range []struct {
 		name, says string
@@ -177,11 +178,11 @@ func TestStrangeServers(t *testing.T) {
 	}
 }
 
-// The embedded server answers whoever asks, for as long as its trial lasts, whether it takes its leave or not: Go's own
-// client, and one that asks many times without waiting.
+// The embedded server answers every client for as long as its trial lasts, with or without a farewell: Go's own client,
+// and one that sends many requests without waiting.
 func TestGoClient(t *testing.T) {
 	const lasts = time.Second
-	// As in a worker: nothing of the runtime may wait for the loop, and everybody else for that.
+	// As in a worker: nothing of the runtime may wait for the loop, and nothing else for the runtime.
 	before, collect := runtime.GOMAXPROCS(2+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
 		runtime.GOMAXPROCS(before)
@@ -196,7 +197,7 @@ func TestGoClient(t *testing.T) {
 		e.Run(1, traffic.Window{Open: now, Start: now, Close: now + int64(lasts)})
 		done <- time.Duration(clock.Now() - now)
 	}()
-	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * lasts} // after its trial the server answers nobody
+	client := http.Client{Transport: &http.Transport{}, Timeout: 5 * lasts} // after its trial, the server answers nobody
 	for range 10 {
 		if got := fetch(t, &client, http.MethodGet, at, pagePath); !bytes.Equal(got, traffic.Payload(100<<10)) {
 			t.Errorf("a page of %d bytes, which is not the one", len(got))
@@ -219,7 +220,7 @@ func TestGoClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(5 * lasts)) // it is a TCP connection
+	_ = c.SetDeadline(time.Now().Add(5 * lasts)) // cannot fail for a TCP connection
 	const times = 20
 	last := fmt.Sprintf("HEAD %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n", pagePath, at)
 	if _, err := io.WriteString(c, strings.Repeat(string(ask("HEAD", pagePath, at, false)), times-1)+last); err != nil {

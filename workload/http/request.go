@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// Statuses that the server answers with (RFC 9110, section 15; RFC 6585, section 5).
+// Statuses of the server's answers (RFC 9110, section 15; RFC 6585, section 5).
 const (
 	noContent       = 204
 	badRequest      = 400
@@ -16,16 +16,16 @@ const (
 	versionNotKnown = 505
 )
 
-// request is what the head of a request says.
+// request holds the head of a request.
 type request struct {
 	method []byte
-	path   []byte // without what follows a question mark
-	size   int    // bytes, an empty line before it included
-	keep   bool   // the connection lasts
+	path   []byte // without the part after a question mark
+	size   int    // length in bytes, including an empty line before it
+	keep   bool   // the connection is kept
 }
 
-// parseRequest reads the request that b begins with (RFC 9112, section 3). Status is that of the answer where it is no
-// request that can be answered otherwise, 0 where it is; whole says that no more of it has to come to know that.
+// parseRequest parses the request at the start of b (RFC 9112, section 3). status is the status of an error response, 0
+// for a valid request. whole reports that no more data is needed to decide.
 func parseRequest(b []byte) (r request, status int, whole bool) {
 	if len(b) >= len(lineEnd) && string(b[:len(lineEnd)]) == lineEnd { // section 2.2
 		b = b[len(lineEnd):]
@@ -55,7 +55,7 @@ func parseRequest(b []byte) (r request, status int, whole bool) {
 	case f.coded:
 		return r, notImplemented, true
 	case f.length > 0:
-		return r, tooLarge, true // none of its resources takes a body
+		return r, tooLarge, true // no resource of the server takes a body
 	}
 	if r.method, r.path = method, path(target); r.path == nil {
 		return r, badRequest, true
@@ -66,7 +66,7 @@ func parseRequest(b []byte) (r request, status int, whole bool) {
 
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
-// visible says whether b is made of visible ASCII characters, as targets are (RFC 3986).
+// visible reports whether b consists of visible ASCII characters, like targets (RFC 3986).
 func visible(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c >= 0x7f {
@@ -76,8 +76,8 @@ func visible(b []byte) bool {
 	return true
 }
 
-// path is the path of a target in origin form or in absolute form, which a server has to understand as well (RFC 9112,
-// section 3.2). It is nil if an absolute form is not that of an HTTP URI (RFC 9110, section 4.2.1).
+// path returns the path of a target in origin form, or in absolute form, which a server also has to understand (RFC
+// 9112, section 3.2). It is nil if an absolute form is not an HTTP URI (RFC 9110, section 4.2.1).
 func path(target []byte) []byte {
 	if scheme := bytes.Index(target, []byte("://")); scheme > 0 && target[0] != '/' {
 		if !is(target[:scheme], "http") {
@@ -101,7 +101,7 @@ func path(target []byte) []byte {
 	return target
 }
 
-// authority says whether b is a name or an address with or without a port. Names are those of hosts: letters, digits,
+// authority reports whether b is a name or an address, with or without a port. Names are host names: letters, digits,
 // hyphens and dots.
 func authority(b []byte) bool {
 	host, port := b, []byte(nil)

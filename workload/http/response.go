@@ -7,10 +7,10 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// ok is the one status that is no error here (RFC 9110, section 15.3.1).
+// ok is the only status that is not an error here (RFC 9110, section 15.3.1).
 const ok = 200
 
-// A flaw is why the beginning of a response cannot be told from something else.
+// A flaw is the reason why the start of a response cannot be used.
 type flaw int
 
 // The flaws.
@@ -18,23 +18,23 @@ const (
 	none flaw = iota
 	unfinished
 	malformed
-	interim   // a status below 200: another response follows, which nobody has asked for
-	coded     // in chunks: how long it is shows at its end
+	interim   // a status below 200: another response follows, which was not requested
+	coded     // chunked: its length is only known at its end
 	unbounded // it lasts until the connection ends
 )
 
-// response is what the head of a response says.
+// response holds the head of a response.
 type response struct {
 	status int
 	head   int // bytes
 	body   int // bytes
 }
 
-// parseResponse reads the head that b begins with (RFC 9112, section 4).
+// parseResponse parses the head at the start of b (RFC 9112, section 4).
 func parseResponse(b []byte) (response, flaw) {
 	const version, rest = "HTTP/1.", "1 200 "
 	if n := min(len(b), len(version)); string(b[:n]) != version[:n] {
-		return response{}, malformed // it is not waited for
+		return response{}, malformed // more data would not help
 	}
 	end := bytes.Index(b, []byte(headEnd))
 	if end < 0 || end > headLimit-len(headEnd) {
@@ -61,7 +61,7 @@ func parseResponse(b []byte) (response, flaw) {
 		return r, malformed
 	case r.status < 200:
 		return r, interim
-	case r.status == 204 || r.status == 304: // they have no body, whatever the fields say (section 6.3)
+	case r.status == 204 || r.status == 304: // these have no body, whatever the fields say (section 6.3)
 		return r, none
 	case f.coded:
 		return r, coded
@@ -72,13 +72,13 @@ func parseResponse(b []byte) (response, flaw) {
 	return r, none
 }
 
-// client asks for one page, again and again.
+// client requests one page repeatedly.
 type client struct {
 	request []byte
-	want    int // bytes of the page
+	want    int // length of the page in bytes
 
-	// The head of the last page, and its length: the same bytes say the same again. A server's clock changes them once a
-	// second.
+	// The head of the last page, and its length: equal bytes have the same meaning. They change once a second, with the
+	// server's clock.
 	seen     [headLimit]byte
 	seenSize int
 }
@@ -121,5 +121,5 @@ func (c *client) explain(_ uint64, b []byte) string {
 	case flaw == none:
 		return fmt.Sprintf("status %d", r.status)
 	}
-	return "" // what it begins with is quoted
+	return "" // the start is quoted
 }

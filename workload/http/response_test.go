@@ -58,7 +58,7 @@ func TestParseResponse(t *testing.T) {
 	}
 }
 
-// A response is judged the same whether its like has been seen or not.
+// A response is judged the same, whether an equal one was seen before or not.
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		in      string
@@ -91,7 +91,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Whatever is taken for a response is one for Go's own client, of the same length.
+// FuzzParseResponse checks that every accepted response is also one for Go's own client, with the same length.
 func FuzzParseResponse(f *testing.F) {
 	for _, s := range []string{
 		page, page[:30], "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 304 \r\nContent-Length: 5\r\n\r\n",
@@ -120,7 +120,7 @@ func FuzzParseResponse(f *testing.F) {
 	})
 }
 
-// Nothing of a head is lost where it comes in pieces.
+// FuzzJudgePieces checks that a head may arrive in pieces.
 func FuzzJudgePieces(f *testing.F) {
 	f.Add([]byte(page))
 	f.Add([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 3\r\n\r\nno\n"))

@@ -9,24 +9,24 @@ import (
 	"github.com/nettoll/nettoll/traffic/dialogue"
 )
 
-// Where the page is, and what a source of ours says when its trial is over.
+// The path of the page, and the message of nettoll's source at the end of its trial.
 const (
 	pagePath     = "/page"
 	farewellPath = "/over"
-	farewell     = "HTTP/1.1 204 No Content\r\n\r\n" // what it is told
+	farewell     = "HTTP/1.1 204 No Content\r\n\r\n" // the answer to that message
 )
 
-// second is how long a Date holds, in ns.
+// second is how long a Date is valid, in ns.
 const second = int64(time.Second)
 
-// server answers requests (RFC 9110, RFC 9112): GET and HEAD of its page.
+// server answers GET and HEAD requests for its page (RFC 9110, RFC 9112).
 type server struct {
 	page    []byte
 	date    [len(dateFormat)]byte
-	expires int64 // CLOCK_MONOTONIC, ns: from when on date is another
+	expires int64 // CLOCK_MONOTONIC, ns: when date becomes invalid
 }
 
-// dateFormat is that of Date (RFC 9110, section 5.6.7).
+// dateFormat is the format of Date (RFC 9110, section 5.6.7).
 const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
 
 func newServer(size int) *server { return &server{page: traffic.Payload(size)} }
@@ -60,7 +60,7 @@ func (s *server) Serve(in, out []byte) (int, []byte, dialogue.Then) {
 	return r.size, append(out, s.page...), then
 }
 
-// reply appends the head of an answer. Those that say that something is wrong have no body.
+// reply appends the head of an answer. Error answers have no body.
 func (s *server) reply(out []byte, status, length int, keep bool) []byte {
 	out = append(out, "HTTP/1.1 "...)
 	out = strconv.AppendInt(out, int64(status), 10)
@@ -86,7 +86,7 @@ func (s *server) tell(now int64) {
 	at.AppendFormat(s.date[:0], dateFormat)
 }
 
-// reason is what a status is called.
+// reason returns the reason phrase of a status.
 func reason(status int) string {
 	switch status {
 	case ok:

@@ -19,7 +19,7 @@ const (
 func TestHandle(t *testing.T) {
 	for _, tt := range []struct {
 		name, in string
-		status   int // 0: it is not whole
+		status   int // 0: the request is incomplete
 		then     dialogue.Then
 		taken    int // 0: all
 	}{
@@ -77,7 +77,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// answer reads an answer with Go's own client: it is whole, and nothing is left.
+// answer reads an answer with Go's own client, and checks that it is complete and that nothing follows.
 func answer(t testing.TB, in string, out []byte) *http.Response {
 	t.Helper()
 	method, _, _ := strings.Cut(strings.TrimSpace(in), " ")
@@ -97,7 +97,7 @@ func answer(t testing.TB, in string, out []byte) *http.Response {
 	return r
 }
 
-// What one end asks the other answers as it is to.
+// The server answers the client's requests as expected.
 func TestBothEnds(t *testing.T) {
 	for _, size := range []int{0, 1, 615, 1 << 20} {
 		s, c := newServer(size), client{want: size}
@@ -108,7 +108,7 @@ func TestBothEnds(t *testing.T) {
 	}
 }
 
-// Whatever comes has one answer that Go's own client understands, or waits for more.
+// FuzzHandle checks that any input gets one answer that Go's own client understands, or waits for more data.
 func FuzzHandle(f *testing.F) {
 	for _, s := range []string{
 		get, get + get, post, get[:10], "\r\n\r\n", "HEAD / HTTP/1.0\r\n\r\n",

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// asker knows what is asked, and what is answered.
+// asker makes requests and checks responses.
 type asker struct {
 	keys    uint64
 	sets    uint64 // of 2^32 operations
@@ -20,10 +20,10 @@ type asker struct {
 	set     message
 }
 
-// message is a request of which all but the key is the same each time.
+// message is a request in which only the key varies.
 type message struct {
 	bytes []byte
-	end   int // where the key ends
+	end   int // end of the key
 }
 
 func newAsker(p part.Params, seed uint64) *asker {
@@ -42,12 +42,12 @@ func newAsker(p part.Params, seed uint64) *asker {
 	return a
 }
 
-// keyOf is the key of a number, as redis-benchmark writes it (redis-benchmark.c, "key:__rand_int__").
+// keyOf returns the key with a number, as redis-benchmark writes it (redis-benchmark.c, "key:__rand_int__").
 func keyOf(number int) []byte { return fmt.Appendf(nil, "key:%0*d", keyDigits, number) }
 
 const keyDigits = 12
 
-// command is a request: an array of bulk strings.
+// command returns a request: an array of bulk strings.
 func command(name string, args ...[]byte) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n$%d\r\n%s\r\n", 1+len(args), len(name), name)
 	for _, arg := range args {
@@ -57,7 +57,7 @@ func command(name string, args ...[]byte) []byte {
 	return b
 }
 
-// about writes the key of a number into the request.
+// about writes the key with a number into the request.
 //
 //go:nosplit
 func (m *message) about(key uint64) []byte {
@@ -68,13 +68,13 @@ func (m *message) about(key uint64) []byte {
 	return m.bytes
 }
 
-// isSet says whether the operation of a number is a set. They come as evenly as they can: of so many operations their
-// share is met to one.
+// isSet reports whether the operation with a number is a set. Sets are spread as evenly as possible: in any number of
+// operations, their share is right to within one.
 //
 //go:nosplit
 func (a *asker) isSet(number uint64) bool { return (number+1)*a.sets>>32 != number*a.sets>>32 }
 
-// key is the key that the operation of a number is about: a hash of it (splitmix64, Steele et al. 2014).
+// key returns the key of the operation with a number: a hash of it (splitmix64, Steele et al. 2014).
 //
 //go:nosplit
 func (a *asker) key(number uint64) uint64 {
@@ -117,7 +117,7 @@ func (l *loader) Request(number uint64) []byte { return l.set.about(number) }
 //go:nosplit
 func (*loader) Answer(_ uint64, head []byte) (int, dialogue.Verdict) { return judgeOK(head) }
 
-// explain is dialogue.Asks.Explain.
+// explain implements dialogue.Asks.Explain.
 func (a *asker) explain(_ uint64, head []byte) string {
 	if size, verdict := judgeValue(head, -1); verdict == dialogue.Alien && size > 0 {
 		return fmt.Sprintf("a value of %d bytes instead of %d", size, a.payload)

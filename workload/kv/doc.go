@@ -1,15 +1,14 @@
-// Package kv is the workload kv: values of a key-value store, set and got by many clients at once.
+// Package kv is the workload kv: many clients set and get values of a key-value store.
 //
-// The protocol is RESP, version 2, in which Redis and many others are spoken to
-// (https://redis.io/docs/latest/develop/reference/protocol-spec/). The server is one of nettoll's own, which knows SET,
-// GET and PING and keeps what it is told, or somebody else's. Clients are connections, all of them driven by one
-// thread; each has one request on the way, or as many as the pipeline is deep.
+// The protocol is RESP, version 2, of Redis and many other stores
+// (https://redis.io/docs/latest/develop/reference/protocol-spec/). The server is nettoll's own, which supports SET, GET
+// and PING and keeps its values, or an external one. Clients are connections, all driven by one thread. Each has one
+// request in flight, or as many as the pipeline is deep.
 //
-// Keys are as redis-benchmark writes them, key:000000000042. Which one a request is about follows from the seed and the
-// number of the request in its trial: it is the same in all stacks. Values are noise and all have the same length.
-// Before the first trial the server has a value for each key: nettoll's own is made with them, others are told them
-// before each trial.
+// Keys are written as by redis-benchmark: key:000000000042. The key of a request depends on the seed and on the number
+// of the request in its trial, and is the same in all stacks. Values are noise of equal length. Before the first trial,
+// the server has a value for each key: nettoll's own server is made with them, and others are filled before each trial.
 //
-// The value in a response has to have the length that it was set with; a response that says that something failed
-// counts as an error, also one that says that there is no value.
+// The value in a response must have the length with which it was set. A response that reports a failure, or that there
+// is no value, counts as an error.
 package kv

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is kv.
+// Workload is the workload kv.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -22,18 +22,18 @@ var _ workload.Workload = Workload{}
 const (
 	largest     = 1 << 20 // bytes of a value
 	mostClients = 1000
-	mostAhead   = 1000 // requests on the way on a connection
+	mostAhead   = 1000 // requests in flight on a connection
 	mostKeys    = 1_000_000
 
-	// mostValues is how many bytes of values the keys that are asked for may have.
+	// mostValues is the largest total size of the values of all used keys, in bytes.
 	mostValues = 64 << 20
 
-	// mostFilled is how many keys a server has at most that is filled before each trial. So many took redis-server 0.3 to
-	// 0.6 s on a machine with much else to do, of the 0.9 s that there are (prepareLimit in traffic/dialogue).
+	// mostFilled is the largest number of keys of a server that is filled before each trial. For that many,
+	// redis-server took 0.3 to 0.6 s on a busy machine, out of the available 0.9 s (prepareLimit in traffic/dialogue).
 	mostFilled = 100_000
 
-	// mostWaiting is how many bytes of values all clients together may have on the way: a server keeps them while it waits
-	// for the rest of them, or for room to send them.
+	// mostWaiting is the largest number of bytes of values that all clients together may have in flight: a server keeps
+	// them while it waits for the rest of them, or for room to send them.
 	mostWaiting = 256 << 20
 
 	closed   = "closed"
@@ -44,9 +44,9 @@ const (
 	opSet   = "set"
 	opMixed = "mixed"
 
-	settled = 100 * time.Millisecond // as of tcp-rr
+	settled = 100 * time.Millisecond // as for tcp-rr
 
-	// slowly is how many bytes of values a second are counted on in choosing the length of a trial.
+	// slowly is the number of bytes of values a second on which the length of a trial is based.
 	slowly = 1e9
 )
 
@@ -61,7 +61,7 @@ func (Workload) Describe() workload.Description {
 			"probed), for values of 1 KB to 512 KB: operation=[get, set], payload=[1KiB, 64KiB, 128KiB, 256KiB, 512KiB]. " +
 			"TBase itself is Ant's own",
 		Primary: func(p part.Params) string {
-			// latency is a figure of the queue that they make
+			// latency would measure the queue of requests
 			if !workload.Scheduled(p) && (p.Count("clients") > 1 || p.Count("pipeline") > 1) {
 				return "transaction_rate"
 			}
@@ -112,16 +112,16 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// shortest is the length of a trial.
+// shortest returns the length of a trial.
 func shortest(p part.Params) time.Duration {
 	const values = 250 / (1 - workload.TransactionWarm)
 	return max(settled, time.Duration(values*float64(p.Size("payload"))/slowly*1e9))
 }
 
-// storeMemory is what the embedded server holds: each value, and the noise that it was made of; the table, of which
-// half is empty at least, and which was copied when it grew; and what its clients send and receive.
+// storeMemory returns the memory of the embedded server: each value, and the noise from which it was made; the table,
+// which is at least half empty and is copied when it grows; and its clients' buffers.
 func storeMemory(p part.Params) int64 {
-	const perKey = 8*unsafe.Sizeof(slot{}) + 64 // with the key itself
+	const perKey = 8*unsafe.Sizeof(slot{}) + 64 // including the key
 	payload := p.Size("payload")
 	return int64(workload.Keys(p))*int64(2*payload+int(perKey)) + workload.DialogueMemory(p, payload, payload)
 }
@@ -137,7 +137,7 @@ func keysOrAuto(s string) (string, error) {
 	return s, nil
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	if err := workload.Unscheduled(p); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 }
 
 func newSource(s workload.Spec) (traffic.Endpoint, error) {
-	schedule, err := s.Schedule(1, 1, 1) // of times alone
+	schedule, err := s.Schedule(1, 1, 1) // only of times
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +199,11 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// lengthOf is how many digits a number has.
+// lengthOf returns the number of digits of a number.
 func lengthOf(n int) int { return len(strconv.Itoa(n)) }
 
-// Carried implements [workload.Carrier]: of a connection as many requests wait for their responses as the pipeline is
-// long. Values go one way or the other, and if operations are mixed it is not known how many.
+// Carried implements [workload.Carrier]. A connection has as many requests in flight as the pipeline is deep. Values go
+// in one direction or the other; for mixed operations, their numbers are unknown.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	e := workload.Exchanged{Together: t.Params.Count("pipeline")}
 	switch t.Params["operation"] {

@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// Each way to ask: every request has its response, and the store answers as many as were asked.
+// In each mode, every request has its response, and the store answers as many as were sent.
 func TestWays(t *testing.T) {
 	for _, given := range []map[string]string{
 		{},
@@ -52,13 +52,13 @@ func TestWays(t *testing.T) {
 			witness.Until(t, workloadtest.Borne(), func() error {
 				trial, result := r.Trial(t)
 				s, answered := trial.Sources[0], trial.Sinks[0].Total
-				if s.Doubt != "" { // other work has had the CPU
+				if s.Doubt != "" { // other work used the CPU
 					return fmt.Errorf("%s: %s", s.Doubt, trial.Failure())
 				}
 				if why := trial.Failure(); why != "" {
 					t.Fatal(why)
 				}
-				// the farewell, if there was time for it
+				// plus the farewell, if there was time for it
 				if s.Received != s.Sent || s.Sent == 0 || s.Errors > 0 || answered != s.Total && answered != s.Total+1 {
 					t.Errorf("%+v; %d were answered", s, answered)
 				}
@@ -83,7 +83,7 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// On a schedule a stall is seen, and in a closed loop it is not: see [workloadtest.Stalls].
+// On a schedule a stall is visible, and in a closed loop it is not: see [workloadtest.Stalls].
 func TestStalls(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
 		return workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
@@ -96,7 +96,7 @@ func TestStalls(t *testing.T) {
 		rig(map[string]string{"clients": "1"}, still))
 }
 
-// What a server can do wrong ends a trial by its deadline, and is named.
+// Each possible fault of a server ends a trial by its deadline, and the error names it.
 func TestMisbehaviour(t *testing.T) {
 	workloadtest.Loopback(t)
 	value := "$1024\r\n" + strings.Repeat("x", 1024) + "\r\n"
@@ -134,7 +134,7 @@ func TestMisbehaviour(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			// On a busy machine the server may have no CPU for as long as a trial lasts.
+			// On a busy machine, the server may have no CPU for as long as a trial lasts.
 			witness.Until(t, workloadtest.Borne(), func() error {
 				e.Prepare(1)
 				now := clock.Now()
@@ -152,7 +152,7 @@ func TestMisbehaviour(t *testing.T) {
 	}
 }
 
-// answerAll answers whatever comes on any connection by the same.
+// answerAll gives the same answer to all data on any connection.
 func answerAll(l net.Listener, answer string, hangUp bool) {
 	for {
 		conn, err := l.Accept()
@@ -174,7 +174,7 @@ func answerAll(l net.Listener, answer string, hangUp bool) {
 	}
 }
 
-// serve runs the embedded server until the test ends, and returns where it is.
+// serve runs the embedded server until the test ends, and returns its address.
 func serve(t *testing.T, given map[string]string) netip.AddrPort {
 	t.Helper()
 	workloadtest.Loopback(t)
@@ -208,7 +208,7 @@ func serve(t *testing.T, given map[string]string) netip.AddrPort {
 	return at
 }
 
-// What is set is got, byte by byte, however the bytes of a request come.
+// A value is returned as it was set, byte by byte, however the bytes of a request arrive.
 func TestStore(t *testing.T) {
 	conn, err := net.Dial("tcp", serve(t, map[string]string{"payload": "5", "keys": "2"}).String())
 	if err != nil {
@@ -248,10 +248,10 @@ func TestStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(tt.ask, tt.answer)
-		step := max(1, len(tt.ask)/20) // and in pieces
+		step := max(1, len(tt.ask)/20) // also in pieces
 		for at := 0; at < len(tt.ask); at += step {
 			if strings.HasPrefix(tt.answer, "$-1") {
-				break // it is there now
+				break // the value exists by now
 			}
 			if _, err := conn.Write([]byte(tt.ask[at:min(at+step, len(tt.ask))])); err != nil {
 				t.Fatal(err)
@@ -278,7 +278,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// Who does not speak the protocol is told so, and hung up on.
+// A client that does not speak the protocol gets an error and is disconnected.
 func TestProtocolErrors(t *testing.T) {
 	at := serve(t, map[string]string{"clients": "1"})
 	for _, ask := range []string{
@@ -302,7 +302,7 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// A client that does not take its answers holds nobody else up.
+// A client that does not read its answers does not block others.
 func TestDeafClient(t *testing.T) {
 	at := serve(t, map[string]string{"payload": "1MiB", "keys": "1"})
 	deaf, err := net.Dial("tcp", at.String())
@@ -335,7 +335,7 @@ func TestDeafClient(t *testing.T) {
 	}
 }
 
-// Redis's own client understands what the embedded server says.
+// Redis's own client understands the answers of the embedded server.
 func TestRedisCLI(t *testing.T) {
 	path := testnet.Program(t, "redis-cli", "redis-tools")
 	at := serve(t, map[string]string{"payload": "20"})

@@ -15,7 +15,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// carried returns how many bytes the link of a place has received.
+// carried returns the number of bytes that the link of a place has received.
 func carried(t *testing.T, at workloadtest.Where) (bytes int64) {
 	t.Helper()
 	if err := at.Do(func() error {
@@ -36,7 +36,7 @@ func carried(t *testing.T, at workloadtest.Where) (bytes int64) {
 	return bytes
 }
 
-// The values that are counted have crossed the path, in the direction that the operation says, and little else has.
+// The counted values have crossed the path, in the direction of the operation, with little else.
 func TestCarried(t *testing.T) {
 	for _, operation := range []string{"get", "set"} {
 		t.Run(operation, func(t *testing.T) {
@@ -60,8 +60,9 @@ func TestCarried(t *testing.T) {
 					trial.Sinks[0].Counts[traffic.CountResent] > 0 {
 					return fmt.Errorf("%q, %+v, %+v", trial.Failure(), s, trial.Sinks[0])
 				}
-				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes of 1448, where the link counts each packet, and of
-				// up to 64 KiB where it counts what is cut later. Short messages go the other way, and acknowledgements.
+				// Headers of Ethernet, IPv4 and TCP with timestamps are 66 bytes for each 1448 bytes if the link counts
+				// each packet, or for each 64 KiB or less if it counts segments that are cut later. Short messages, and
+				// acknowledgements, go in the other direction.
 				values := s.Total * 10000
 				if got < values || float64(got) > 1.08*float64(values) {
 					t.Errorf("%d values have %d bytes, and the link has carried %d", s.Total, values, got)

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// redis is the server that is redis-server.
+// redis is the value of the server parameter for redis-server.
 const redis = "redis"
 
 func redisNeeded() program.Needed {
@@ -20,18 +20,18 @@ func redisNeeded() program.Needed {
 }
 
 const (
-	// memory is what redis-server may take besides values and requests, in bytes: some 50 for each of a million keys and
-	// their entries, and some 30 KB for each of a thousand clients (redis.io, "Memory optimization", "Redis client
-	// handling").
+	// memory is how much memory redis-server may use in addition to values and requests, in bytes: about 50 for each of
+	// a million keys and their entries, and about 30 KB for each of a thousand clients (redis.io, "Memory
+	// optimization", "Redis client handling").
 	memory = 256 << 20
 
-	backlog = 1024 // connections that are made at once: as many as there can be clients
+	backlog = 1024 // connections made at the same time: up to the largest number of clients
 
-	fillers = 16 // requests on the way while a server is filled
+	fillers = 16 // requests in flight while a server is filled
 )
 
-// newRedis makes a sink that is redis-server: without a file of its own to read or write, so that nothing of it is left
-// and nothing that a machine has configured counts. All else is as its authors set it.
+// newRedis makes a sink that runs redis-server, which reads and writes no files. So nothing of it is left, and the
+// machine's configuration has no effect. All other settings are its defaults.
 func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 	if s.Stall != (workload.Stall{}) || s.Plant > 0 {
 		return nil, errors.New("open kv with server redis: planted delays are not supported (use server=embedded)")
@@ -50,7 +50,7 @@ func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 		},
 		Before: func() error { return program.Unpace(s.SocketOptions().Congestion) },
 	}
-	if s.Driver != "" { // a source of ours fills it itself
+	if s.Driver != "" { // a source of nettoll fills it itself
 		r.Fill = func() error { return fill(s) }
 	}
 	var err error
@@ -60,15 +60,15 @@ func newRedis(s workload.Spec) (traffic.Endpoint, error) {
 	return r.Open()
 }
 
-// bound is how much memory a server may take: twice the values, since a value that is set is there beside the one
-// before, and twice the requests on the way, which are read whole. More is an error, and not a machine that runs out of
-// it.
+// bound returns how much memory a server may use. It includes twice the values, because a new value exists next to the
+// old one, and twice the requests in flight, which are read completely. More memory causes an error in the server,
+// instead of exhausting the machine.
 func bound(s workload.Spec) int {
 	payload := s.Params.Size("payload")
 	return memory + 2*payload*(workload.Keys(s.Params)+s.Params.Count("clients")*s.Params.Count("pipeline"))
 }
 
-// fill gives a server that listens its values. The calling thread is in its network namespace.
+// fill fills a listening server with values. The calling thread must be in its network namespace.
 func fill(s workload.Spec) error {
 	s.Side, s.Remote, s.Local = workload.Source, s.Local, netip.AddrPortFrom(s.Local.Addr(), 0)
 	s.Params = maps.Clone(s.Params)

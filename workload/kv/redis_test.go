@@ -19,7 +19,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// withRedis skips a test where redis-server is not installed, and makes parameters.
+// withRedis skips a test if redis-server is not installed, and returns parameters.
 func withRedis(t *testing.T, given map[string]string) map[string]string {
 	t.Helper()
 	given["server"] = "redis"
@@ -39,11 +39,11 @@ func withRedis(t *testing.T, given map[string]string) map[string]string {
 	return given
 }
 
-// redisTries is how many trials may pass until one was drained.
+// redisTries is how many trials may pass until one is drained.
 const redisTries = 10
 
-// userTick is by how much time outside the kernel may be ahead, in ns: the kernel shares run time out by the ticks that a
-// process was seen in either, and what it has once told it does not take back (kernel/sched/cputime.c, cputime_adjust).
+// userTick is how far the CPU time outside the kernel may be ahead, in ns. The kernel divides run time by the ticks
+// seen in each mode, and never reduces a value that it has reported (kernel/sched/cputime.c, cputime_adjust).
 const userTick = 1e7
 
 func soundRedis(t *testing.T, r *workloadtest.Rig) {
@@ -72,7 +72,7 @@ func soundRedis(t *testing.T, r *workloadtest.Rig) {
 	t.Fatalf("none of %d trials was drained", redisTries)
 }
 
-// redis-server answers as nettoll's own server does, and is another one in each trial.
+// redis-server answers like nettoll's own server, and each trial has a new one.
 func TestRedis(t *testing.T) {
 	for _, given := range []map[string]string{
 		{},
@@ -107,7 +107,7 @@ func (d during) Run(trial uint64, w traffic.Window) {
 
 func (d during) Collect() { d.Endpoint.(traffic.Collector).Collect() }
 
-// Whatever happens to redis-server ends the trial in time, with a reason and nothing left, and the next one is sound.
+// Whatever happens to redis-server, the trial ends in time, with a reason and nothing left, and the next one works.
 func TestRedisDisturbed(t *testing.T) {
 	var next func()
 	r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
@@ -160,7 +160,7 @@ func TestRedisDisturbed(t *testing.T) {
 	soundRedis(t, r)
 }
 
-// A port that is taken and a program that is not there have their reason.
+// A port in use and a missing program are reported with their reasons.
 func TestRedisFaults(t *testing.T) {
 	given := withRedis(t, map[string]string{})
 	var at netip.AddrPort
@@ -199,7 +199,7 @@ func TestRedisFaults(t *testing.T) {
 	}
 }
 
-// noting is kv that notes where its sink is.
+// noting is kv, and records the address of its sink.
 type noting struct {
 	kv.Workload
 	at *netip.AddrPort
@@ -212,7 +212,7 @@ func (n noting) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return n.Workload.Open(s)
 }
 
-// Where another program asks, the sink fills the server itself: each key has a value.
+// If another program sends the requests, the sink fills the server itself: each key has a value.
 func TestRedisFilled(t *testing.T) {
 	params, err := kv.Workload{}.Describe().Resolve(withRedis(t, map[string]string{"keys": "500", "payload": "2KiB"}))
 	if err != nil {

@@ -2,22 +2,23 @@ package kv
 
 import "github.com/nettoll/nettoll/traffic/dialogue"
 
-// What is said of the protocol below is in https://redis.io/docs/latest/develop/reference/protocol-spec/ (RESP2).
+// The facts about the protocol below are from https://redis.io/docs/latest/develop/reference/protocol-spec/ (RESP2).
 
 const (
-	// headLimit is by how many bytes the length of an answer is known: an error is a line, which no server makes longer.
+	// headLimit is the number of bytes from which the length of an answer is known: an error is one line, and no server
+	// sends a longer one.
 	headLimit = 1024
 
-	// mostDigits is how many digits a length has at most: 512 MB is the longest string (proto-max-bulk-len in redis.conf).
+	// mostDigits is the largest number of digits of a length: the longest string has 512 MB (proto-max-bulk-len in
+	// redis.conf).
 	mostDigits = 9
 
 	ok      = "+OK\r\n"
 	missing = "$-1\r\n" // there is no value
 )
 
-// number reads the decimal number that a line holds from b[at] on, as lengths are written: without a sign and without
-// zeros in front. It returns where the next line begins: 0 where this one is not whole yet, and -1 where it is no
-// number.
+// number reads the decimal number on the line that starts at b[at], in the form of a length: without a sign and without
+// leading zeros. It returns the start of the next line: 0 if this line is incomplete, and -1 if it is not a number.
 //
 //go:nosplit
 func number(b []byte, at int) (n, next int) {
@@ -41,8 +42,8 @@ func number(b []byte, at int) (n, next int) {
 	return n, i + 2
 }
 
-// line returns how many bytes the line has that b begins with, its end included: 0 where it is not whole yet, and -1
-// where it has bytes that no line has.
+// line returns the length in bytes of the line at the start of b, including its end: 0 if it is incomplete, and -1 if
+// it has bytes that are not valid in a line.
 //
 //go:nosplit
 func line(b []byte) int {
@@ -61,7 +62,7 @@ func line(b []byte) int {
 	return 0
 }
 
-// judgeError judges what begins like an error.
+// judgeError judges an answer that begins like an error.
 //
 //go:nosplit
 func judgeError(head []byte) (int, dialogue.Verdict) {
@@ -75,7 +76,7 @@ func judgeError(head []byte) (int, dialogue.Verdict) {
 	}
 }
 
-// begins says whether head begins with what is wanted, as far as it goes.
+// begins reports whether head begins with want, as far as it has arrived.
 //
 //go:nosplit
 func begins(head []byte, want string) bool {
@@ -102,8 +103,8 @@ func judgeOK(head []byte) (int, dialogue.Verdict) {
 	return len(ok), dialogue.Good
 }
 
-// judgeValue judges the answer to a get of a value that has so many bytes. Where it has another number the answer is
-// alien, and that is returned.
+// judgeValue judges the answer to a get of a value with this many bytes. If it has another length, the answer is alien,
+// and that length is returned.
 //
 //go:nosplit
 func judgeValue(head []byte, payload int) (int, dialogue.Verdict) {

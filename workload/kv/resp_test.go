@@ -23,7 +23,7 @@ func asked(t testing.TB, given string) *asker {
 	return newAsker(p, 7)
 }
 
-// answer lets a store answer one request, which it has to understand whole, and not before it is whole.
+// answer lets a store answer one request, which it must not understand before it is complete.
 func answer(t testing.TB, s *store, request []byte) []byte {
 	t.Helper()
 	n, out, then := s.Serve(request, nil)
@@ -33,7 +33,7 @@ func answer(t testing.TB, s *store, request []byte) []byte {
 	return out
 }
 
-// What is asked is answered as it should be, and a value that was set is the one that is got.
+// Requests have the right answers, and a value is returned as it was set.
 func TestAsked(t *testing.T) {
 	for _, given := range []string{
 		"operation=get", "operation=set", "operation=mixed", "operation=mixed,sets=5%,keys=3", "operation=mixed,payload=1",
@@ -147,7 +147,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A store that is full says so, and has not lost a value.
+// A full store reports that, and has not lost a value.
 func TestFull(t *testing.T) {
 	s := newStore(1, 10)
 	s.memory = mostMemory - 20
@@ -159,7 +159,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// FuzzJudge: a judgement of some bytes stands when more of them come, and is what a simple reader of the protocol says.
+// FuzzJudge checks that the judgement of some bytes does not change when more arrive, and that it agrees with a simple
+// reader of the protocol.
 func FuzzJudge(f *testing.F) {
 	for _, s := range []string{
 		"$5\r\nhello\r\n", "$-1\r\n", "-ERR no\r\n", "+OK\r\n", "$0\r\n\r\n", "$05\r\n", "-\r\n", "$999999999\r\n",
@@ -193,8 +194,8 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// FuzzCommand: what a store takes for a command is one when it is written again, is not whole before its last byte has
-// come, and what it asks to wait for is more than there is.
+// FuzzCommand checks what a store accepts as a command: written again, it is the same; it is incomplete before its last
+// byte; and the length for which the store waits is more than it has.
 func FuzzCommand(f *testing.F) {
 	for _, s := range []string{
 		"*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$0\r\n\r\n",

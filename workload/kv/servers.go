@@ -9,11 +9,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// servers are who can answer.
+// servers lists the servers.
 func servers() []string { return []string{embedded, redis} }
 
-// newServer makes the sink. All but the embedded one are started for each trial, and are told the values before it
-// opens: by the source or, where that is another program, by the sink.
+// newServer makes the sink. All servers except the embedded one are started for each trial, and are filled before it
+// opens: by the source or, if that is another program, by the sink.
 func newServer(s workload.Spec) (traffic.Endpoint, error) {
 	switch s.Params["server"] {
 	case embedded:

@@ -8,24 +8,22 @@ import (
 )
 
 const (
-	// mostArgs is how many arguments a command has at most, and keptArgs how many of them anybody asks for.
+	// mostArgs is the largest number of arguments of a command, and keptArgs is how many of them are used.
 	mostArgs = 1024
 	keptArgs = 4
 
-	// longestCommand is how many bytes a command has at most: a set of the longest value, with a key of the length of its
-	// choice.
+	// longestCommand is the largest length of a command in bytes: a set of the longest value, with room for a key.
 	longestCommand = largest + 64<<10
 
-	// mostMemory is how many bytes of keys and values the store takes.
+	// mostMemory is how many bytes of keys and values the store accepts.
 	mostMemory = 256 << 20
 
-	// farewell is the command by which the source says that its trial is over. Its name is one that no command of Redis
-	// has.
+	// farewell is the command with which the source ends its trial. No command of Redis has this name.
 	farewell = "*1\r\n$12\r\nNETTOLL.OVER\r\n"
 )
 
-// store is the embedded server: the values of keys, each as it is answered, a bulk string with its length. What its hot
-// loop calls is nosplit.
+// store is the embedded server. It holds each value in the form of its answer, a bulk string with its length. The
+// functions of its hot loop are nosplit.
 type store struct {
 	values table
 	memory int
@@ -33,12 +31,12 @@ type store struct {
 }
 
 // arg is one argument of a command.
-type arg struct{ bulk, bytes []byte } // with its length before it and the end of the line behind it, and without
+type arg struct{ bulk, bytes []byte } // with its length before it and the line end after it, and without
 
-// newStore makes one that has values for so many keys.
+// newStore makes a store with values for this number of keys.
 func newStore(keys, payload int) *store {
 	s := new(store)
-	noise := traffic.Payload((1 + keys) * payload)[payload:] // the first is what sources set
+	noise := traffic.Payload((1 + keys) * payload)[payload:] // the first part is what sources set
 	bulk := make([]byte, 0, payload+lengthOf(payload)+len("$\r\n\r\n"))
 	for i := range keys {
 		bulk = fmt.Appendf(bulk[:0], "$%d\r\n", payload)
@@ -48,7 +46,7 @@ func newStore(keys, payload int) *store {
 	return s
 }
 
-// put keeps a value. It returns false where there is no room.
+// put stores a value. It returns false if there is no room.
 //
 //go:nosplit
 func (s *store) put(key, bulk []byte) bool {
@@ -95,9 +93,9 @@ func (s *store) Serve(in, out []byte) (int, []byte, dialogue.Then) {
 	return n, out, then
 }
 
-// parse reads the command that in begins with. It returns how many arguments the command has, of which the first few
-// are kept, and how many bytes; where it is not whole it has no arguments, and so many bytes at least; where it is none
-// it says why.
+// parse reads the command at the start of in. It returns the number of arguments, the first few of which are kept, and
+// the length in bytes. For an incomplete command, the number is 0 and the length is the least one. For data that is not
+// a command, it returns the reason.
 //
 //go:nosplit
 func (s *store) parse(in []byte) (args, n int, wrong string) {
@@ -138,7 +136,7 @@ func (s *store) parse(in []byte) (args, n int, wrong string) {
 	return args, at, ""
 }
 
-// execute answers a command of so many arguments.
+// execute answers a command with this many arguments.
 //
 //go:nosplit
 func (s *store) execute(args int, out []byte) ([]byte, dialogue.Then) {
@@ -187,7 +185,7 @@ func wrongArgs(out []byte, name string) []byte {
 	return append(append(append(out, "-ERR wrong number of arguments for '"...), name...), "' command\r\n"...)
 }
 
-// is says whether a command has a name, which is given in capital letters, in letters of either case.
+// is reports whether a command has a name, which is given in capital letters, ignoring case.
 //
 //go:nosplit
 func is(name []byte, want string) bool {

@@ -2,21 +2,21 @@ package kv
 
 import "bytes"
 
-// table finds values by their keys: open addressing with linear probing (Knuth, The Art of Computer Programming, volume
-// 3, section 6.4, algorithm L). Go's map would do, but for its stack checks: in each the Go scheduler may take the
-// thread.
+// table finds values by their keys, with open addressing and linear probing (Knuth, The Art of Computer Programming,
+// volume 3, section 6.4, algorithm L). Go's map is not suitable because of its stack checks, at each of which the Go
+// scheduler may take the thread.
 type table struct {
-	slots []slot // a power of two of them, of which half are empty at least
+	slots []slot // a power of two, at least half of them empty
 	used  int
 }
 
 type slot struct {
 	hash uint64 // of the key; 0: the slot is empty
 	key  []byte
-	bulk []byte // the value as it is answered
+	bulk []byte // the value in the form of its answer
 }
 
-// hash is FNV-1a of 64 bits (Fowler, Noll and Vo).
+// hash returns FNV-1a of 64 bits (Fowler, Noll and Vo).
 //
 //go:nosplit
 func hash(key []byte) uint64 {
@@ -27,7 +27,7 @@ func hash(key []byte) uint64 {
 	return h | 1<<63 // never 0
 }
 
-// find returns the slot of a key, nil if there is none.
+// find returns the slot of a key; nil if there is none.
 //
 //go:nosplit
 func (t *table) find(key []byte) *slot {
@@ -46,7 +46,7 @@ func (t *table) find(key []byte) *slot {
 	}
 }
 
-// add makes a slot for a key that has none.
+// add makes a slot for a new key.
 func (t *table) add(key []byte) *slot {
 	if t.used++; 2*t.used > len(t.slots) {
 		old := t.slots

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A table finds what was added, and nothing else, however many there are.
+// A table finds exactly what was added, however much that is.
 func TestTable(t *testing.T) {
 	var tab table
 	if tab.find([]byte("a")) != nil {
@@ -14,7 +14,7 @@ func TestTable(t *testing.T) {
 	const keys = 20_000
 	buf := []byte{}
 	for i := range keys {
-		buf = fmt.Appendf(buf[:0], "%d", i) // the table keeps a key of its own
+		buf = fmt.Appendf(buf[:0], "%d", i) // the table keeps a copy of the key
 		if tab.find(buf) != nil {
 			t.Fatalf("%s is there", buf)
 		}

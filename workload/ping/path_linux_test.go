@@ -26,14 +26,14 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// groups let nobody or everybody have the kernel's own echo sockets (icmp(7)).
+// groups allow the kernel's own echo sockets to nobody or to everybody (icmp(7)).
 const (
 	nobody    = "1 0"
 	everybody = "0 2147483647"
 )
 
-// Both families and both kinds of sockets, flooding and not: what was sent is what the kernel says it has answered. Two
-// pairs side by side, which have the same trial ids and numbers, do not take each other's answers.
+// With both families and both kinds of sockets, flooding or not, the number sent is the number that the kernel reports
+// as answered. Two pairs with the same trial ids and numbers do not take each other's answers.
 func TestWays(t *testing.T) {
 	m := testnet.New(t)
 	if err := m.Do(func() error {
@@ -84,7 +84,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// answered is how many echo replies of both families have left the machine.
+// answered returns the number of echo replies of both families that the machine has sent.
 func answered(t *testing.T, m *testnet.Machine) int64 {
 	t.Helper()
 	var sum int64
@@ -132,13 +132,12 @@ func answered(t *testing.T, m *testnet.Machine) int64 {
 	return sum
 }
 
-// The kernel that answers cannot be made to stand still, so what stands still is the path: a link behind which this
-// test answers.
+// The kernel that answers cannot be made to stand still, so the path does: a link behind which this test answers.
 func TestStall(t *testing.T) {
 	near, elsewhere := testnet.New(t), testnet.New(t)
 	network := netip.MustParsePrefix("192.0.2.1/24")
 	far := newFar(t, near, network)
-	// The sink's endpoint only waits, in a namespace that has the address as well.
+	// The sink's endpoint only waits, in a namespace that also has the address.
 	if err := elsewhere.Do(func() error {
 		return address("lo", netip.PrefixFrom(network.Addr().Next(), network.Bits()))
 	}); err != nil {
@@ -154,7 +153,7 @@ func TestStall(t *testing.T) {
 			Wrap: func(side workload.Side, _ int, e traffic.Endpoint) traffic.Endpoint {
 				switch {
 				case side == workload.Sink:
-					return struct{ traffic.Endpoint }{e} // which does not look for the requests where it is
+					return struct{ traffic.Endpoint }{e} // the wrapper does not check the requests
 				case still:
 					return &beside{e, far}
 				}
@@ -165,7 +164,7 @@ func TestStall(t *testing.T) {
 	workloadtest.Stalls(t, workloadtest.Even(), rig("100us", true), rig("100us", false), rig("flood", true))
 }
 
-// Where another machine answers at the sink's address the trial is none.
+// If another machine answers at the sink's address, the trial fails.
 func TestElsewhere(t *testing.T) {
 	near, elsewhere := testnet.New(t), testnet.New(t)
 	network := netip.MustParsePrefix("192.0.2.1/24")
@@ -187,7 +186,7 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// beside is a source beside whose trials what is behind the link stands still now and then.
+// beside is a source during whose trials the far end stands still at intervals.
 type beside struct {
 	traffic.Endpoint
 	far *far
@@ -199,9 +198,9 @@ func (b *beside) Run(trial uint64, w traffic.Window) {
 	b.far.open.Store(0)
 }
 
-// far is what is behind a TUN link.
+// far is the far end of a TUN link.
 type far struct {
-	open atomic.Int64 // ns: when the trial was opened beside which it stands still; 0: there is none
+	open atomic.Int64 // ns: opening of the trial during which it stands still; 0: there is none
 	done atomic.Bool
 }
 
@@ -219,7 +218,7 @@ func address(name string, a netip.Prefix) error {
 	return errors.Join(h.AddAddress(l.Index, a), h.SetUp(l.Index, true))
 }
 
-// newFar makes a TUN link with an address, and answers echo requests behind it.
+// newFar makes a TUN link with an address, and answers echo requests at its far end.
 func newFar(t *testing.T, m *testnet.Machine, a netip.Prefix) *far {
 	t.Helper()
 	fd := -1
@@ -249,12 +248,12 @@ func newFar(t *testing.T, m *testnet.Machine, a netip.Prefix) *far {
 	return f
 }
 
-// answer answers echo requests of IPv4 until the test is over, on the CPU of the sinks: on that of a source that waits
-// for its next request to be due it would have to wait, too.
+// answer answers IPv4 echo requests until the test is over, on the CPU of the sinks: on that of a source that polls for
+// its next request, it would have to wait.
 func (f *far) answer(fd int) {
-	runtime.LockOSThread() // for good: the thread ends with the function
+	runtime.LockOSThread() // never unlocked: the thread ends with the function
 	if cpus, err := thread.CPUs(); err == nil {
-		_ = thread.Pin(cpus[len(cpus)/2]) // where it cannot, it is slower
+		_ = thread.Pin(cpus[len(cpus)/2]) // if this fails, it is slower
 	}
 	const tick = 100 // ms
 	packet := make([]byte, 2048)
@@ -274,7 +273,7 @@ func (f *far) answer(fd int) {
 		from, to := [4]byte(packet[12:16]), [4]byte(packet[16:20])
 		copy(packet[12:], to[:])
 		copy(packet[16:], from[:])
-		packet[header] = 0 // a reply; its checksum is larger by as much as its type is smaller (RFC 1624)
+		packet[header] = 0 // a reply; its checksum increases by as much as its type decreases (RFC 1624)
 		sum := uint32(binary.BigEndian.Uint16(packet[header+2:])) + request<<8
 		binary.BigEndian.PutUint16(packet[header+2:], uint16(sum+sum>>16))
 		_, _ = unix.Write(fd, packet[:n])

@@ -12,21 +12,21 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is ping.
+// Workload is the workload ping.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
-	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 792)
+	largest = 65507 // bytes: an IPv4 datagram of 65535 minus its headers (RFC 791, RFC 792)
 
-	// flood is the interval of a source that sends a request when it has an answer.
+	// flood is the interval of a source that sends a request after each answer.
 	flood = "flood"
 
 	shortestInterval = 20 * time.Microsecond
 	longestInterval  = time.Second
 
-	ipHeader = 20 // bytes, without options, which raw sockets of IPv4 receive before the ICMP header
+	ipHeader = 20 // bytes, without options, before the ICMP header on raw IPv4 sockets
 )
 
 // Describe implements [workload.Workload].
@@ -71,7 +71,7 @@ func interval(s string) (string, error) {
 	return v, nil
 }
 
-// rate is how many requests a source sends in a second; 0: as many as are answered.
+// rate returns the number of requests a second; 0: as many as are answered.
 func rate(p part.Params) float64 {
 	if d := p.Duration("interval"); d > 0 {
 		return float64(time.Second) / float64(d)
@@ -82,9 +82,9 @@ func rate(p part.Params) float64 {
 // warm is the share of a trial that passes before its window opens.
 const warm = 0.1
 
-// trial is the default length of a trial: with an interval, as long as a median takes.
+// trial returns the default length of a trial: with an interval, long enough for a median.
 func trial(p part.Params) time.Duration {
-	const least, requests = 100 * time.Millisecond, 230 // of which those in the window are 207
+	const least, requests = 100 * time.Millisecond, 230 // 207 of these are in the window
 	return max(least, requests*p.Duration("interval"))
 }
 
@@ -154,7 +154,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: an echo and its reply are a packet each.
+// Carried implements [workload.Carrier]. An echo request and its reply are a packet each.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return t.Sources[i].Received, t.Sources[i].Received
 }

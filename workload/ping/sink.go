@@ -7,14 +7,14 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// notHere is what a sink says whose container had no echo request since it was last asked.
+// notHere is the message of a sink whose container received no echo request since the last check.
 const notHere = "no echo request arrived in the sink's container: its address may belong to another machine"
 
-// sink waits: its kernel answers, and counts what it was asked.
+// sink waits: its kernel answers, and counts the requests.
 type sink struct {
-	sock   sock.Socket // for what it can be asked; nothing is sent or received
+	sock   sock.Socket // only for its options; nothing is sent or received
 	echoes *sock.Echoes
-	count  int64 // requests that the container had when it was last asked
+	count  int64 // requests of the container at the last check
 	sample traffic.Sample
 }
 
@@ -44,8 +44,8 @@ func (s *sink) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]. Where addresses are translated by port, echo requests do not come to the
-// container, and who answers is the host: that is no trial.
+// Collect implements [traffic.Collector]. If addresses are translated by port, echo requests do not reach the
+// container, and the host answers: such a trial is not valid.
 func (s *sink) Collect() {
 	count, err := s.echoes.Count()
 	switch {

@@ -9,8 +9,9 @@ func metricNames() []string {
 	return append(workload.MessageMetrics(), "goodput_forward", "goodput_reverse")
 }
 
-// Metrics implements [workload.Workload]. Both directions count together, their one-way latencies too, but for
-// goodput_forward, which is the players', and goodput_reverse, the server's where there is one.
+// Metrics implements [workload.Workload]. Both directions count together, including their one-way latencies. The
+// exceptions are goodput_forward, which is that of the players, and goodput_reverse, that of the server if there is
+// one.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutMessages(&r)

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// gapCDF is the distribution of a client's gaps, written down once more.
+// gapCDF is the distribution of a client's gaps, written independently.
 func gapCDF(x float64) float64 {
 	f := 0.6 * (1 - math.Exp(-max(0, x)/0.00429))
 	if x >= 0.01075 {
@@ -19,7 +19,7 @@ func gapCDF(x float64) float64 {
 	return f
 }
 
-// What schedules say fits the source distributions (Kolmogorov–Smirnov, at 1 %, fixed seeds), and not others.
+// The schedules fit the source distributions and no others (Kolmogorov–Smirnov, at 1 %, fixed seeds).
 func TestSchedulesFit(t *testing.T) {
 	const seed, players = 11, 4
 	for player := range players {
@@ -72,7 +72,7 @@ func TestSchedulesFit(t *testing.T) {
 	}
 }
 
-// A seed gives the same arrivals each time, each player others, and each seed others.
+// A seed always gives the same arrivals; other players and other seeds get others.
 func TestSeeds(t *testing.T) {
 	type arrival struct {
 		due  int64

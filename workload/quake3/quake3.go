@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is quake3.
+// Workload is the workload quake3.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -21,7 +21,7 @@ var _ workload.Workload = Workload{}
 const (
 	mostPlayers = 64
 
-	// patience is how long a call on a socket blocks at most, two ticks at HZ=250.
+	// patience is the longest time for which a call on a socket blocks, two ticks at HZ=250.
 	patience = 8 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ func (Workload) Describe() workload.Description {
 				Summary: "the server sends snapshots; off: it only receives, as in D-ITG",
 			},
 		}, workload.SocketParams()...),
-		// a schedule of snapshots for each
+		// a schedule of snapshots for each player
 		Memory:  func(p part.Params) int64 { return int64(p.Count("players")) * 256 << 10 },
 		Metrics: metricNames(),
 	}
@@ -62,7 +62,7 @@ const warm = 0.1
 
 // trial is the default length of a trial.
 func trial(p part.Params) time.Duration {
-	const least, datagrams = 600 * time.Millisecond, 250 // 200 would do on average
+	const least, datagrams = 600 * time.Millisecond, 250 // 200 would be enough on average
 	each := 1 / (exponentialShare*exponentialGap + (1-exponentialShare)*pictureGap)
 	if p.On("server") {
 		each += 1 / tick
@@ -101,14 +101,14 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	if e.Sockets, err = open(s, players); err != nil {
 		return nil, err
 	}
-	if err := e.Init(); err != nil { // it has closed them
+	if err := e.Init(); err != nil { // Init has closed them after an error
 		return nil, err
 	}
 	return e, nil
 }
 
-// open opens a socket for each player. A player has a port of its own as long as there are some, and then shares one,
-// with another port of the server.
+// open opens a socket for each player. A player has a port of its own as long as there are some; further players share
+// ports, each with another port of the server.
 func open(s workload.Spec, players int) ([]sock.Socket, error) {
 	clients, servers := s.LocalPorts, s.RemotePorts
 	if s.Side == workload.Sink {

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 		map[string]string{"server": "off"})
 }
 
-// Without a server the sink hears all and sends nothing, as in D-ITG.
+// Without a server, the sink receives everything and sends nothing, as in D-ITG.
 func TestWithoutServer(t *testing.T) {
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 300 * time.Millisecond, Given: map[string]string{"server": "off"},
@@ -46,7 +46,7 @@ func TestWithoutServer(t *testing.T) {
 	}
 }
 
-// players is how many play where what crosses is looked at: those of the default.
+// players is the number of players in tests that capture packets: the default.
 const players = 4
 
 // A flow is one direction of a player.
@@ -55,19 +55,19 @@ type flow struct {
 	reverse bool // from the server
 }
 
-// datagram is one that was on the wire.
+// datagram is a captured datagram.
 type datagram struct {
 	at      time.Time // when the kernel saw it
 	payload []byte
 }
 
-// due is when it was to be sent, in ns since the opening.
+// due returns its due time, in ns since the opening.
 func (d datagram) due() int64 {
 	_, _, since := traffic.Header((*[traffic.HeaderSize]byte)(d.payload))
 	return since
 }
 
-// A tap sees what crosses the link of a place.
+// A tap captures the packets on the link of a place.
 type tap int
 
 func newTap(t *testing.T, place workloadtest.Where) tap {
@@ -97,7 +97,7 @@ func newTap(t *testing.T, place workloadtest.Where) tap {
 	return tap(fd)
 }
 
-// seen returns the messages that crossed since it was asked last. The first port of the players is given.
+// seen returns the messages captured since the last call. first is the first port of the players.
 func (p tap) seen(t *testing.T, first uint16) map[flow][]datagram {
 	t.Helper()
 	const ip, udp = 20, 8
@@ -106,7 +106,7 @@ func (p tap) seen(t *testing.T, first uint16) map[flow][]datagram {
 	for {
 		n, k, _, _, err := unix.Recvmsg(int(p), buf, control, 0)
 		if err != nil {
-			return all // there is no more
+			return all // there are no more
 		}
 		if n < ip+udp+traffic.HeaderSize || buf[0] != 0x45 || buf[9] != unix.IPPROTO_UDP {
 			continue
@@ -134,7 +134,7 @@ func (p tap) seen(t *testing.T, first uint16) map[flow][]datagram {
 	}
 }
 
-// game plays a trial and returns what crossed.
+// game runs a trial and returns the captured packets.
 func game(t *testing.T, r *workloadtest.Rig, p tap) map[flow][]datagram {
 	t.Helper()
 	first, err := r.Sources[0].(*flows.End).Sockets[0].Local()
@@ -148,16 +148,15 @@ func game(t *testing.T, r *workloadtest.Rig, p tap) map[flow][]datagram {
 	return p.seen(t, first.Port())
 }
 
-// What crosses fits the source distributions, lengths and when packets are due to the byte and the ns, and when they
-// leave as well as a machine can do it: a gap is told in classes of a ms, of which the one with the pictures' reaches
-// from 10.25 to 11.25 ms. (Kolmogorov–Smirnov at 1 %, fixed seed; of classes it is stricter than that on what is said
-// to fit.)
+// The captured packets fit the source distributions. Lengths and due times do so exactly, and departures as well as a
+// machine can: gaps are sorted into classes of 1 ms, of which the one of pictures is from 10.25 to 11.25 ms.
+// (Kolmogorov–Smirnov at 1 %, fixed seed; for classes, the test rejects less often than that.)
 func TestWireFits(t *testing.T) {
 	places := workloadtest.Veth(t)
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 1500 * time.Millisecond, Where: places})
 	p := newTap(t, places[workload.Sink])
 	var gaps, departures, lengths, answers []float64
-	// If a busy machine takes the CPU away packets leave late, or not at all before the close. Some 900 packets leave:
+	// If a busy machine takes the CPU away, packets are sent late, or not before the close. About 900 packets are sent:
 	// with a twentieth of a ms for each, their gaps stay in their classes of 1 ms.
 	witness.Until(t, witness.Limit{Lost: 50 * time.Millisecond}, func() error {
 		gaps, departures, lengths, answers = nil, nil, nil, nil
@@ -205,7 +204,7 @@ func TestWireFits(t *testing.T) {
 	}
 }
 
-// apartInClasses is the statistic of a client's gaps at the edges of classes of 1 ms.
+// apartInClasses returns the statistic of a client's gaps at the edges of classes of 1 ms.
 func apartInClasses(gaps []float64) float64 {
 	d := 0.0
 	for edge := 0.00125; edge < 0.05; edge += 0.001 {
@@ -220,7 +219,7 @@ func apartInClasses(gaps []float64) float64 {
 	return d
 }
 
-// Two stacks carry the same packets, byte for byte: numbers, when they are due, and what is in them, trial after trial.
+// Two stacks carry the same packets, byte for byte: numbers, due times and contents, in every trial.
 func TestSameOnTwoStacks(t *testing.T) {
 	var stacks [2][]map[flow][]datagram
 	for i := range stacks {
@@ -234,7 +233,7 @@ func TestSameOnTwoStacks(t *testing.T) {
 	for trial := range stacks[0] {
 		one, other := stacks[0][trial], stacks[1][trial]
 		if len(one) != 2*players || !maps.EqualFunc(one, other, func(x, y []datagram) bool {
-			same := min(len(x), len(y)) // a busy machine may send the last ones of a trial too late
+			same := min(len(x), len(y)) // a busy machine may send the last packets of a trial too late
 			return slices.EqualFunc(x[:same], y[:same], func(x, y datagram) bool { return bytes.Equal(x.payload, y.payload) })
 		}) {
 			t.Errorf("trial %d: two stacks carried other packets: %s and %s", trial, sizes(one), sizes(other))

@@ -15,10 +15,10 @@ import (
 
 const (
 	maxOutput = 1 << 20 // bytes: 64 clients have 20 lines each
-	most      = 1 << 53 // of anything: what is larger is rubbish
+	most      = 1 << 53 // of any number: larger ones are not valid
 )
 
-// What tbench prints (dbench.c, sig_alarm, report_latencies, main).
+// The output of tbench (dbench.c, sig_alarm, report_latencies, main).
 const (
 	aReport = `(?m)^ *([0-9]+) +([0-9]+) +([0-9.]+) MB/sec  execute +([0-9]+) sec  latency [0-9.]+ ms$`
 	aClient = `(?m)^Client ([0-9]+) did ([0-9]+) lines and ([0-9]+) bytes$`
@@ -27,8 +27,8 @@ const (
 	aTotal  = `(?m)^Throughput [0-9.e+]+ MB/sec  ([0-9]+) clients  ([0-9]+) procs  max_latency=[0-9.]+ ms$`
 )
 
-// reason is what tbench says on its standard output where a connection breaks. Why there is none it says on standard
-// error, which is quoted in any case.
+// reason returns tbench's message on standard output when a connection breaks. If a connection cannot be made, the
+// message is on standard error, which is quoted in any case.
 func reason(stdout io.Reader) string {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -38,17 +38,17 @@ func reason(stdout io.Reader) string {
 	return strings.Join(strings.Fields(string(found)), " ")
 }
 
-// said are the figures of a run.
+// said holds the figures of a run.
 type said struct {
-	first, last   int     // s after which it made its first report, and after which it ended
-	lines, bytes  float64 // of all clients, by the first report
-	operations    float64 // lines of all clients, by the end
-	carried       float64 // bytes of all clients, by the end
+	first, last   int     // s until its first report, and until its end
+	lines, bytes  float64 // of all clients, up to the first report
+	operations    float64 // lines of all clients, up to the end
+	carried       float64 // bytes of all clients, up to the end
 	longest       float64 // ms
 	clients, rows int
 }
 
-// read fills the sample of a run with -t limit of so many clients.
+// read fills the sample of a run with -t limit and this number of clients.
 func read(stdout io.Reader, limit, clients int, sample *traffic.Sample) error {
 	text, err := io.ReadAll(io.LimitReader(stdout, maxOutput))
 	if err != nil {
@@ -76,7 +76,7 @@ func read(stdout io.Reader, limit, clients int, sample *traffic.Sample) error {
 	return nil
 }
 
-// parse reads what a run said.
+// parse parses the output of a run.
 func parse(text string) (said, error) {
 	var s said
 	var err error

@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// recorded is what tbench 4.00 said of a run over loopback.
+// recorded returns the output of tbench 4.00 from a run over loopback.
 func recorded(t testing.TB, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/" + name + ".txt")
@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Whatever a program says, the figures are possible or there is an error.
+// FuzzRead checks that any output gives possible figures or an error.
 func FuzzRead(f *testing.F) {
 	f.Add(recorded(f, "two-clients-2s"), 2, 2)
 	f.Add(recorded(f, "one-client-5s"), 5, 1)
@@ -111,7 +111,7 @@ func TestReason(t *testing.T) {
 	}
 }
 
-// The window, the second before it and tbench's own warm-up fit into the time that there is.
+// The window, the second before it and tbench's own warm-up fit into the available time.
 func TestLimit(t *testing.T) {
 	for window, want := range map[int]int{1: 2, 2: 3, 3: 4, 4: 4, 5: 5, 9: 9, 10: 9, 59: 50} {
 		if got := limit(window); got != want {

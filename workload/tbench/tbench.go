@@ -15,28 +15,28 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is tbench.
+// Workload is the workload tbench.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
-	// Port is where tbench_srv listens, at all addresses of IPv4, and nowhere else (dbench.h, TCP_PORT; socklib.c,
+	// Port is the only port at which tbench_srv listens, on all IPv4 addresses (dbench.h, TCP_PORT; socklib.c,
 	// open_socket_in).
 	Port = 7003
 
-	loadFile = "/usr/share/dbench/client.txt" // of Debian's package
+	loadFile = "/usr/share/dbench/client.txt" // from Debian's package
 
 	mostClients = 64
 
-	// launch is how long the processes take to be there, which is looked at each 100 ms (dbench.c, create_procs). The
-	// first second that they run is no part of the window. Their end is a last operation of each client, and the writing
-	// of results: some ms where the CPU is theirs alone. Ten pairs on two CPUs take turns at that and at the launch, and
-	// need a second. A trial is over when both ends are, so that one pair loses nothing by it.
+	// launch is how long the processes take to start, which tbench checks every 100 ms (dbench.c, create_procs). Their
+	// first second is not part of the window. At the end, each client completes a last operation, and the results are
+	// written: a few ms if they have the CPU to themselves. Ten pairs on two CPUs share it for that and for the launch,
+	// and need a second. A trial is over when both ends are, so a single pair loses nothing.
 	launch    = 100 * time.Millisecond
 	leftOut   = time.Second
 	end       = 1400 * time.Millisecond
-	warmShare = 5 // its own warm-up is so many times shorter than its run (dbench.c, main)
+	warmShare = 5 // its own warm-up is shorter than its run by this factor (dbench.c, main)
 )
 
 // Describe implements [workload.Workload].
@@ -84,7 +84,7 @@ func needed(side workload.Side) program.Needed {
 	return n
 }
 
-// role begins what one end runs.
+// role returns the common part of both ends' roles.
 func role(s workload.Spec) program.Role {
 	n := needed(s.Side)
 	return program.Role{
@@ -93,8 +93,8 @@ func role(s workload.Spec) program.Role {
 	}
 }
 
-// limit is the option -t of a run whose window has so many seconds: its own warm-up and the second that is left out
-// come before.
+// limit returns the option -t for a run whose window has this many seconds: its own warm-up and the omitted second come
+// before.
 func limit(window int) (seconds int) {
 	for seconds = window + 1; seconds+seconds/warmShare > window+1; seconds-- {
 	}
@@ -164,7 +164,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: a client asks and waits for the answer, a packet each way at least.
+// Carried implements [workload.Carrier]. A client sends a request and waits for the answer, at least one packet in each
+// direction.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return t.Sources[i].Received, t.Sources[i].Received
 }

@@ -26,15 +26,15 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// needed skips a test where tbench is not installed.
+// needed skips a test if tbench is not installed.
 func needed(t *testing.T) {
 	t.Helper()
 	_, err := tbench.Workload{}.Describe().Programs(nil)[0].Locate()
 	testnet.Skip(t, err)
 }
 
-// borne is what may be taken from a trial: where other work takes the CPUs, programs do not end in time. They begin and
-// end with the trial, and of such the kernel does not say how long they waited.
+// borne is the limit for a trial: if other work uses the CPUs, programs do not end in time. They begin and end with the
+// trial, and the kernel does not report how long such processes waited.
 func borne() witness.Limit { return witness.Limit{Lost: 50 * time.Millisecond, Share: 0.1} }
 
 func rig(t *testing.T, given map[string]string,
@@ -51,7 +51,7 @@ func rig(t *testing.T, given map[string]string,
 	})
 }
 
-// sound makes a trial that has figures, and checks those.
+// sound runs a trial that has figures, and checks them.
 func sound(t *testing.T, r *workloadtest.Rig) {
 	t.Helper()
 	witness.Until(t, borne(), func() error {
@@ -74,7 +74,7 @@ func sound(t *testing.T, r *workloadtest.Rig) {
 			t.Errorf("window %v of %v", trial.Window, trial.Length)
 		}
 		for side, s := range map[string]traffic.Sample{"source": trial.Sources[0], "sink": trial.Sinks[0]} {
-			// What it has started does all the work: each operation takes some µs of both ends. They have one CPU.
+			// Child processes do all the work: each operation takes several µs of both ends, which share one CPU.
 			if s.CPU < trial.Sources[0].Received*int64(time.Microsecond) || float64(s.CPU) > 1.2*float64(s.Span) || s.User < 0 ||
 				float64(s.User) > 1.1*float64(s.CPU) {
 				t.Errorf("%s: run time %v of %v, %v outside the kernel", side, time.Duration(s.CPU), time.Duration(s.Span),
@@ -96,7 +96,7 @@ func sound(t *testing.T, r *workloadtest.Rig) {
 	})
 }
 
-// received is how many bytes and packets lo has received (proc_pid_net(5), dev).
+// received returns the numbers of bytes and packets that lo has received (proc_pid_net(5), dev).
 func received(t *testing.T) (bytes, packets int64) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/thread-self/net/dev")
@@ -115,7 +115,7 @@ func received(t *testing.T) (bytes, packets int64) {
 	return 0, 0
 }
 
-// programs lists the processes of this PID namespace in this network namespace that run tbench or its server.
+// programs lists the processes in this PID and network namespace that run tbench or its server.
 func programs(t *testing.T, names ...string) (pids []int) {
 	t.Helper()
 	here, err := os.Readlink("/proc/thread-self/ns/net")
@@ -145,7 +145,7 @@ func programs(t *testing.T, names ...string) (pids []int) {
 	return pids
 }
 
-// nothingLeft: what the programs of a trial have started is gone with them.
+// nothingLeft checks that child processes of a trial's programs are gone.
 func nothingLeft(t *testing.T) {
 	t.Helper()
 	if left := programs(t, "tbench", "tbench_srv"); len(left) > 0 {
@@ -153,7 +153,7 @@ func nothingLeft(t *testing.T) {
 	}
 }
 
-// What needs trials of less than a second is not run: tbench counts whole seconds.
+// Checks that need trials of less than a second are not run, because tbench counts whole seconds.
 func TestConformance(t *testing.T) { workloadtest.Conformance(t, tbench.Workload{}) }
 
 func TestTrials(t *testing.T) {
@@ -180,7 +180,7 @@ func (d disturb) Run(trial uint64, w traffic.Window) {
 
 func (d disturb) Collect() { d.Endpoint.(traffic.Collector).Collect() }
 
-// Whatever happens to the programs ends the trial in time, with a reason and nothing left, and the next one is sound.
+// Whatever happens to the programs, the trial ends in time, with a reason and nothing left, and the next one works.
 func TestDisturbed(t *testing.T) {
 	needed(t)
 	var next func()
@@ -236,7 +236,7 @@ func (absent) Prepare(uint64)             {}
 func (absent) Run(uint64, traffic.Window) {}
 func (absent) Collect()                   {}
 
-// A port that is taken, a server that is not there and programs that nobody understands each have their reason.
+// A port in use, a missing server and programs with unknown output are reported with their reasons.
 func TestFaults(t *testing.T) {
 	needed(t)
 	t.Run("port taken", func(t *testing.T) {

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	limit = int64(traffic.DrainLimit) // ns: a transaction that is not over by then after the close is given up
+	limit = int64(traffic.DrainLimit) // ns: a transaction that is not over by this time after the close is abandoned
 
-	// patience is how long a socket blocks at most, two ticks at HZ=250. It is less than the 10 ms after which the Go
-	// runtime sends a busy thread a signal.
+	// patience is the longest time for which a socket blocks, two ticks at HZ=250. It is less than the 10 ms after
+	// which the Go runtime sends a busy thread a signal.
 	patience = 8 * time.Millisecond
 
 	readSize = 64 << 10 // bytes of one recv of a source
 
-	// mostPairs is how many pairs of ports a source goes round at most: of ten pairs of containers on one host no more
-	// connections stay behind than kernels keep by default, 131,072 in TIME_WAIT (tcp_max_tw_buckets) and 262,144 in
-	// connection tracking (nf_conntrack_max).
+	// mostPairs is the largest number of pairs of ports that a source uses in turn: ten pairs of containers on one host
+	// then leave no more connections behind than kernels keep by default, 131,072 in TIME_WAIT (tcp_max_tw_buckets) and
+	// 262,144 in connection tracking (nf_conntrack_max).
 	mostPairs = 8192
 
 	undrained = "the last transaction was not complete at the end of the drain"
 )
 
 const (
-	kindSize   = 1 // bytes that a request begins with
-	lengthSize = 4 // bytes, where requests have different lengths
+	kindSize   = 1 // bytes at the start of a request
+	lengthSize = 4 // bytes, if requests have different lengths
 )
 
-// mark is the first byte of a request.
+// mark returns the first byte of a request.
 //
 //go:nosplit
 func mark(trial uint64, last bool) byte {
@@ -42,17 +42,16 @@ func mark(trial uint64, last bool) byte {
 	return b
 }
 
-// exchange is what both sides have.
+// exchange is the common part of both sides.
 type exchange struct {
-	header     int // bytes that a request begins with
+	header     int // bytes at the start of a request
 	request    int // bytes of a request, on average
 	response   int // bytes of a response; 0: as many as its request
 	sinkCloses bool
 	in, out    []byte
 	sample     traffic.Sample
 
-	// Why the last call that failed did: lost, which is 0 where the other end has closed the connection, or because it was
-	// too late.
+	// The reason of the last failed call: lost, which is 0 if the other end has closed the connection, or late.
 	lost sock.Errno
 	late bool
 }
@@ -71,13 +70,13 @@ func newExchange(s workload.Spec) exchange {
 // Sample implements [traffic.Endpoint].
 func (e *exchange) Sample() *traffic.Sample { return &e.sample }
 
-// forget forgets the last trial.
+// forget discards the last trial.
 func (e *exchange) forget() {
 	e.sample = traffic.Sample{}
 	e.lost, e.late = 0, false
 }
 
-// answer is how long the response to a request is.
+// answer returns the length of the response to a request.
 //
 //go:nosplit
 func (e *exchange) answer(request int) int {
@@ -87,7 +86,7 @@ func (e *exchange) answer(request int) int {
 	return request
 }
 
-// head writes what a request of a length begins with.
+// head writes the start of a request with a length.
 //
 //go:nosplit
 func (e *exchange) head(kind byte, length int) {
@@ -97,7 +96,7 @@ func (e *exchange) head(kind byte, length int) {
 	}
 }
 
-// again says whether a call that failed is to be made once more.
+// again reports whether a failed call has to be repeated.
 //
 //go:nosplit
 func (e *exchange) again(errno sock.Errno, deadline int64) bool {
@@ -124,7 +123,7 @@ func (e *exchange) write(c sock.Socket, n int, deadline int64) bool {
 	return true
 }
 
-// read receives n bytes, whatever they are.
+// read receives n bytes, whatever their content.
 //
 //go:nosplit
 func (e *exchange) read(c sock.Socket, n int, deadline int64) bool {
@@ -144,7 +143,7 @@ func (e *exchange) read(c sock.Socket, n int, deadline int64) bool {
 	return true
 }
 
-// hungUp waits until the other end closes the connection; false where it does not, or says something more.
+// hungUp waits until the other end closes the connection; it returns false if it does not, or sends more data.
 //
 //go:nosplit
 func (e *exchange) hungUp(c sock.Socket, deadline int64) bool {

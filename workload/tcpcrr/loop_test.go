@@ -23,12 +23,12 @@ import (
 const (
 	sourcePort, sinkPort = 8000, 7000
 
-	// length is that of a trial.
+	// length is the length of a trial.
 	length = 100 * time.Millisecond
 )
 
-// pair is two endpoints in a namespace of their own, which has a loopback link and an address that is not one of it:
-// there net.ipv4.tcp_tw_reuse, as it is by default, allows nothing.
+// pair is two endpoints in a namespace of their own, with a loopback link and another address, for which
+// net.ipv4.tcp_tw_reuse, with its default, allows nothing.
 type pair struct {
 	t            *testing.T
 	machine      *testnet.Machine
@@ -36,11 +36,11 @@ type pair struct {
 	trial        uint64
 }
 
-// open opens a pair whose source and sink have so many ports.
+// open opens a pair whose source and sink have these numbers of ports.
 func open(t *testing.T, address string, sources, sinks int, given map[string]string) *pair {
 	t.Helper()
 	p := &pair{t: t, machine: testnet.New(t)}
-	// A thread in a loop never gives its P back, and a collection would wait for it (see the worker).
+	// A thread in a loop never gives its P back, and a garbage collection would wait for it (see the worker).
 	before, collect := runtime.GOMAXPROCS(2+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
 		runtime.GOMAXPROCS(before)
@@ -93,7 +93,7 @@ func (p *pair) do(f func() error) {
 	}
 }
 
-// run makes a trial. Its threads are not in the namespace.
+// run runs a trial. Its threads are not in the namespace.
 func (p *pair) run() (source, sink traffic.Sample) {
 	p.trial++
 	done := make(chan struct{}, 2)
@@ -118,14 +118,14 @@ func (p *pair) run() (source, sink traffic.Sample) {
 	return *p.source.Sample(), *p.sink.Sample()
 }
 
-// shut lets a sink listen no more.
+// shut makes a sink stop listening.
 func shut(e traffic.Endpoint) { e.(*sink).listeners[0].Shutdown() }
 
-// borne is what may be taken from a trial of which all is expected. Its threads end with it, and of such the kernel
-// does not say how long they waited.
+// borne is the limit for the loss in trials of which all messages are expected. Their threads end with them, and the
+// kernel does not report how long such threads waited.
 func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }
 
-// complete makes a trial that is drained.
+// complete runs a trial that is drained.
 func (p *pair) complete() (source, sink traffic.Sample) {
 	p.t.Helper()
 	witness.Until(p.t, borne(), func() error {
@@ -141,8 +141,7 @@ func (p *pair) complete() (source, sink traffic.Sample) {
 	return source, sink
 }
 
-// Pairs of ports come again and again within a trial, and no connection waits for one that is over, whoever has closed
-// it.
+// Pairs of ports are reused within a trial, and no connection waits for an old one, whichever side has closed it.
 func TestPortsComeAgain(t *testing.T) {
 	for _, address := range []string{"198.18.0.1", "fd00:198:18::1"} {
 		for _, closes := range []string{"sink", "source"} {
@@ -165,7 +164,7 @@ func TestPortsComeAgain(t *testing.T) {
 	}
 }
 
-// Each way to ask, on loopback.
+// All modes work on loopback.
 func TestWays(t *testing.T) {
 	for _, given := range []map[string]string{
 		{"payload": "100", "response": "200"},
@@ -178,8 +177,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Without timestamps a port that the source has closed a connection from is not to be had for a minute: others are
-// tried, and when there is none the trial says so.
+// Without timestamps, a port from which the source has closed a connection is blocked for a minute: others are tried,
+// and when there are none left, the trial reports that.
 func TestPortsRunOut(t *testing.T) {
 	p := open(t, "198.18.0.1", 20, 2, map[string]string{"closes": "source"})
 	p.do(func() error { return sysctl.Write("net.ipv4.tcp_timestamps", "0") })
@@ -193,7 +192,7 @@ func TestPortsRunOut(t *testing.T) {
 	p.do(func() error { return sysctl.Write("net.ipv4.tcp_timestamps", "1") })
 }
 
-// A port that somebody else has is passed over.
+// A port that another program uses is skipped.
 func TestPortTaken(t *testing.T) {
 	p := open(t, "198.18.0.1", 10, 1, nil)
 	p.do(func() error {
@@ -209,7 +208,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// Why a transaction cannot be, each with its name; and when it can again, it is.
+// Each reason of a failed transaction is named. When the reason is gone, transactions work again.
 func TestFaults(t *testing.T) {
 	want := func(t *testing.T, who string, s traffic.Sample, texts ...string) {
 		t.Helper()
@@ -241,7 +240,7 @@ func TestFaults(t *testing.T) {
 	t.Run("source silent", func(t *testing.T) {
 		p := open(t, "127.0.0.1", 10, 1, nil)
 		src := p.source.(*source)
-		src.remotes[0].SetPort(9) // nobody there
+		src.remotes[0].SetPort(9) // nobody listens there
 		source, sink := p.run()
 		want(t, "source", source, "connect: connection refused")
 		if sink.Doubt != undrained || sink.Span > int64(length+25*traffic.DrainLimit) {
@@ -252,7 +251,7 @@ func TestFaults(t *testing.T) {
 	})
 	t.Run("no descriptors", func(t *testing.T) {
 		p := open(t, "127.0.0.1", 10, 1, nil)
-		for few := range 3 { // who comes too late depends on who is first: a sink that waits in accept4(2) has one already
+		for few := range 3 { // which call fails depends on the order: a sink in accept4(2) already has one
 			testnet.FewDescriptors(t, few, func() {
 				source, sink := p.run()
 				if !strings.Contains(source.Failure+sink.Failure, "too many open files") {

@@ -17,17 +17,17 @@ type sink struct {
 	stall     workload.Stall
 	plant     traffic.Delay
 
-	// Of one trial.
+	// State of one trial.
 	broke   bool // a connection of this trial was lost, or
 	accepts bool // none could be accepted
 	errno   sock.Errno
 	planted int64 // [traffic.CountPlanted]
 }
 
-// Recorders implements [traffic.Endpoint]: a sink times nothing.
+// Recorders implements [traffic.Endpoint]. A sink does not measure durations.
 func (s *sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
 
-// Facts implements [traffic.Endpoint]. What it accepts has what the listening sockets have.
+// Facts implements [traffic.Endpoint]. Accepted connections have the same options as the listening sockets.
 func (s *sink) Facts() (sock.Facts, error) {
 	f, err := s.listeners[0].Facts()
 	f.MSS = 0 // there is none before there is a connection
@@ -41,7 +41,7 @@ func (s *sink) Close() {
 	}
 }
 
-// Prepare takes the connections that an earlier trial left behind.
+// Prepare closes the connections that an earlier trial left behind.
 func (s *sink) Prepare(uint64) {
 	s.forget()
 	s.broke, s.accepts, s.errno, s.planted = false, true, 0, 0
@@ -64,12 +64,12 @@ func (s *sink) Prepare(uint64) {
 	}
 }
 
-// Run accepts connections one by one, from one listening socket after the other as the source goes round them, until
-// the last of the trial, or until that cannot come any more.
+// Run accepts connections one by one. It takes the listening sockets in the order in which the source uses them. It
+// ends after the last connection of the trial, or when that cannot arrive any more.
 //
-// Accepting blocks. Asking first whether there is something to accept, with ppoll(2), is a call more for each
-// connection: 1.9 µs instead of 1.3 µs where one is there already, of the 17 µs that it costs one thread to make,
-// connect, accept and close it on loopback (Linux 6.18).
+// Accepting blocks. Checking first with ppoll(2) would be one more call for each connection: 1.9 µs instead of 1.3 µs
+// if one is already there, out of the 17 µs that one thread takes to make, connect, accept and close it on loopback
+// (Linux 6.18).
 //
 //go:nosplit
 func (s *sink) Run(trial uint64, w traffic.Window) {
@@ -90,7 +90,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		}
 		got := s.serve(c, trial, w.Open, deadline)
 		c.Drop()
-		if got != last && clock.Now() > deadline { // connections do not end
+		if got != last && clock.Now() > deadline { // connections keep arriving
 			s.sample.Doubt = undrained
 			return
 		}
@@ -98,7 +98,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 		case foreign:
 			s.sample.Late++
 		case lost:
-			if s.late || clock.Now() >= w.Close { // the source has given it up
+			if s.late || clock.Now() >= w.Close { // the source has abandoned it
 				s.sample.Doubt = undrained
 			} else {
 				s.broke = true
@@ -115,17 +115,17 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// What came of a connection.
+// The outcome of a connection.
 type outcome int
 
 const (
 	one     outcome = iota // a transaction
 	last                   // the last one of the trial
-	foreign                // it was of another trial
+	foreign                // it belonged to another trial
 	lost                   // it ended early
 )
 
-// serve is one transaction.
+// serve handles one transaction.
 //
 //go:nosplit
 func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome {
@@ -153,7 +153,7 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 			size = int(s.in[1]) | int(s.in[2])<<8 | int(s.in[3])<<16
 		}
 		if size > len(s.in) || s.answer(size) > len(s.out) {
-			return foreign // a length that no request has
+			return foreign // not a valid length of a request
 		}
 	}
 	if s.stall.Every > 0 {
@@ -169,7 +169,7 @@ func (s *sink) serve(c sock.Socket, trial uint64, open, deadline int64) outcome 
 	return one
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+// Collect implements [traffic.Collector]. It describes the errors that the loop has recorded.
 func (s *sink) Collect() {
 	s.sample.Count(traffic.CountPlanted, s.planted)
 	switch {
@@ -186,7 +186,7 @@ func (s *sink) Collect() {
 	}
 }
 
-// init makes what a sink has. The calling thread is inside the container's namespace.
+// init makes the resources of a sink. The calling thread must be in the container's namespace.
 func (s *sink) init(spec workload.Spec) error {
 	s.stall, s.plant = spec.Stall, traffic.NewDelay(spec.Plant)
 	request := s.request

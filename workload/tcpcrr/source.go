@@ -12,47 +12,47 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// nap is how far off a connection must be for the source to sleep, and how much earlier than it is due that ends, in
-// ns: timers come late (the slack of a thread's is 50 µs, prctl(2)).
+// nap is the shortest time to the next connection for which the source sleeps, and how much earlier than due that sleep
+// ends, in ns. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 const nap = 150_000
 
-// countBusy is local ports that a connection was to be made from, and an earlier one still had.
+// countBusy is the number of local ports that a new connection could not use because an earlier one still had them.
 const countBusy traffic.Count = "ports_busy"
 
 type source struct {
 	exchange
-	home      *os.File // the container's namespace: a socket belongs to that of the thread that makes it
+	home      *os.File // the container's namespace: a socket belongs to the namespace of the thread that makes it
 	maker     *sock.Maker
 	granted   sock.Facts
 	remotes   []sock.Address
 	first     uint16 // of the local ports
-	locals    int    // how many there are; 1: the kernel chooses
+	locals    int    // number of local ports; 1: the kernel chooses
 	recorders traffic.Recorders
 	schedule  *traffic.Schedule // nil: the loop is closed
 	trials    uint64
-	cursor    int // which local port is next, over all trials
+	cursor    int // the next local port, over all trials
 
-	// Of one trial.
-	next    uint64       // the first connection that was not begun
-	round   int          // which of the sink's ports is next
-	stage   stage        // how far the last transaction came
-	errno   sock.Errno   // why no further; 0: the other end closed it, or time was up
+	// State of one trial.
+	next    uint64       // the first connection that has not begun
+	round   int          // the next of the sink's ports
+	stage   stage        // the last step of the last transaction
+	errno   sock.Errno   // why it ended there; 0: the other end closed it, or time was up
 	busy    int64        // countBusy
 	backlog int64        // [traffic.CountBacklog]
-	idle    *sock.Poller // nothing to wait for but time
+	idle    *sock.Poller // waits only for time
 }
 
 // stage is a step of a transaction.
 type stage int
 
-// The steps. Those that fail are named by what the source was about to do.
+// The steps. A failure is described by what the source was about to do.
 const (
 	making stage = iota
 	connecting
 	asking
 	waiting
 	parting
-	exhausted // no local port was to be had
+	exhausted // no local port was available
 	tooLate   // the drain was over
 	done
 )
@@ -67,7 +67,7 @@ func (s stage) String() string {
 // Recorders implements [traffic.Endpoint].
 func (s *source) Recorders() traffic.Recorders { return s.recorders }
 
-// Facts implements [traffic.Endpoint]: what is granted to sockets like those that a trial makes.
+// Facts implements [traffic.Endpoint]. It returns what is granted to sockets like those of a trial.
 func (s *source) Facts() (sock.Facts, error) { return s.granted, nil }
 
 // Close implements [traffic.Endpoint].
@@ -84,8 +84,8 @@ func (s *source) Prepare(uint64) {
 	s.next, s.round, s.busy, s.backlog, s.errno, s.stage = 0, 0, 0, 0, 0, done
 }
 
-// Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile: it goes there before the
-// window opens, and that is the only thing for which anything is allocated.
+// Run implements [traffic.Endpoint]. The thread is in the container's namespace meanwhile. It enters before the window
+// opens; only that allocates memory.
 func (s *source) Run(trial uint64, w traffic.Window) {
 	if err := netns.Here(int(s.home.Fd()), func() error {
 		s.drive(trial, w)
@@ -99,7 +99,7 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 }
 
 // drive makes connections until the close, then the last one. (The functions of the loop are nosplit: without a stack
-// check they hold no point at which the Go scheduler takes the thread.)
+// check, there is no point at which the Go scheduler could take the thread.)
 //
 //go:nosplit
 func (s *source) drive(trial uint64, w traffic.Window) {
@@ -145,7 +145,7 @@ func (s *source) drive(trial uint64, w traffic.Window) {
 	s.transact(mark(trial, true), s.request, deadline)
 }
 
-// until waits for a time and returns the time.
+// until waits until a time and returns the current time.
 //
 //go:nosplit
 func (s *source) until(due int64) int64 {
@@ -160,7 +160,7 @@ func (s *source) until(due int64) int64 {
 	}
 }
 
-// transact is one transaction. It returns how long it took to connect, and when it was over.
+// transact makes one transaction. It returns how long connecting took, and when the transaction was over.
 //
 //go:nosplit
 func (s *source) transact(kind byte, size int, deadline int64) (connected, end int64, ok bool) {
@@ -182,8 +182,8 @@ func (s *source) transact(kind byte, size int, deadline int64) (connected, end i
 	return connected, clock.Now(), true
 }
 
-// connect makes a socket that is connected to the next of the sink's ports, from the first local port that is free, and
-// returns how long connect(2) took.
+// connect makes a socket that is connected to the next of the sink's ports, from the first free local port, and returns
+// how long connect(2) took.
 //
 //go:nosplit
 func (s *source) connect(deadline int64) (sock.Socket, int64, bool) {
@@ -209,7 +209,7 @@ func (s *source) connect(deadline int64) (sock.Socket, int64, bool) {
 			took := clock.Now() - start
 			if s.round++; s.round == len(s.remotes) {
 				s.round = 0
-				s.cursor++ // with the next port all of the sink's are fresh
+				s.cursor++ // with the next local port, all of the sink's ports are unused
 			}
 			return c, took, true
 		}
@@ -226,7 +226,7 @@ func (s *source) connect(deadline int64) (sock.Socket, int64, bool) {
 //go:nosplit
 func (s *source) establish(c sock.Socket) sock.Errno { return c.ConnectTo(&s.remotes[s.round]) }
 
-// port returns the next local port, 0 where the kernel chooses.
+// port returns the next local port; 0 if the kernel chooses.
 //
 //go:nosplit
 func (s *source) port() uint16 {
@@ -239,8 +239,8 @@ func (s *source) port() uint16 {
 	return s.first + uint16(s.cursor)
 }
 
-// fail notes where a transaction ended, closes its socket and returns false. Who has waited until the drain was over
-// has not failed.
+// fail records where a transaction ended, closes its socket and returns false. Waiting until the drain was over is not
+// a failure.
 //
 //go:nosplit
 func (s *source) fail(c sock.Socket, at stage, errno sock.Errno) bool {
@@ -254,7 +254,7 @@ func (s *source) fail(c sock.Socket, at stage, errno sock.Errno) bool {
 	return false
 }
 
-// Collect implements [traffic.Collector]: it says in words what the loop has noted.
+// Collect implements [traffic.Collector]. It describes the errors that the loop has recorded.
 func (s *source) Collect() {
 	s.sample.Count(countBusy, s.busy)
 	s.sample.Count(traffic.CountBacklog, s.backlog)
@@ -278,7 +278,7 @@ func (s *source) Collect() {
 	}
 }
 
-// init makes what a source has. The calling thread is inside the container's namespace.
+// init makes the resources of a source. The calling thread must be in the container's namespace.
 func (s *source) init(spec workload.Spec) error {
 	s.idle = sock.NewPoller(0)
 	var err error

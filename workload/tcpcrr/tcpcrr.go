@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is tcp-crr.
+// Workload is the workload tcp-crr.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -34,7 +34,7 @@ func (Workload) Describe() workload.Description {
 			"TCP_CRR)",
 		Reproduces: "netperf TCP_CRR",
 		Primary: func(p part.Params) string {
-			if workload.Scheduled(p) { // the rate is what was asked for
+			if workload.Scheduled(p) { // the rate is given
 				return "latency_p50"
 			}
 			return "connection_rate"
@@ -80,7 +80,7 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	if workload.Scheduled(p) && workload.Varied(p) && p.Size("payload") < lengthSize {
 		return fmt.Errorf("payload=%s: requests of different lengths hold their length in %d bytes (valid: at least that)",
@@ -89,10 +89,10 @@ func refuse(p part.Params) error {
 	return workload.Unscheduled(p)
 }
 
-// options are those of all sockets, listening ones too: what they accept inherits them.
+// options returns the options of all sockets, including listening ones, from which accepted connections inherit them.
 func options(s workload.Spec) sock.Options {
 	o := s.SocketOptions()
-	o.NoDelay = true // a request that has to wait for the acknowledgement of its first segment measures a timer (RFC 896)
+	o.NoDelay = true // a request that waits for the acknowledgement of its first segment would measure a timer (RFC 896)
 	return o
 }
 

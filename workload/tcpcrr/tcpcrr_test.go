@@ -18,16 +18,16 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, tcpcrr.Workload{},
 		map[string]string{},
 		map[string]string{"closes": "source", "payload": "100", "response": "200"},
-		// of a trial of the suite a busy machine has time for a half, and a median needs 200
+		// a busy machine completes half of a trial of the suite, and a median needs 200 transactions
 		map[string]string{"rate": "6k/s"},
 	)
 }
 
-// A stall of 1 ms every 50 ms is 2 % of the time. Of connections that are due every g = 333 µs three are due during a
-// stall, and wait for 1 ms down to 0.33 ms. Since there is one connection at a time, those that have waited follow each
-// other when it is over, and hold up more: if each takes c, (0.7 ms + c) / (g - c) of them take longer than 0.3 ms. That
-// is 1.8 to 3.8 % for c of 50 to 180 µs, and the 99th percentile sees it. What is due after that is on time again. In a
-// closed loop nothing is due while the sink stands still: each stall is one slow transaction, of the several hundred
+// A stall of 1 ms every 50 ms is 2 % of the time. If connections are due every g = 333 µs, three are due during a
+// stall, and wait for 1 ms down to 0.33 ms. There is only one connection at a time, so the delayed ones follow each
+// other when the stall is over, and delay more: if each takes c, (0.7 ms + c) / (g - c) of them take longer than 0.3
+// ms. That is 1.8 to 3.8 % for c of 50 to 180 µs, and the 99th percentile shows it. Later ones are on time again. In a
+// closed loop, nothing is due while the sink stands still: each stall is one slow transaction, out of several hundred
 // between two stalls.
 func TestStalls(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
@@ -41,7 +41,7 @@ func TestStalls(t *testing.T) {
 	workloadtest.Stalls(t, late, rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
-// What is planted is found again.
+// A planted delay is found.
 func TestPlanted(t *testing.T) {
 	r := workloadtest.NewRig(t, tcpcrr.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	limit = int64(traffic.DrainLimit) // ns: a response that is not there by then after the close is not waited for
+	limit = int64(traffic.DrainLimit) // ns: how long after the close responses are waited for
 
-	// patience is how long send and recv block at most, two ticks at HZ=250. It is less than the 10 ms after which the Go
-	// runtime sends a busy thread a signal.
+	// patience is the longest time for which send and recv block, two ticks at HZ=250. It is less than the 10 ms after
+	// which the Go runtime sends a busy thread a signal.
 	patience = 8 * time.Millisecond
 
-	// looksPerClock is how many times a spinning loop asks its sockets before it asks the clock.
+	// looksPerClock is how many times a spinning loop checks its sockets before it reads the clock.
 	looksPerClock = 64
 
 	readSize = 64 << 10 // bytes of one recv
@@ -29,8 +29,8 @@ const (
 	hungUp = "the other end closed the connection"
 )
 
-// What a request begins with: whether it is the last of its trial, in one byte, or in the lowest of four of which the
-// others are its length.
+// The start of a request: one byte that says whether it is the last of its trial, or four bytes, the lowest of which
+// says that, with the length in the others.
 const (
 	more = 0
 	last = 1
@@ -39,28 +39,29 @@ const (
 	lengthSize = 4
 )
 
-// endpoint is what both sides have.
+// endpoint is the common part of both sides.
 type endpoint struct {
 	lasting.Connections
 	conns    []sock.Socket // the same
 	spec     workload.Spec
 	resent   uint64 // up to the last trial, on all connections
 	spin     bool
-	header   int // bytes that a request begins with
+	header   int // bytes at the start of a request
 	request  int // bytes of a request, on average
 	response int // bytes of a response; 0: as many as its request
 	poller   *sock.Poller
 	in, out  []byte
 	sample   traffic.Sample
-	backlog  int64 // of a source: [traffic.CountBacklog]
-	planted  int64 // of a sink: [traffic.CountPlanted]
+	backlog  int64 // for a source: [traffic.CountBacklog]
+	planted  int64 // for a sink: [traffic.CountPlanted]
 
-	// Why the connections were given up in a trial: the other end has closed one, or an error.
+	// The reason why the connections were abandoned in a trial: the other end has closed one, or an error.
 	closed bool
 	errno  sock.Errno
 }
 
-// open makes what both sides have, and no connection. The calling thread is inside the container's namespace.
+// open makes the common part of both sides, without connections. The calling thread must be in the container's
+// namespace.
 func open(s workload.Spec) (endpoint, error) {
 	held, err := lasting.New(s.Params.Count("flows"))
 	if err != nil {
@@ -80,10 +81,10 @@ func open(s workload.Spec) (endpoint, error) {
 
 func (e *endpoint) Sample() *traffic.Sample { return &e.sample }
 
-// Facts implements [traffic.Endpoint]. All connections are alike.
+// Facts implements [traffic.Endpoint]. All connections have the same facts.
 func (e *endpoint) Facts() (sock.Facts, error) { return e.conns[0].Facts() }
 
-// reset forgets the last trial and says whether the connections can carry another.
+// reset discards the last trial, and reports whether the connections can carry another one.
 func (e *endpoint) reset() bool {
 	e.sample, e.backlog, e.planted = traffic.Sample{}, 0, 0
 	e.closed, e.errno = false, 0
@@ -96,10 +97,10 @@ func (e *endpoint) drop() {
 	e.resent = 0
 }
 
-// giveUp ends the connections where a trial has not come to its end, and says why.
+// giveUp ends the connections if a trial was not completed, and records why.
 func (e *endpoint) giveUp(w traffic.Window) {
 	switch {
-	case clock.Now() >= w.Close: // what happens from now on is no more than a drain that failed
+	case clock.Now() >= w.Close: // from now on, a failure is only a failed drain
 		e.sample.Doubt = undrained
 	case e.closed:
 		e.sample.Failure = hungUp
@@ -109,7 +110,7 @@ func (e *endpoint) giveUp(w traffic.Window) {
 	e.drop()
 }
 
-// lost notes what a socket call says that failed for good, and returns false.
+// lost records the error of a socket call that failed permanently, and returns false.
 //
 //go:nosplit
 func (e *endpoint) lost(errno sock.Errno) bool {
@@ -137,7 +138,7 @@ func (e *endpoint) Collect() {
 	e.resent = sum
 }
 
-// write sends n bytes of out; false where that fails, or takes until the deadline.
+// write sends n bytes of out; it returns false if that fails, or is not done by the deadline.
 //
 //go:nosplit
 func (e *endpoint) write(c sock.Socket, n int, deadline int64) bool {
@@ -163,10 +164,10 @@ func (s *source) connect() error {
 	return s.Dial(way, func(c sock.Socket) error { return errors.Join(c.Set(options(s.spec)), c.SetTimeout(patience)) })
 }
 
-// options are those of all sockets, listening ones too: connections inherit them.
+// options returns the options of all sockets, including listening ones, from which connections inherit them.
 func options(s workload.Spec) sock.Options {
 	o := s.SocketOptions()
-	o.NoDelay = true // a request that has to wait for the acknowledgement of the one before measures a timer (RFC 896)
+	o.NoDelay = true // a request that waits for the previous acknowledgement would measure a timer (RFC 896)
 	return o
 }
 
@@ -182,7 +183,7 @@ func (s *source) Prepare(uint64) {
 	}
 }
 
-// Ready implements [workload.Readier]: it accepts the source's connections.
+// Ready implements [workload.Readier]. It accepts the source's connections.
 func (s *sink) Ready(timeout time.Duration) error {
 	return s.Accept(s.listener, timeout, func(c sock.Socket) error { return c.SetTimeout(patience) })
 }

@@ -11,22 +11,22 @@ type sink struct {
 	listener sock.Socket
 	plant    traffic.Delay
 	streams  []stream
-	over     int // streams whose last request was answered
+	over     int // number of streams whose last request was answered
 }
 
-// stream is how far one connection has been read.
+// stream is the read position of one connection.
 type stream struct {
-	head uint32 // what has come of what a request begins with
-	have int    // bytes of it
+	head uint32 // the start of a request, as far as it has arrived
+	have int    // bytes in head
 	size int    // bytes of the request
-	left int    // bytes of the request that have not come
+	left int    // missing bytes of the request
 	over bool   // its last request was answered
 }
 
-// Recorders implements [traffic.Endpoint]: a sink times nothing.
+// Recorders implements [traffic.Endpoint]. A sink does not measure durations.
 func (s *sink) Recorders() traffic.Recorders { return traffic.Recorders{} }
 
-// Run answers requests until the last of each flow, or until they cannot come any more.
+// Run answers requests until the last one of each flow, or until it cannot arrive any more.
 func (s *sink) Run(_ uint64, w traffic.Window) {
 	if s.Broken {
 		return
@@ -71,7 +71,7 @@ func (s *sink) serve(w traffic.Window) bool {
 				return s.lost(errno)
 			}
 		}
-		// also where requests do not end
+		// also if requests keep arriving
 		if (!s.spin && (quiet || !alone) || looks%looksPerClock == 0) && clock.Now() > w.Close+limit {
 			return false
 		}
@@ -79,7 +79,7 @@ func (s *sink) serve(w traffic.Window) bool {
 	return true
 }
 
-// take goes through n bytes that have come on stream number i and answers the requests that are whole.
+// take parses n bytes from stream i and answers the complete requests.
 //
 //go:nosplit
 func (s *sink) take(i, n int, w traffic.Window) bool {
@@ -109,7 +109,7 @@ func (s *sink) take(i, n int, w traffic.Window) bool {
 			continue
 		}
 		if t.left < 0 {
-			return false // a length that no request has
+			return false // not a valid length of a request
 		}
 		if !s.reply(i, s.answer(t.size), w) {
 			return false
@@ -125,7 +125,7 @@ func (s *sink) take(i, n int, w traffic.Window) bool {
 	return true
 }
 
-// reply sends one response. It may block: the source never does before it has taken what has come.
+// reply sends one response. It may block: the source never blocks before it has read what has arrived.
 //
 //go:nosplit
 func (s *sink) reply(i, size int, w traffic.Window) bool {

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// outstanding is how many requests a flow can have without their responses on a schedule. What is due beyond them
-	// waits: it is backlog.
+	// outstanding is the largest number of unanswered requests of a flow on a schedule. Further requests wait: they are
+	// backlog.
 	outstanding = 4096
 
-	// nap is how far off a request must be for the source to sleep, and how much earlier than it is due that ends, in ns:
-	// timers come late (the slack of a thread's is 50 µs, prctl(2)).
+	// nap is the shortest time to the next request for which the source sleeps, and how much earlier than due that
+	// sleep ends, in ns. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 	nap = 150_000
 )
 
@@ -26,29 +26,29 @@ type source struct {
 	trials    uint64
 	flows     []flow
 
-	// Of one trial.
+	// State of one trial.
 	number uint64 // of the next request on the schedule
 	ahead  uint64 // requests below this number are due
-	over   int    // flows whose last response has come
+	over   int    // flows whose last response has arrived
 }
 
-// flow is one connection's requests without a response.
+// flow holds the unanswered requests of one connection.
 type flow struct {
-	asked       []request // by number, modulo its length
-	first, next uint64    // numbers of the oldest of them and of the next one
+	asked       []request // by number, modulo the length of the slice
+	first, next uint64    // numbers of the oldest request and of the next one
 	unsent      int       // bytes of the newest that the socket did not take yet
-	got         int       // bytes of the oldest's response
+	got         int       // received bytes of the oldest's response
 	ended       bool      // the newest is the last
 }
 
-// request is one whose response has not come.
+// request is an unanswered request.
 type request struct {
 	due, sent int64
 	size      int
 	last      bool
 }
 
-// begin forgets the last trial.
+// begin discards the last trial.
 func (s *source) begin() {
 	s.recorders.Reset()
 	if s.schedule != nil {
@@ -83,7 +83,7 @@ func (s *source) Run(_ uint64, w traffic.Window) {
 	}
 }
 
-// Collect implements [traffic.Collector]. A trial of which nothing came back has no figure.
+// Collect implements [traffic.Collector]. A trial without any response has no figure.
 func (s *source) Collect() {
 	switch {
 	case s.sample.Failure != "":
@@ -95,9 +95,9 @@ func (s *source) Collect() {
 	s.endpoint.Collect()
 }
 
-// single sends a request, waits for its response, and so on. The end of one round trip is the beginning of the next:
-// one clock read each. (The functions of the loops are nosplit: without a stack check they hold no point at which the
-// Go scheduler takes the thread.)
+// single sends a request, waits for its response, and repeats that. The end of one round trip is the start of the next,
+// so each takes one clock read. (The functions of the loops are nosplit: without a stack check, there is no point at
+// which the Go scheduler could take the thread.)
 //
 //go:nosplit
 func (s *source) single(w traffic.Window) bool {
@@ -125,7 +125,7 @@ func (s *source) single(w traffic.Window) bool {
 	return ok
 }
 
-// trip is one request and its response. It returns the time, and whether the response came.
+// trip sends one request and waits for its response. It returns the time, and whether the response arrived.
 //
 //go:nosplit
 func (s *source) trip(deadline int64) (int64, bool) {
@@ -155,7 +155,7 @@ func (s *source) trip(deadline int64) (int64, bool) {
 	}
 }
 
-// head writes what a request of a length begins with.
+// head writes the start of a request with a length.
 //
 //go:nosplit
 func (s *source) head(kind byte, length int) {
@@ -165,7 +165,7 @@ func (s *source) head(kind byte, length int) {
 	}
 }
 
-// answer is how long the response to a request is.
+// answer returns the length of the response to a request.
 //
 //go:nosplit
 func (e *endpoint) answer(request int) int {
@@ -175,8 +175,7 @@ func (e *endpoint) answer(request int) int {
 	return request
 }
 
-// several drives flows with several requests in flight, or on a schedule. No call of it blocks but the one that waits
-// for them all.
+// several drives flows with several requests in flight, or on a schedule. Its only blocking call waits for all of them.
 //
 //go:nosplit
 func (s *source) several(w traffic.Window) bool {
@@ -216,7 +215,7 @@ func (s *source) finish() bool {
 	return true
 }
 
-// fill sends as many requests as are to be in flight, until the close.
+// fill sends requests up to the wanted number in flight, until the close.
 //
 //go:nosplit
 func (s *source) fill(w traffic.Window) bool {
@@ -245,7 +244,7 @@ func (s *source) count(due int64, w traffic.Window) {
 	}
 }
 
-// keepUp sends what is due, flow by flow in turn, and returns when the next one is.
+// keepUp sends what is due, on each flow in turn, and returns when the next request is due.
 //
 //go:nosplit
 func (s *source) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
@@ -261,7 +260,7 @@ func (s *source) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 		i := int(s.number % uint64(len(s.flows)))
 		f := &s.flows[i]
 		if f.unsent > 0 || f.next-f.first == outstanding {
-			return w.Close, true // when this flow has room
+			return w.Close, true // until this flow has room
 		}
 		if !s.send(i, request{due: due, sent: clock.Now(), size: s.schedule.Size(s.number)}) {
 			return 0, false
@@ -271,7 +270,7 @@ func (s *source) keepUp(now int64, w traffic.Window) (next int64, ok bool) {
 	}
 }
 
-// send begins a request on flow number i, which has none that is not sent.
+// send starts a request on flow i, which has none that is partly sent.
 //
 //go:nosplit
 func (s *source) send(i int, r request) bool {
@@ -282,7 +281,7 @@ func (s *source) send(i int, r request) bool {
 	return s.push(i)
 }
 
-// push sends what is left of the newest request, as far as the socket takes it.
+// push sends the rest of the newest request, as far as the socket takes it.
 //
 //go:nosplit
 func (s *source) push(i int) bool {
@@ -308,8 +307,8 @@ func (s *source) push(i int) bool {
 	return true
 }
 
-// await takes the responses there are. Where there are none it waits for them until shortly before the next request,
-// where it may.
+// await receives the responses that have arrived. If there are none, and if it may wait, it waits until shortly before
+// the next request is due.
 //
 //go:nosplit
 func (s *source) await(now, next int64, w traffic.Window) bool {
@@ -337,7 +336,7 @@ func (s *source) await(now, next int64, w traffic.Window) bool {
 	return true
 }
 
-// take receives what has come on one flow. A read that is not full was the last.
+// take receives data on one flow. A read that does not fill the buffer was the last.
 //
 //go:nosplit
 func (s *source) take(i int, w traffic.Window) bool {
@@ -353,7 +352,7 @@ func (s *source) take(i int, w traffic.Window) bool {
 		now := clock.Now()
 		for left := n; left > 0; {
 			if f.first == f.next {
-				return false // bytes that nobody asked for
+				return false // unrequested bytes
 			}
 			r := &f.asked[f.first&uint64(len(f.asked)-1)]
 			part := min(left, s.answer(r.size)-f.got)
@@ -371,7 +370,7 @@ func (s *source) take(i int, w traffic.Window) bool {
 	}
 }
 
-// came records a request whose response has come.
+// came records a request whose response has arrived.
 //
 //go:nosplit
 func (s *source) came(r *request, now int64, w traffic.Window) {
@@ -388,7 +387,7 @@ func (s *source) came(r *request, now int64, w traffic.Window) {
 	}
 }
 
-// room is how many requests a flow must have room for, the last of a trial included: a power of two.
+// room returns the number of requests for which a flow needs room, including the last one of a trial: a power of two.
 func (s *source) room() int {
 	most := s.inFlight + 1
 	if s.schedule != nil {

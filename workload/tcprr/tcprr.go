@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is tcp-rr.
+// Workload is the workload tcp-rr.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -19,11 +19,11 @@ var _ workload.Workload = Workload{}
 const (
 	largest   = 1 << 20 // bytes
 	mostAhead = 1024    // requests in flight on a connection
-	mostFlows = 128     // as many as a listening socket keeps until they are accepted (sock.Socket.Listen)
+	mostFlows = 128     // a listening socket keeps that many until they are accepted (sock.Socket.Listen)
 	same      = "same"
 	closed    = "closed"
 
-	settled = 40 * time.Millisecond // as of udp-rr
+	settled = 40 * time.Millisecond // as for udp-rr
 )
 
 // Describe implements [workload.Workload].
@@ -34,7 +34,7 @@ func (Workload) Describe() workload.Description {
 		Reproduces: "netperf TCP_RR, and its bursts with in-flight; the IBM report's latency of 100 bytes out and 200 back " +
 			"(payload 100, response 200)",
 		Primary: func(p part.Params) string {
-			// latency is a figure of the queue that they make
+			// latency would measure the queue of requests
 			if !workload.Scheduled(p) && (p.Count("in-flight") > 1 || p.Count("flows") > 1) {
 				return "transaction_rate"
 			}
@@ -80,7 +80,7 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	switch {
 	case workload.Scheduled(p) && p.Count("in-flight") > 1:

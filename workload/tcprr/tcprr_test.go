@@ -25,12 +25,12 @@ func TestConformance(t *testing.T) {
 		map[string]string{},
 		map[string]string{"mode": "spin", "payload": "100", "response": "200"},
 		map[string]string{"in-flight": "8", "flows": "4"},
-		// a trial of the suite has time for 200 requests, which a median needs, from 3k/s on
+		// a trial of the suite has time for the 200 requests of a median from 3k/s on
 		map[string]string{"rate": "4k/s"},
 	)
 }
 
-// inside returns a namespace with a loopback link, and the same address in it for both ends.
+// inside returns a namespace with a loopback link, and an address in it for both ends.
 func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
 	t.Helper()
 	m := testnet.New(t)
@@ -52,7 +52,7 @@ func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
 	return map[workload.Side]workloadtest.Where{workload.Source: at, workload.Sink: at}
 }
 
-// complete makes a trial that is drained.
+// complete runs a trial that is drained.
 func complete(t *testing.T, r *workloadtest.Rig) (s traffic.Sample) {
 	t.Helper()
 	limit := workloadtest.Borne()
@@ -72,7 +72,7 @@ func complete(t *testing.T, r *workloadtest.Rig) (s traffic.Sample) {
 	return s
 }
 
-// Each way to ask, over both families, in a namespace that is not the threads' own: every request has its response.
+// In each mode and over both families, in a namespace other than the threads', every request has its response.
 func TestWays(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		where := inside(t, address)
@@ -81,7 +81,7 @@ func TestWays(t *testing.T) {
 			{"mode": "spin"},
 			{"flows": "128"},
 			{"in-flight": "8"},
-			// more than both sockets hold: nobody waits for the other
+			// more than both sockets hold: neither side waits for the other
 			{"payload": "100000", "response": "200000", "in-flight": "8"},
 			{"mode": "spin", "payload": "200", "flows": "9", "in-flight": "3"}, // more flows than the source has ports
 			{"rate": "2k/s", "congestion": "reno", "send-buffer": "64KiB", "dscp": "10"},
@@ -98,7 +98,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Why a closed loop hides a stall, and a schedule does not, is said at [workloadtest.Stalls].
+// [workloadtest.Stalls] explains why a closed loop hides a stall, and a schedule does not.
 func TestStalls(t *testing.T) {
 	rig := func(given map[string]string, stall workload.Stall) *workloadtest.Rig {
 		return workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
@@ -106,13 +106,13 @@ func TestStalls(t *testing.T) {
 		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
-	// What has waited is answered one by one, some 10 µs each: with five at a time that does not move them over the
-	// bounds.
+	// Delayed requests are answered one by one, about 10 µs each: with five at a time, that does not move them across
+	// the limits.
 	schedule := map[string]string{"rate": "5k/s"}
 	workloadtest.Stalls(t, workloadtest.Even(), rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 
-// What is planted is found again.
+// A planted delay is found.
 func TestPlanted(t *testing.T) {
 	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 50 * time.Millisecond, Plant: 20 * time.Microsecond,
@@ -123,7 +123,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// Where nobody listens a source does not open, and says so.
+// If nobody listens, a source does not open, and reports that.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	params, err := tcprr.Workload{}.Describe().Resolve(nil)
@@ -145,7 +145,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// starving is an endpoint that has few descriptors when it prepares a trial.
+// starving is an endpoint that has few descriptors while it prepares a trial.
 type starving struct {
 	traffic.Endpoint
 	t   *testing.T
@@ -162,8 +162,8 @@ func (s *starving) Prepare(trial uint64) {
 
 func (s *starving) Collect() { s.Endpoint.(traffic.Collector).Collect() }
 
-// Connections that a trial has lost are made anew in the container's namespace, stale ones in the queue passed over;
-// where there is no descriptor for them the trial says so, and the next one works.
+// Connections that a trial has lost are replaced in the container's namespace, and stale ones in the queue are skipped.
+// If there is no descriptor for them, the trial reports that, and the next one works.
 func TestConnectsAnew(t *testing.T) {
 	var source *starving
 	r := workloadtest.NewRig(t, tcprr.Workload{}, workloadtest.Options{
@@ -190,8 +190,8 @@ func TestConnectsAnew(t *testing.T) {
 	}
 }
 
-// A sink that is gone in the middle of a trial ends it, long before its close, and both sides name the reason; the next
-// trial works.
+// If a sink dies in the middle of a trial, the trial ends long before its close, and both sides report the reason. The
+// next trial works.
 func TestPeerDies(t *testing.T) {
 	for _, given := range []map[string]string{{}, {"in-flight": "8"}, {"rate": "4k/s"}, {"mode": "spin"}} {
 		t.Run(fmt.Sprint(given), func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestPeerDies(t *testing.T) {
 						strings.Contains(why, "the connection broke: "))
 					whys = append(whys, why)
 				}
-				if !told { // on a busy machine it may happen when the trial is over
+				if !told { // on a busy machine it may happen after the trial is over
 					return fmt.Errorf("after %v: %q", took, whys)
 				}
 				return nil

@@ -1,7 +1,7 @@
-// Package tcpstream is the workload tcp-stream: one or more connections per pair that carry as many bytes as they can,
-// one way or both; what counts is what the reading side has read.
+// Package tcpstream is the workload tcp-stream: one or more connections per pair carry as many bytes as they can, in
+// one direction or both. It counts what the reading side has read.
 //
-// A thread drives all connections of its side. One connection one way is driven by calls that block, as iperf3, netperf
-// and nuttcp do it; several, or both ways, by calls that do not, after a wait for any of them (ppoll), in which each
-// connection that is ready gets its turn.
+// A thread drives all connections of its side. One connection in one direction is driven by blocking calls, as in
+// iperf3, netperf and nuttcp. Several connections, or both directions, are driven by non-blocking calls after a wait
+// for any of them (ppoll), in which each ready connection gets its turn.
 package tcpstream

@@ -15,70 +15,71 @@ import (
 const (
 	limit = int64(traffic.DrainLimit) // ns
 
-	// patience is how long send, recv and ppoll block at most: two ticks at HZ=250.
+	// patience is the longest time for which send, recv and ppoll block: two ticks at HZ=250.
 	patience = 8 * time.Millisecond
 
 	undrained = "the stream was not drained and was reconnected: use longer trials (--trial 1s) if that is often so"
 	copied    = "zero copy: the kernel copied anyway"
 
-	// readSize is how many bytes one recv takes at most. Over a veth pair 256 KiB took 4 % less of the sender's CPU for a
-	// byte than 128 KiB, which is what iperf3 reads, and 512 KiB 1 % less again and 5 % less of the reader's; SO_RCVLOWAT
-	// changed nothing (medians of 30 interleaved rounds each, on a busy machine).
+	// readSize is the largest number of bytes in one recv. Over a veth pair, 256 KiB took 4 % less of the sender's CPU
+	// per byte than 128 KiB, which is what iperf3 reads. 512 KiB took another 1 % less, and 5 % less of the reader's
+	// CPU. SO_RCVLOWAT had no effect (medians of 30 interleaved rounds each, on a busy machine).
 	readSize = 512 << 10
 
-	// turnBytes and turnMessages bound what is written between two looks at the clock, or at the other connections: small
-	// messages take less time than either.
+	// turnBytes and turnMessages limit what is written before the loop reads the clock or serves other connections,
+	// because writing a small message takes less time than either.
 	turnBytes    = 16 << 10
 	turnMessages = 64
 )
 
-// A stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial, which the
-// reader finds by counting: no other byte is looked at.
+// A stream is a sequence of messages. Each begins with a byte that says whether it is the last of its trial. The reader
+// finds that byte by counting and checks no other byte.
 const (
 	more = 0
 	last = 1
 )
 
-// flow is one connection. What it does in a trial begins anew with each.
+// flow is the state of one connection. Each trial starts it anew.
 type flow struct {
 	conn   sock.Socket
-	before sock.TCPInfo // of the trials before
+	before sock.TCPInfo // up to the last trial
 
-	at     int    // bytes of the message that is being written which have been sent
+	at     int    // sent bytes of the message in progress
 	ending bool   // it is the last message
-	sent   bool   // the last message has been sent whole
-	full   bool   // no sends until the kernel has completed some
+	sent   bool   // the last message was sent completely
+	full   bool   // no more sends until the kernel has completed some
 	sends  uint32 // with zero copy
 
 	head     int  // bytes until the first byte of the next message
-	final    bool // the last message has begun to come
-	received bool // it has come whole
+	final    bool // the last message has started to arrive
+	received bool // it has arrived completely
 }
 
-// endpoint is what both sides have. A trial that could not be drained breaks the connections.
+// endpoint is the common part of both sides. A trial that could not be drained breaks the connections.
 type endpoint struct {
 	lasting.Connections
 	spec          workload.Spec
 	flows         []flow
 	writes, reads bool
-	// that are written: the same but for the first byte, so that none is changed while the kernel may still read it
+	// written messages: the same except for the first byte, so that neither is changed while the kernel may still read
+	// it
 	message, final []byte
 	turn           int    // messages
 	flags          int    // of send
-	buf            []byte // that is read into
+	buf            []byte // for reading
 	poller         *sock.Poller
 	reaper         *sock.Reaper // nil without zero copy
-	copied         uint32       // sends with zero copy that were none
+	copied         uint32       // sends with zero copy for which the kernel copied
 	sample         traffic.Sample
 	delivered      []int64      // [traffic.SeriesDelivered]
 	delayed        int64        // countDelayed
-	tcp            sock.TCPInfo // what the kernel has counted for the connections in the last trial
+	tcp            sock.TCPInfo // the kernel's counters of the connections in the last trial
 
-	next       int   // the slice that is not complete yet
+	next       int   // the slice in progress
 	due, slice int64 // its end and its length in ns
 
-	lost   sock.Errno // why a connection was lost in the trial
-	closed bool       // likewise: its other end has closed it
+	lost   sock.Errno // why a connection was lost during the trial
+	closed bool       // the same: the other end has closed it
 	lostAt int64      // ns
 }
 
@@ -114,21 +115,21 @@ func (e *endpoint) Sample() *traffic.Sample      { return &e.sample }
 func (e *endpoint) Recorders() traffic.Recorders { return traffic.Recorders{} }
 func (e *endpoint) Facts() (sock.Facts, error)   { return e.flows[0].conn.Facts() }
 
-// start begins each flow anew, on the connection that there is now.
+// start resets each flow, with its current connection.
 func (e *endpoint) start() {
 	for i, c := range e.Sockets {
 		e.flows[i] = flow{conn: c}
 	}
 }
 
-// options are those of all sockets.
+// options returns the options of all sockets.
 func (e *endpoint) options() sock.Options {
 	options := e.spec.SocketOptions()
 	options.NoDelay = e.spec.Params.On("nodelay")
 	return options
 }
 
-// ready makes a connection one for the loops.
+// ready prepares a connection for the loops.
 func (e *endpoint) ready(conn sock.Socket) error {
 	if e.reaper != nil {
 		if err := conn.SetZeroCopy(); err != nil {
@@ -138,7 +139,7 @@ func (e *endpoint) ready(conn sock.Socket) error {
 	return conn.SetTimeout(patience)
 }
 
-// reset forgets the last trial and says whether the connections can carry another.
+// reset discards the last trial, and reports whether the connections can carry another one.
 func (e *endpoint) reset() bool {
 	clear(e.delivered)
 	e.sample, e.delayed, e.tcp = traffic.Sample{}, 0, sock.TCPInfo{}
@@ -154,17 +155,17 @@ func (e *endpoint) reset() bool {
 	return true
 }
 
-// begin notes what the kernel has counted until now.
+// begin records the kernel's counters so far.
 func (e *endpoint) begin() {
 	if !e.writes {
 		return
 	}
 	for i := range e.flows {
-		e.flows[i].before, _ = e.flows[i].conn.TCPInfo() // where it is gone, the trial says so
+		e.flows[i].before, _ = e.flows[i].conn.TCPInfo() // if the connection is gone, the trial reports that
 	}
 }
 
-// Collect implements [traffic.Collector]: it reads what the kernel has counted since then.
+// Collect implements [traffic.Collector]. It reads the kernel's counters since begin.
 func (e *endpoint) Collect() {
 	e.sample.Count(countDelayed, e.delayed)
 	if e.reads {
@@ -212,7 +213,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 		done = e.read(w)
 	}
 	e.delayed = woken + thread.Delay() - delay
-	if e.reads { // where the last read ended before the close by this side's clock, or there was none
+	if e.reads { // the last read ended before the close by this side's clock, or there was none
 		for ; e.next <= traffic.Slices; e.next++ {
 			e.delivered[e.next] = e.sample.Bytes
 		}
@@ -220,7 +221,7 @@ func (e *endpoint) Run(_ uint64, w traffic.Window) {
 	if done {
 		return
 	}
-	e.Collect() // as long as there is something to read
+	e.Collect() // while the counters can still be read
 	e.sample.Doubt = undrained
 	if e.lostAt != 0 && e.lostAt < w.Close {
 		e.sample.Doubt, e.sample.Failure = "", "the connection was lost in mid-trial: "+e.why()
@@ -268,7 +269,7 @@ type sink struct {
 	listener sock.Socket
 }
 
-// Ready implements [workload.Readier]: it accepts the source's connections.
+// Ready implements [workload.Readier]. It accepts the source's connections.
 func (s *sink) Ready(timeout time.Duration) error {
 	err := s.Accept(s.listener, timeout, s.ready)
 	s.start()

@@ -7,9 +7,10 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// The functions here are nosplit: without a stack check they hold no point at which the Go scheduler takes the thread.
+// The functions here are nosplit: without a stack check, there is no point at which the Go scheduler could take the
+// thread.
 
-// write drives one connection that is only written: messages until the close, then the last one. It says whether that
+// write drives a connection that is only written: messages until the close, then the last one. It reports whether that
 // was sent.
 //
 //go:nosplit
@@ -22,7 +23,7 @@ func (e *endpoint) write(w traffic.Window) bool {
 		}
 		switch errno := e.push(f, 0); errno {
 		case 0:
-			// the call has waited, and took a part: the rest may take as long again and again
+			// the call has waited, and took a part: the rest may repeatedly take as long
 			if f.at > 0 && clock.Now() > w.Close+limit {
 				return false
 			}
@@ -42,11 +43,11 @@ func (e *endpoint) write(w traffic.Window) bool {
 	return true
 }
 
-// reapEvery is how many sends with zero copy pass before their completions are asked for: a quarter of what may lie in
-// an error queue if the kernel joins none of them (net.core.optmem_max of 128 KiB, 512 bytes each).
+// reapEvery is how many sends with zero copy pass before the loop asks for their completions: a quarter of what fits
+// into an error queue if the kernel merges none of them (net.core.optmem_max of 128 KiB, 512 bytes each).
 const reapEvery = 64
 
-// push sends what one call takes of the message that it is the turn of.
+// push sends, in one call, as much as possible of the message in progress.
 //
 //go:nosplit
 func (e *endpoint) push(f *flow, flags int) sock.Errno {
@@ -63,7 +64,7 @@ func (e *endpoint) push(f *flow, flags int) sock.Errno {
 		e.sample.Total++
 		if f.ending {
 			f.sent = true
-			// else the last bytes wait for an acknowledgement that the receiver delays by 40 ms (TCP_DELACK_MIN,
+			// otherwise the last bytes wait for an acknowledgement that the receiver delays by 40 ms (TCP_DELACK_MIN,
 			// include/net/tcp.h)
 			f.conn.Nagle(false)
 		}
@@ -76,7 +77,7 @@ func (e *endpoint) push(f *flow, flags int) sock.Errno {
 	return 0
 }
 
-// reap takes all completions that there are of a connection's sends with zero copy, and says whether there were any.
+// reap takes all available completions of a connection's sends with zero copy, and reports whether there were any.
 //
 //go:nosplit
 func (e *endpoint) reap(f *flow) bool {
@@ -93,7 +94,7 @@ func (e *endpoint) reap(f *flow) bool {
 	}
 }
 
-// lose notes why a connection is of no use any more.
+// lose records why a connection cannot be used any more.
 //
 //go:nosplit
 func (e *endpoint) lose(errno sock.Errno) {
@@ -101,7 +102,7 @@ func (e *endpoint) lose(errno sock.Errno) {
 	e.lostAt = clock.Now()
 }
 
-// read drives one connection that is only read, until the last message has come whole. It says whether that has come.
+// read drives a connection that is only read, until the last message has arrived completely. It reports whether it has.
 //
 //go:nosplit
 func (e *endpoint) read(w traffic.Window) bool {
@@ -127,13 +128,13 @@ func (e *endpoint) read(w traffic.Window) bool {
 			e.lose(errno)
 			return false
 		}
-		if now > w.Close+limit { // whether something comes or not
+		if now > w.Close+limit { // whether data arrives or not
 			return false
 		}
 	}
 }
 
-// tick notes what had been read by the end of each slice that is over.
+// tick records what had been read by the end of each slice that is over.
 //
 //go:nosplit
 func (e *endpoint) tick(now int64) {
@@ -144,8 +145,8 @@ func (e *endpoint) tick(now int64) {
 	}
 }
 
-// take looks for the last message in n bytes that were read. It returns false where there is something behind it: then
-// the other side is in another trial.
+// take looks for the last message in n bytes that were read. It returns false if there is data after it, because the
+// other side is then in another trial.
 //
 //go:nosplit
 func (e *endpoint) take(f *flow, n int) bool {
@@ -163,8 +164,8 @@ func (e *endpoint) take(f *flow, n int) bool {
 	return true
 }
 
-// exchange drives several connections, or one both ways: it waits until some are ready, and gives each of those its
-// turn. It says whether the last message of each was sent and has come.
+// exchange drives several connections, or one in both directions: it waits until some are ready, and gives each of
+// those its turn. It reports whether the last message of each was sent and has arrived.
 //
 //go:nosplit
 func (e *endpoint) exchange(w traffic.Window) bool {
@@ -203,7 +204,7 @@ func (e *endpoint) exchange(w traffic.Window) bool {
 	}
 }
 
-// watch chooses what the next wait is for; false where there is nothing left to do.
+// watch sets the events of the next wait; it returns false if there is nothing left to do.
 //
 //go:nosplit
 func (e *endpoint) watch() bool {
@@ -221,7 +222,7 @@ func (e *endpoint) watch() bool {
 	return left
 }
 
-// feed writes as much to a connection as is its turn; false where it is lost.
+// feed writes one turn to a connection; it returns false if the connection is lost.
 //
 //go:nosplit
 func (e *endpoint) feed(f *flow, over bool) bool {
@@ -247,7 +248,7 @@ func (e *endpoint) feed(f *flow, over bool) bool {
 	return true
 }
 
-// drain reads once from a connection; false where it is lost.
+// drain reads once from a connection; it returns false if the connection is lost.
 //
 //go:nosplit
 func (e *endpoint) drain(f *flow) bool {

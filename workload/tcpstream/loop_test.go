@@ -36,7 +36,7 @@ func (d *dying) Run(trial uint64, w traffic.Window) {
 	d.how(d.sink)
 }
 
-// A connection that is lost in mid-trial ends that trial with the reason, and the next one has another.
+// If a connection is lost during a trial, the trial ends with the reason, and the next one has a new connection.
 func TestLost(t *testing.T) {
 	leave := func(s *sink) {
 		for i := range s.flows {
@@ -73,7 +73,7 @@ func TestLost(t *testing.T) {
 				!strings.HasSuffix(got, tt.want) {
 				t.Errorf("the source says %q, want that it was lost: %s", got, tt.want)
 			}
-			r.Trial(t) // may find what is left of it
+			r.Trial(t) // it may find what is left of it
 			witness.Until(t, workloadtest.Borne(), func() error {
 				if trial, result := r.Trial(t); trial.Failure() != "" || result.Metrics["goodput"] <= 0 {
 					return fmt.Errorf("the trial after it: %q, %v", trial.Failure(), result.Metrics)
@@ -98,7 +98,7 @@ func TestAbsentSink(t *testing.T) {
 		!strings.Contains(err.Error(), spec.Remote.String()) {
 		t.Errorf("nobody listens: %v", err)
 	}
-	// And one that goes away between two trials.
+	// A connection may also be lost between two trials.
 	spec.Side, spec.Local, spec.Remote = workload.Sink, spec.Remote, spec.Local
 	listening, err := Workload{}.Open(spec)
 	if err != nil {
@@ -125,8 +125,7 @@ func TestAbsentSink(t *testing.T) {
 	}
 }
 
-// Those that are accepted have the options of the socket that listens, at both ends what was asked for, with either
-// family.
+// Accepted connections have the options of the listening socket. Both ends have what was requested, with either family.
 func TestOptions(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		where := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
@@ -158,7 +157,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Connections share: none gets less than a third of what it would if all got the same.
+// Connections share fairly: none gets less than a third of an equal share.
 func TestFair(t *testing.T) {
 	for _, given := range []map[string]string{{"flows": "4"}, {"flows": "16", "direction": both, "message": "1448"}} {
 		given["congestion"] = "reno"
@@ -188,7 +187,7 @@ func TestFair(t *testing.T) {
 	}
 }
 
-// Where the sink is the limit, or the source, or neither, is told by what was seen of each on this machine.
+// The observations of both ends on this machine show whether the sink, the source, or neither is the limit.
 func TestLimited(t *testing.T) {
 	side := func(cpu, delayed int64, busy, peer, own int64) traffic.Sample {
 		return traffic.Sample{CPU: cpu, Span: 100, Counts: traffic.Counts{
@@ -231,7 +230,7 @@ func TestLimited(t *testing.T) {
 	}
 }
 
-// A sink that stands still is the limit, and a source that has to write 64 bytes at a time is one.
+// A sink that stands still is the limit, and so is a source that writes 64 bytes at a time.
 func TestLimitSeen(t *testing.T) {
 	for want, o := range map[workload.Limit]workloadtest.Options{
 		workload.ByReceiver: {Given: map[string]string{"congestion": "reno"}, Stall: workload.Stall{
@@ -305,7 +304,7 @@ func TestMetrics(t *testing.T) {
 	check(t, map[string]float64{"goodput": 32e3, "goodput_per_pair": 16e3, "service_demand": 1300e-9 / 4000},
 		[]float64{16e3, 16e3})
 
-	for _, direction := range []string{forward, reverse, both} { // of foreign programs that were not there
+	for _, direction := range []string{forward, reverse, both} { // external programs that were missing
 		trial := workload.Trial{
 			Params: part.Params{"direction": direction}, Length: time.Second,
 			Sources: make([]traffic.Sample, 2), Sinks: make([]traffic.Sample, 2),

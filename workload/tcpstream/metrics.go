@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Metrics implements [workload.Workload]. The window opens where the rate of all pairs together, both ways, is steady.
+// Metrics implements [workload.Workload]. The window opens when the rate of all pairs together, in both directions, is
+// steady.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	readers := map[string][]traffic.Sample{forward: t.Sinks, reverse: t.Sources} // by direction
@@ -38,7 +39,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		for i, s := range side {
 			delivered := s.Series[traffic.SeriesDelivered]
 			if len(delivered) <= traffic.Slices {
-				continue // of a foreign program that was not there
+				continue // of an external program that was missing
 			}
 			one := 8 * float64(delivered[traffic.Slices]-delivered[open]) / window
 			rates[i] += one
@@ -60,7 +61,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// putTCP writes what the kernel has counted. Foreign programs tell of nothing but what was sent again.
+// putTCP writes the kernel's counters. External programs report only retransmissions.
 func putTCP(t workload.Trial, metrics map[string]float64) {
 	tcp := counted(t)
 	metrics["retransmits"] = float64(tcp[traffic.CountResent])
@@ -69,13 +70,12 @@ func putTCP(t workload.Trial, metrics map[string]float64) {
 		metrics["tcp_min_rtt"] = float64(tcp[countMinRTT]) / n / 1e9
 		metrics["tcp_cwnd"] = float64(tcp[countWindow]) / n
 	}
-	if n := tcp[countAcks]; n > 0 && t.Params["direction"] != both { // else data acknowledges data
+	if n := tcp[countAcks]; n > 0 && t.Params["direction"] != both { // otherwise data packets also acknowledge
 		metrics["tcp_bytes_per_ack"] = float64(tcp[countBytes]) / float64(n)
 	}
 }
 
-// counted adds up the counters of both ends: what the kernel has counted for all connections, at each end that writes
-// to them.
+// counted adds up the counters of both ends: the kernel's counters of all connections, at each end that writes to them.
 func counted(t workload.Trial) traffic.Counts {
 	sum := traffic.Counts{}
 	for _, side := range [][]traffic.Sample{t.Sources, t.Sinks} {
@@ -88,7 +88,7 @@ func counted(t workload.Trial) traffic.Counts {
 	return sum
 }
 
-// Carried implements [workload.Carrier]: what was delivered came in segments of the largest size, or smaller ones.
+// Carried implements [workload.Carrier]. Delivered data arrived in segments of the largest size, or smaller ones.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return workload.Segments(t.Sinks[i].Bytes), workload.Segments(t.Sources[i].Bytes)
 }

@@ -28,7 +28,7 @@ type path struct {
 	links  map[workload.Side]*netlink.Handle
 }
 
-// newPath makes one with MTU 1500 and the addresses 1 and 2 of a network.
+// newPath makes a path with MTU 1500 and the addresses 1 and 2 of a network.
 func newPath(t *testing.T, network netip.Prefix) *path {
 	t.Helper()
 	p := &path{places: map[workload.Side]workloadtest.Where{}, links: map[workload.Side]*netlink.Handle{}}
@@ -52,7 +52,7 @@ func newPath(t *testing.T, network netip.Prefix) *path {
 	})
 	for _, side := range sides {
 		inside(side, func(h *link.Handle) error {
-			// As in labs: an address can be used at once.
+			// As in labs, an address is usable at once.
 			if err := sysctl.Write("net.ipv6.conf."+name+".accept_dad", "0"); err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ func newPath(t *testing.T, network netip.Prefix) *path {
 		})
 	}
 	at := network.Addr()
-	for _, side := range sides { // when both are up: IPv6 then knows its neighbours at once
+	for _, side := range sides { // when both are up, because IPv6 then knows its neighbours at once
 		at = at.Next()
 		p.places[side] = workloadtest.Where{Address: at, Do: machines[side].Do}
 		inside(side, func(h *link.Handle) (err error) {
@@ -86,7 +86,7 @@ func newPath(t *testing.T, network netip.Prefix) *path {
 	return p
 }
 
-// settle waits until the kernel's own worker has taken the addresses of a side into use.
+// settle waits until the kernel's worker has made the addresses of a side usable.
 func (p *path) settle(t *testing.T, side workload.Side) {
 	t.Helper()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -112,10 +112,10 @@ func (p *path) link(t *testing.T, side workload.Side) netlink.Link {
 	return l
 }
 
-// slow gives the link of a side a token bucket of so many bytes a second.
+// slow gives the link of a side a token bucket with a rate in bytes a second.
 func (p *path) slow(t *testing.T, side workload.Side, rate uint64) {
 	t.Helper()
-	// bytes: 5 and 10 ms at 100 Mbit/s, so that a timer that comes late costs nothing
+	// bytes: 5 and 10 ms at 100 Mbit/s, so that a late timer has no effect
 	const burst, queue = 64 << 10, 128 << 10
 	err := p.links[side].QdiscAdd(&netlink.Tbf{
 		QdiscAttrs: netlink.QdiscAttrs{
@@ -128,17 +128,17 @@ func (p *path) slow(t *testing.T, side workload.Side, rate uint64) {
 	}
 }
 
-// carried is how many bytes have come in over the link of a side, Ethernet headers included.
+// carried returns the number of bytes that the link of a side has received, including Ethernet headers.
 func (p *path) carried(t *testing.T, side workload.Side) uint64 {
 	t.Helper()
 	return p.link(t, side).Attrs().Statistics.RxBytes
 }
 
 // A token bucket of 100 Mbit/s counts Ethernet frames without preamble, checksum and gap. Of the 1514 bytes of a full
-// one 1448 are of the stream: 1500 less 20 of IPv4, 20 of TCP and 12 of its timestamps (RFC 7323). So 95.6 Mbit/s are
-// what TCP can get; with IPv6, whose header has 40 bytes, 94.3. 94 to 97 Mbit/s with IPv4 are those less 1.7 % or more
-// 1.4 %, for the bucket's 64 KiB and what lies between two readings of the slices. The path is the limit, and no more
-// was read than the interface has carried.
+// frame, 1448 belong to the stream: 1500 minus 20 for IPv4, 20 for TCP and 12 for its timestamps (RFC 7323). So TCP can
+// get 95.6 Mbit/s; with IPv6, whose header has 40 bytes, 94.3 Mbit/s. The limits of 94 to 97 Mbit/s with IPv4 allow 1.7
+// % less or 1.4 % more, for the bucket's 64 KiB and the time between two readings of the slices. The path is the limit,
+// and no more was read than the interface has carried.
 func TestTokenBucket(t *testing.T) {
 	const rate, frame = 100e6, 1514.
 	for network, payload := range map[string]float64{"192.0.2.0/24": 1448, "2001:db8::/64": 1428} {
@@ -149,7 +149,7 @@ func TestTokenBucket(t *testing.T) {
 				Pairs: 1, Length: time.Second, Where: p.places, Given: map[string]string{"congestion": "cubic"},
 			})
 			most := rate * payload / frame
-			// Less than that is what a busy machine makes of it: the bucket's queue holds 10 ms. More is not possible.
+			// A busy machine may reach less: the bucket's queue holds 10 ms. More is not possible.
 			witness.Until(t, workloadtest.Borne(), func() error {
 				before := p.carried(t, workload.Sink)
 				trial, result := r.Trial(t)
@@ -169,11 +169,11 @@ func TestTokenBucket(t *testing.T) {
 	}
 }
 
-// Where completions of sends with zero copy may take next to no memory, sends wait for their turn, and nothing is lost.
+// If completions of sends with zero copy may use hardly any memory, sends wait for their turn, and nothing is lost.
 func TestNoRoom(t *testing.T) {
 	p := newPath(t, netip.MustParsePrefix("192.0.2.0/24"))
 	for _, place := range p.places {
-		// four completions
+		// room for four completions
 		if err := place.Do(func() error { return sysctl.Write("net.core.optmem_max", "2048") }); err != nil {
 			testnet.Skip(t, &linux.UnsupportedError{
 				What: "bound the memory of completions", Missing: "net.core.optmem_max of a namespace", Hint: "Linux 6.8 has it",

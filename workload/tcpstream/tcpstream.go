@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is tcp-stream.
+// Workload is the workload tcp-stream.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -78,7 +78,7 @@ func quiet(p part.Param) part.Param {
 	return p
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it.
+// trial returns the default length of a trial; docs/method.md has the study behind it.
 func trial(part.Params) time.Duration { return 40 * time.Millisecond }
 
 // Open implements [workload.Workload].
@@ -107,7 +107,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return snk, nil
 }
 
-// near lists what it comes nearest to.
+// near lists the names for which this workload is the closest.
 func near() []part.Near {
 	return []part.Near{
 		{

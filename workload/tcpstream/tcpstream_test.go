@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// In experiments the congestion control is cubic or reno where that is possible: what bbr paces may take longer to
-// drain than a trial allows.
+// The congestion control is cubic or reno if possible, as in experiments: bbr's pacing may make a drain longer than a
+// trial allows.
 func TestConformance(t *testing.T) {
 	var variants []map[string]string
 	for _, given := range []map[string]string{

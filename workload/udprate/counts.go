@@ -2,12 +2,12 @@ package udprate
 
 import "github.com/nettoll/nettoll/traffic"
 
-// Counters of udp-rate, with those of package traffic.
+// Counters of udp-rate, in addition to those of package traffic.
 const (
-	countAwaited traffic.Count = "awaited" // of the datagrams received, those that there was nothing to receive before
-	// of the whole trial: the kernel threw them away at the sink's full receive buffer
+	countAwaited traffic.Count = "awaited" // received datagrams before which there was nothing to receive
+	// of the whole trial: the kernel dropped them at the sink's full receive buffer
 	countDropped traffic.Count = "dropped"
-	countBlocked traffic.Count = "blocked" // how many times a send had to wait: the path held a whole send buffer
+	countBlocked traffic.Count = "blocked" // how often a send had to wait because the path held a whole send buffer
 )
 
 // counts are the counters of one trial, of either side.

@@ -21,14 +21,14 @@ import (
 
 const trialID = 7
 
-// ends opens an endpoint and a bare socket that is its peer, on loopback.
+// ends opens an endpoint and a bare socket as its peer, on loopback.
 func ends(t *testing.T, side workload.Side) (traffic.Endpoint, sock.Socket) {
 	t.Helper()
-	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and
-	// who sends the marker for the collection.
+	// A loop that waits for its end marker has no point at which it can be stopped: a garbage collection would wait for
+	// it, and the sender of the marker for the collection.
 	collect := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
-	runtime.GC() // one that has begun ends first
+	runtime.GC() // a collection that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	at := []netip.AddrPort{
@@ -75,7 +75,7 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	return done
 }
 
-// unawaited leaves out what depends on how fast the test was.
+// unawaited removes the counters that depend on the speed of the test.
 func unawaited(s traffic.Sample) traffic.Sample {
 	if delete(s.Counts, countAwaited); len(s.Counts) == 0 {
 		s.Counts = nil
@@ -92,7 +92,8 @@ func put(t *testing.T, s sock.Socket, trial, seq uint64, sent int64) {
 	}
 }
 
-// A sink counts what was sent inside the window and came for the first time, and tells copies and late ones apart.
+// A sink counts what was sent inside the window and arrived for the first time, and recognizes copies and late
+// datagrams.
 func TestSinkCounts(t *testing.T) {
 	e, peer := ends(t, workload.Sink)
 	w := traffic.Window{Open: 1000, Start: 2000, Close: math.MaxInt64 / 2}
@@ -102,7 +103,7 @@ func TestSinkCounts(t *testing.T) {
 		since      int64
 	}{
 		{trialID, 0, 0},        // before the window
-		{trialID, 2, 999},      // before the window, the one before it lost for now
+		{trialID, 2, 999},      // before the window, the previous one missing for now
 		{trialID, 2, 999},      // a copy from before the window
 		{trialID, 4, 1000},     // the first inside
 		{trialID, 1, 500},      // late, but sent before the window
@@ -112,7 +113,7 @@ func TestSinkCounts(t *testing.T) {
 		{trialID - 1, 5, 2000}, // of the trial before
 		{trialID, 6, 2000},     // number 5 is lost
 		{trialID, 100_000, 3000},
-		{trialID, 7, 2000}, // too late to be known
+		{trialID, 7, 2000}, // so late that it is unknown
 		{trialID, 99_999, 3000},
 	} {
 		put(t, peer, d.trial, d.seq, d.since)
@@ -123,14 +124,14 @@ func TestSinkCounts(t *testing.T) {
 	}
 	put(t, peer, trialID, traffic.Marker, 3<<markerNumber|markerOver)
 	var answer [64]byte
-	n, errno := peer.RecvParked(answer[:]) // the scheduler has to know that this waits
+	n, errno := peer.RecvParked(answer[:]) // the scheduler must know that this call waits
 	if trial, seq, number := traffic.Header((*[traffic.HeaderSize]byte)(answer[:])); errno != 0 ||
 		n != traffic.HeaderSize || trial != trialID || seq != traffic.Marker || number != 8<<markerNumber|markerOver {
 		t.Errorf("answer to the third end marker: %d bytes (%v), trial %d, number %d, %x", n, errno, trial, seq, number)
 	}
 	want := traffic.Sample{
 		Received: 5, // 4, 3, 6, 100000, 99999
-		Total:    8, // 0, 2, 1 besides
+		Total:    8, // plus 0, 2 and 1
 		Counts:   traffic.Counts{traffic.CountRepeated: 2, traffic.CountReordered: 2},
 		Late:     2, // of another trial, and too late
 		Bytes:    8 * traffic.HeaderSize,
@@ -140,7 +141,7 @@ func TestSinkCounts(t *testing.T) {
 	}
 }
 
-// Where no end marker comes the sink gives up when the drain is over, and keeps what it has.
+// Without an end marker, the sink gives up when the drain is over, and keeps what it has.
 func TestSinkWithoutMarker(t *testing.T) {
 	e, peer := ends(t, workload.Sink)
 	now := clock.Now()
@@ -155,7 +156,7 @@ func TestSinkWithoutMarker(t *testing.T) {
 	if asks := e.(*sink).asks; asks == mostAsks {
 		t.Error("a sink that waited in vain for 20 ms still asks as often as at first")
 	}
-	// The marker of the trial before, its answer too late, is not the next one's.
+	// The marker of the previous trial, sent again because its answer was late, does not end the next trial.
 	put(t, peer, trialID-1, traffic.Marker, 0)
 	now = clock.Now()
 	if s := <-run(e, traffic.Window{Open: now, Start: now, Close: now + 1e6}); s.Late != 1 || s.Doubt != markerLost {
@@ -163,13 +164,13 @@ func TestSinkWithoutMarker(t *testing.T) {
 	}
 }
 
-// A sink whose buffer is full when the end markers come answers a later one, and what the buffer held is counted.
+// A sink whose buffer is full when the end markers arrive answers a later marker, and counts what the buffer held.
 func TestFullBuffer(t *testing.T) {
 	e, peer := ends(t, workload.Source)
 	now := clock.Now()
 	w := traffic.Window{Open: now, Start: now, Close: now + 20e6}
 	done := run(e, w)
-	for clock.Now() < w.Close+3e6 { // asleep until the first markers have been dropped
+	for clock.Now() < w.Close+3e6 { // sleep until the first markers have been dropped
 		time.Sleep(time.Millisecond)
 	}
 	slow := &sink{endpoint: endpoint{sock: peer, buf: make([]byte, 64)}, counters: make([]traffic.Counter, 1)}
@@ -178,7 +179,7 @@ func TestFullBuffer(t *testing.T) {
 	slow.Run(trialID, traffic.Window{Open: w.Open, Start: w.Start, Close: math.MaxInt64 / 2})
 	slow.Collect()
 	source, sink := <-done, slow.sample
-	if source.Doubt != "" && source.Doubt != markerLost { // lost, where this thread woke up when the drain was over
+	if source.Doubt != "" && source.Doubt != markerLost { // lost, if this thread woke up after the drain was over
 		t.Errorf("source: %q", source.Doubt)
 	}
 	if sink.Received == 0 || sink.Received >= source.Sent || sink.Total > source.Total {
@@ -194,7 +195,7 @@ func TestFullBuffer(t *testing.T) {
 	}
 }
 
-// Nobody listens: what the kernel refuses to send is not counted as sent, and the rest is lost.
+// If nobody listens, datagrams that the kernel refuses are not counted as sent, and the others are lost.
 func TestRefused(t *testing.T) {
 	e, peer := ends(t, workload.Source)
 	peer.Close()
@@ -205,7 +206,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Where nothing is sent inside the window there is no trial, and it says why.
+// If nothing is sent inside the window, the trial fails with the reason.
 func TestCannotSend(t *testing.T) {
 	nowhere := sock.Socket{FD: -1}
 	e := &source{

@@ -8,16 +8,15 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Shares of loss above which a trial carries a warning. What is below them all is less than what the edges of a window
-// are known to.
+// Shares of loss above which a trial has a warning. Smaller losses are below the accuracy of the window's edges.
 const (
 	lossSome = 0.001
 	lossMuch = 0.1
 )
 
-// waits is which share of its datagrams a sink has waited for, where it was not the limit: flat out over loopback it is
-// 0.7 to 0.9 (single), 0.8 to 0.9 (batched), 0.3 to 0.7 (segmented); of a sink that stands still for most of the time,
-// 0.1.
+// waits is the least share of datagrams for which a sink has waited if it was not the limit. At full rate over loopback
+// it is 0.7 to 0.9 (single), 0.8 to 0.9 (batched), 0.3 to 0.7 (segmented); for a sink that stands still most of the
+// time, 0.1.
 const waits = 0.2
 
 func metricNames() []string {
@@ -28,11 +27,11 @@ func metricNames() []string {
 	}, workload.CPUMetrics()...), workload.DurationMetrics(traffic.Departure)...)
 }
 
-// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'. Of a
-// search both are of the step that counts, which the sinks have told the sources.
+// Metrics implements [workload.Workload]. Sent is the sources' count, received the sinks'. For a search, both are those
+// of the step that counts, which the sinks have reported to the sources.
 //
-// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all cells that
-// are compared.
+// There is no service demand: it would be cpu_per_packet divided by the payload, which is the same for all compared
+// cells.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{
 		Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts(),
@@ -82,7 +81,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		loss := float64(sent-received) / float64(sent)
 		r.Metrics["loss"] = loss
 		switch {
-		case seeks: // it is below the bound
+		case seeks: // it is below the limit
 		case loss > lossMuch:
 			r.Warnings = append(r.Warnings, lossOver(lossMuch))
 		case loss > lossSome:
@@ -108,13 +107,13 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// limitOf says what kept the rate from being higher.
+// limitOf returns what kept the rate from being higher.
 //
-// Where datagrams were lost it is who threw them away: the kernel counts what did not fit into the sink's receive
-// buffer, and the rest was lost on the way. (Whether the sink waited does not tell: one that is off its CPU for 4 ms
-// loses what comes meanwhile, and waits for the rest.) Where nothing was lost it is the path that held a whole send
-// buffer and let the source wait, or the source that could send no more to a sink that was waiting. Foreign programs
-// know neither.
+// If datagrams were lost, it is what dropped them: the kernel counts those that did not fit into the sink's receive
+// buffer, and the others were lost on the path. (Whether the sink waited is not evidence: a sink that is off its CPU
+// for 4 ms loses what arrives meanwhile, and waits for the rest.) If nothing was lost, it is the path if that held a
+// whole send buffer and made the source wait. It is the source if that could send no more to a waiting sink. External
+// programs report neither.
 func limitOf(t workload.Trial) workload.Limit {
 	var sent, received, awaited, dropped, blocked int64
 	for _, s := range t.Sources {
@@ -141,7 +140,7 @@ func limitOf(t workload.Trial) workload.Limit {
 		case 2*dropped > lost:
 			return workload.ByReceiver
 		case gaveUp && blocked == 0:
-			return "" // what was still to come when the sink gave up counts as lost
+			return "" // datagrams still under way when the sink gave up count as lost
 		}
 		return workload.ByPath
 	case blocked > 0:
@@ -149,12 +148,12 @@ func limitOf(t workload.Trial) workload.Limit {
 	case float64(awaited) > waits*float64(received):
 		return workload.BySender
 	default:
-		return "" // the sink was never done, but it kept up
+		return "" // the sink was always busy, but it kept up
 	}
 }
 
-// Carried implements [workload.Carrier]. Of a segmented message all datagrams may have come as one packet. A search has
-// no window, and all of its steps count.
+// Carried implements [workload.Carrier]. All datagrams of a segmented message may have arrived as one packet. A search
+// has no window, and all of its steps count.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	there = t.Sinks[i].Received
 	if t.Params["search"] == noDrop {
@@ -166,7 +165,7 @@ func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return there, 0
 }
 
-// lossOver is the warning about a trial that lost more than a share of its datagrams.
+// lossOver returns the warning about a trial that lost more than a share of its datagrams.
 func lossOver(share float64) string {
 	return fmt.Sprintf("more than %g %% of the datagrams were lost: lower the rate, or search for the highest "+
 		"without loss (search=no-drop)", 100*share)

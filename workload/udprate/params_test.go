@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// What cannot go together is refused, with a word on what can; what can is not.
+// Parameters that do not fit together are refused, with advice; others are not.
 func TestRefuse(t *testing.T) {
 	d := udprate.Workload{}.Describe()
 	for want, given := range map[string]map[string]string{
@@ -53,7 +53,7 @@ func resolve(t *testing.T, given map[string]string) map[string]string {
 	return p
 }
 
-// A search governs stopping by what it finds, and takes longer than a rate.
+// The result of a search governs stopping, and a search takes longer than a rate.
 func TestSearchIsPrimary(t *testing.T) {
 	d := udprate.Workload{}.Describe()
 	for given, want := range map[string]struct {
@@ -78,7 +78,8 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// Each datagram of a rate is recorded with how late it left, and two trials of one number have the same sizes.
+// For each datagram of a rate, the delay of its departure is recorded. Two trials with the same number have the same
+// sizes.
 func TestPaced(t *testing.T) {
 	for _, mode := range []string{"single", "batched"} {
 		r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{

@@ -40,7 +40,7 @@ func newPath(t *testing.T, network string) *path {
 	machines := map[workload.Side]*testnet.Machine{workload.Source: testnet.New(t), workload.Sink: testnet.New(t)}
 	prefix := netip.MustParsePrefix(network)
 	at := prefix.Addr()
-	if at.Is4() { // nothing but what the tests send: IPv6 would say hello
+	if at.Is4() { // only what the tests send, without the packets of IPv6 itself
 		for _, m := range machines {
 			testnet.Skip(t, m.Do(func() error { return sysctl.Write("net.ipv6.conf.default.disable_ipv6", "1") }))
 		}
@@ -81,7 +81,7 @@ func newPath(t *testing.T, network string) *path {
 	return p
 }
 
-// settle waits until the addresses of a side are in use: IPv6 finds out for a second whether one is another's.
+// settle waits until the addresses of a side are usable: IPv6 checks for a second whether an address is a duplicate.
 func (p *path) settle(t *testing.T, side workload.Side) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -102,7 +102,7 @@ func (p *path) settle(t *testing.T, side workload.Side) {
 	}
 }
 
-// shape gives the source's link a token bucket: so many bytes a second, a burst and a queue in bytes.
+// shape gives the source's link a token bucket: a rate in bytes a second, a burst and a queue in bytes.
 func (p *path) shape(t *testing.T, rate uint64, burst, queue uint32) {
 	t.Helper()
 	h := p.links[workload.Source]
@@ -120,7 +120,7 @@ func (p *path) shape(t *testing.T, rate uint64, burst, queue uint32) {
 	}
 }
 
-// counters are those of a link's side: what the source's has sent and the sink's has received.
+// counters returns the counters of a link: what the source's link has sent, or what the sink's link has received.
 func (p *path) counters(t *testing.T, side workload.Side) (packets, bytes uint64) {
 	t.Helper()
 	l, err := p.links[side].LinkByName("eth0")
@@ -134,7 +134,7 @@ func (p *path) counters(t *testing.T, side workload.Side) (packets, bytes uint64
 	return s.RxPackets, s.RxBytes
 }
 
-// forms are all ways to send.
+// forms returns parameters for all ways to send.
 func forms() []map[string]string {
 	return []map[string]string{
 		{"mode": "single"},
@@ -153,9 +153,9 @@ func with(given map[string]string, more ...string) map[string]string {
 	return all
 }
 
-// What is sent is received, lost or late, and the links have carried what source and sink count: to the datagram. A
-// message that the kernel will cut into segments goes over a veth as one packet, with one set of headers: what counts
-// is the payload.
+// Each sent datagram is received, lost or late, and the links have carried exactly what source and sink count. A
+// message that the kernel will cut into segments crosses a veth as one packet, with one set of headers: so the test
+// compares the payload.
 func TestCarried(t *testing.T) {
 	const ethernet, ip, udp, payload = 14, 20, 8, 100
 	p := newPath(t, ipv4)
@@ -164,7 +164,7 @@ func TestCarried(t *testing.T) {
 			Pairs: 1, Length: 60 * time.Millisecond, Where: p.places,
 			Given: with(form, "payload", fmt.Sprint(payload), "rate", "20k/s"),
 		})
-		r.Trial(t) // neighbours are found
+		r.Trial(t) // the neighbours are resolved
 		for range 3 {
 			sentPackets, sentBytes := p.counters(t, workload.Source)
 			gotPackets, gotBytes := p.counters(t, workload.Sink)
@@ -173,7 +173,7 @@ func TestCarried(t *testing.T) {
 			source, sink := trial.Sources[0], trial.Sinks[0]
 			flows := int64(max(1, r.Params.Count("flows")))
 			carried := int64(bytes-sentBytes) - int64(packets-sentPackets)*(ethernet+ip+udp)
-			// The rest is end markers, as many of each flow.
+			// The rest is end markers, the same number for each flow.
 			markers := carried - source.Total*payload
 			if markers < flows*traffic.HeaderSize || markers%(flows*traffic.HeaderSize) != 0 {
 				t.Errorf("%v: the link carried %d bytes of payload, the source counts %d datagrams: %+v", form, carried,
@@ -192,7 +192,7 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// Both families carry every form, flat out: nobody receives what was not sent, and what is missing was dropped by the
+// Both families carry every form at full rate. No more is received than sent, and missing datagrams were dropped at the
 // full buffer.
 func TestFamilies(t *testing.T) {
 	for _, network := range []string{ipv4, ipv6} {
@@ -227,10 +227,10 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// A token bucket of 1 MB/s lets 1000 frames of 1000 bytes through in a second: a search finds that rate. Never more,
-// but for what the bucket and the patience with the last marker are of a step; less, where other work takes the CPUs
-// away for longer than the queue lasts. (At a rate this low the source sleeps between two datagrams, and finds a CPU on
-// a machine that has other work. One that spins does not.)
+// A token bucket of 1 MB/s passes 1000 frames of 1000 bytes a second, and a search finds that rate. It never finds
+// more, except for the share of the bucket and of the tolerance for the last marker in a step. It finds less if other
+// work takes the CPUs away for longer than the queue lasts. (At such a low rate, the source sleeps between two
+// datagrams and gets a CPU on a machine with other work, unlike a spinning one.)
 func TestSearchFindsTokenBucket(t *testing.T) {
 	const rate, frame, headers = 1e6, 1000, 14 + 20 + 8
 	const want = rate / frame
@@ -249,15 +249,15 @@ func TestSearchFindsTokenBucket(t *testing.T) {
 					"search": "no-drop", "payload": fmt.Sprint(frame - headers),
 				},
 			})
-			// of 20 frames that wait, which is 20 ms, half may be due at once
+			// of 20 waiting frames, which is 20 ms, half may be due at once
 			witness.Until(t, workloadtest.Borne(), func() error {
 				trial, result := r.Trial(t)
 				got := result.Metrics["no_drop_rate"]
 				t.Logf("%.0f/s, loss %.4f, %s, %q %q", got, result.Metrics["loss"], result.Limit, result.Warnings, trial.Failure())
-				// of the 200 frames of a long step 2 are in the bucket, 3 may be late, and one is the fence post
+				// of the 200 frames of a long step, 2 are in the bucket, 3 may be late, and one is the fence post
 				most := 1.04 * want
 				if len(result.Warnings) > 0 {
-					most = 1.12 * want // of the 40 of a short one 2 are in the bucket, 1.4 late, 1 the post
+					most = 1.12 * want // of the 40 of a short step, 2 are in the bucket, 1.4 late, 1 the fence post
 				}
 				if got > most {
 					t.Errorf("it found %.0f/s, and the bucket lets %.0f through", got, want)
@@ -274,9 +274,9 @@ func TestSearchFindsTokenBucket(t *testing.T) {
 	}
 }
 
-// Who was the limit, where that is known beforehand.
+// Cases in which the limit is known in advance.
 func TestLimit(t *testing.T) {
-	const buffer = "16MiB" // holds all that a trial loses while the sink is off its CPU
+	const buffer = "16MiB" // holds everything that arrives while the sink is off its CPU
 	for _, tt := range []struct {
 		name  string
 		given map[string]string
@@ -325,7 +325,7 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// A datagram larger than the MTU is fragmented; segments are not, which shows when they are opened.
+// A datagram larger than the MTU is fragmented; segments are not, which opening them detects.
 func TestSmallMTU(t *testing.T) {
 	p := newPath(t, ipv4)
 	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{

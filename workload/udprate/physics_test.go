@@ -12,9 +12,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// A tenth of what a path can carry is carried, to the datagram, and for as long as it is asked for: whoever falls
-// behind makes up for it. If CPUs are taken away for longer than a buffer holds, no more is lost than was due
-// meanwhile.
+// A tenth of the capacity of a path is carried, exactly and for the requested time: a source that falls behind catches
+// up. If CPUs are taken away for longer than a buffer lasts, no more is lost than was due meanwhile.
 func TestTenthOfCapacity(t *testing.T) {
 	const length, off = 5 * time.Second, 0.01
 	flood := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{Pairs: 1, Length: 300 * time.Millisecond})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A search closes in on whatever rate there is, from either side, in few steps.
+// A search converges to any rate, from either side, in few steps.
 func TestSearch(t *testing.T) {
 	for _, tt := range []struct {
 		name                     string
@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// One step in ten fails though the rate is not too high: that a rate fails twice in a row is rare.
+// If one step in ten fails although the rate is not too high, a rate rarely fails twice in a row.
 func TestSearchSpoiledSteps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const capacity, runs = 1e5, 1000
@@ -59,7 +59,7 @@ func TestSearchSpoiledSteps(t *testing.T) {
 	}
 }
 
-// A step is good if hardly anything was lost, it was sent, and no queue has hidden that it was too much.
+// A step is good if hardly anything was lost, everything was sent, and no queue has hidden an overload.
 func TestOutcome(t *testing.T) {
 	good := outcome{sent: 1000, received: 999, window: 40e6, late: 1e6, asked: 25000, answered: true}
 	for _, tt := range []struct {

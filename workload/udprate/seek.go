@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	// A trial has so many short steps, or less and some long ones, each a fifth of it: in a trial of 1 s 40 ms and 200 ms.
-	// 40 ms at 25,000 datagrams a second are the 1000 of which one is a loss of 0.1 %, and ten ticks.
+	// A trial has at most this many short steps, or fewer and some long ones, each a fifth of it: 40 ms and 200 ms in a
+	// trial of 1 s. 40 ms at 25,000 datagrams a second are 1000, of which one is a loss of 0.1 %, and ten ticks.
 	shortSteps = 25
 	longSteps  = 5
 
-	// What is behind its time at the end of a step was more than the path can carry, though its queues held it: the end
-	// marker comes back later by as much. One of an idle path takes up to slack, with two wake-ups; beyond that a step may
-	// be late by slackShare of its length.
+	// A delay at the end of a step means that the path was overloaded, although its queues held the excess: the answer
+	// to the end marker is later by that much. On an idle path, it takes up to slack, with two wake-ups. In addition, a
+	// step may be late by slackShare of its length.
 	slack      = 1_000_000 // ns
 	slackShare = 0.01
 
-	// A step in which a thread had no CPU for longer is taken again, and does not decide. It is a quarter of a tick.
+	// A step in which a thread had no CPU for a longer time is repeated, and does not decide. It is a quarter of a
+	// tick.
 	spoils = 1_000_000 // ns
 
-	// behind is by what share less may be sent in a step than was to be.
+	// behind is the share by which a step may send less than it should.
 	behind = 0.01
 
-	between = 5_000_000 // ns: what there must be left after a step for its end marker and that of the trial
+	between = 5_000_000 // ns: the time that must be left after a step for its end marker and that of the trial
 )
 
 const (
@@ -37,28 +38,28 @@ const (
 		"trials (--trial 2s)"
 )
 
-// seeker is a source's search for the highest rate with a loss below a bound, within a trial.
+// seeker is a source's search, within a trial, for the highest rate with a loss below a limit.
 type seeker struct {
 	search
 	bound float64
-	close int64 // when it has to be over
+	close int64 // when it must be over
 	wait  int64 // ns: how long the end of a step may take
-	sink  int64 // ns: how long its thread had no CPU, as it said last
+	sink  int64 // ns: how long its thread had no CPU, as last reported
 	tries [mostSteps]outcome
 }
 
-// outcome is what became of a step.
+// outcome is the outcome of a step.
 type outcome struct {
 	sent, received, window int64   // window in ns
-	late                   int64   // ns: how long after its end all that was sent had come or was lost
-	stolen                 int64   // ns in which one of the two threads was ready to run and had no CPU
-	asked                  float64 // datagrams a second; 0: as many as possible
+	late                   int64   // ns: how long after its end everything sent had arrived or was lost
+	stolen                 int64   // ns in which one of the two threads was ready to run without a CPU
+	asked                  float64 // wanted datagrams a second; 0: as many as possible
 	answered               bool
 }
 
 func (o outcome) rate() float64 { return float64(o.sent) / float64(o.window) * 1e9 }
 
-// good says whether the path carried what was to be sent.
+// good reports whether the path carried what had to be sent.
 func (o outcome) good(bound float64) bool {
 	return o.answered && o.sent > 0 &&
 		float64(o.sent-o.received) <= bound*float64(o.sent) &&
@@ -66,7 +67,7 @@ func (o outcome) good(bound float64) bool {
 		float64(o.late) <= slack+slackShare*float64(o.window)
 }
 
-// spoiled says that a step which is not good says nothing.
+// spoiled reports whether a step that is not good proves nothing.
 func (o outcome) spoiled() bool { return o.stolen > spoils }
 
 // seek searches until the close.
@@ -82,7 +83,7 @@ func (s *source) seek(trial uint64, w traffic.Window) {
 			k.note(o.good(k.bound))
 		}
 	}
-	// A rate that counts has held for long.
+	// A rate counts only if it was confirmed by a long step.
 	refuted, stride := math.Inf(1), 2*width
 	for rate := k.low; rate > 0 && s.left(long); {
 		o := s.try(trial, rate, long)
@@ -117,8 +118,8 @@ func (s *source) seek(trial uint64, w traffic.Window) {
 	s.settle(best)
 }
 
-// flood finds out how much is received of as much as the source can send. Where nothing is lost for long, there is
-// nothing to search.
+// flood measures the received rate while the source sends as fast as it can. If nothing is lost during a long flood,
+// there is nothing to search.
 func (s *source) flood(trial uint64, short, long int64) (found bool) {
 	k := s.seeker
 	o := s.try(trial, 0, short)
@@ -132,12 +133,12 @@ func (s *source) flood(trial uint64, short, long int64) (found bool) {
 	return false
 }
 
-// left says whether there is time for so many ns.
+// left reports whether this many ns are left.
 func (s *source) left(ns int64) bool {
 	return clock.Now()+ns+between <= s.seeker.close && s.step < mostSteps-1
 }
 
-// try sends at a rate for so many ns, and asks what came of it.
+// try sends at a rate for this many ns, and returns the outcome.
 func (s *source) try(trial uint64, rate float64, length int64) outcome {
 	o := outcome{asked: rate}
 	delay := thread.Delay()
@@ -168,10 +169,10 @@ func (s *source) try(trial uint64, rate float64, length int64) outcome {
 	return o
 }
 
-// settle puts the step that counts into the sample.
+// settle copies the step that counts into the sample.
 func (s *source) settle(o outcome) {
 	s.sample.Sent, s.sample.Received, s.sample.Window = o.sent, o.received, o.window
-	if o.window == 0 && s.sample.Total > 0 { // else it was refused, see Collect
+	if o.window == 0 && s.sample.Total > 0 { // otherwise it was refused, see Collect
 		s.sample.Failure = noRate
 	}
 }

@@ -13,55 +13,56 @@ import (
 )
 
 const (
-	// looksPerClock is how many times a sink receives before it asks the clock whether that should have ended.
+	// looksPerClock is how many times a sink receives before it reads the clock to check whether the trial should have
+	// ended.
 	looksPerClock = 64
 
-	// mostAsks is how many times a sink that has found nothing asks again before it sleeps: some 20 µs. See the package's
+	// mostAsks is how many times a sink that has found nothing polls before it sleeps: about 20 µs. See the package's
 	// documentation.
 	mostAsks = 128
 
-	// gather is how long a sink of batches that has taken all there was does nothing, for more to come. Each look at the
-	// queue takes its cache line from the CPU that fills it, and finds one or two datagrams: without it the source needs 8
-	// % more time for each over loopback, with 20 µs the sink falls behind. At a million datagrams a second the buffer
-	// holds fifty times as much. Joined segments are rare enough.
+	// gather is how long a batched sink that has emptied the queue waits for more datagrams. Each look at the queue
+	// takes its cache line away from the CPU that fills it, and finds only one or two datagrams. Without this wait, the
+	// source needs 8 % more time per datagram over loopback; with 20 µs, the sink falls behind. At a million datagrams
+	// a second, the buffer holds fifty times as many. Joined segments are rare enough to need no wait.
 	gather = 5_000 // ns
 
-	// sleepsPerTry is how many times a sink that has stopped asking sleeps before it tries again: where sleeping is right
-	// one sleep is worth hundreds of datagrams, and trying costs 0.2 %; where the source only stood still for some ticks,
-	// they are soon over.
+	// sleepsPerTry is how many times a sink that has stopped polling sleeps before it tries again. If sleeping is
+	// right, one sleep covers hundreds of datagrams, and trying costs 0.2 %. If the source only stood still for some
+	// ticks, the sleeps are soon over.
 	sleepsPerTry = 32
 
-	// patience is how long send and recv block at most, two ticks at HZ=250.
+	// patience is the longest time for which send and recv block, two ticks at HZ=250.
 	patience = 8 * time.Millisecond
 )
 
 type sink struct {
-	endpoint                   // buf: one datagram; nil where there is a batch
-	batch    *sock.Batch       // of modes batched and segmented
+	endpoint                   // buf: one datagram; nil if there is a batch
+	batch    *sock.Batch       // for the modes batched and segmented
 	slots    int               // of the batch
 	joins    bool              // a message of the batch can be many datagrams
-	counters []traffic.Counter // of each flow
-	from     sock.Address      // of several flows: where the datagram in buf came from
-	peer     sock.Address      // where the first flow comes from
-	seeks    bool              // the source searches: it asks after each step how many datagrams came
+	counters []traffic.Counter // one for each flow
+	from     sock.Address      // with several flows: the source of the datagram in buf
+	peer     sock.Address      // the source of the first flow
+	seeks    bool              // the source searches: after each step it asks how many datagrams arrived
 	stall    workload.Stall
 
-	start  int64  // ns since the opening: when the window begins
-	step   uint64 // that datagrams are counted of
-	before int64  // how many came before it
-	ended  uint64 // a bit for each flow whose end marker of this step has come
-	over   uint64 // and for each whose end marker of the trial has
+	start  int64  // ns since the opening: start of the window
+	step   uint64 // the step whose datagrams are counted
+	before int64  // number that arrived before it
+	ended  uint64 // a bit for each flow whose end marker of this step has arrived
+	over   uint64 // a bit for each flow whose end marker of the trial has arrived
 
 	messages int64 // of the batches so far
-	asks     int   // how many times it asks before it sleeps
-	slept    int   // how many times it slept without asking
-	awaited  int64 // 1: there was nothing to receive before what was received last
-	emptied  int64 // 1: the last batch took all that was there
+	asks     int   // how many times it polls before it sleeps
+	slept    int   // how many times it slept without polling
+	awaited  int64 // 1: there was nothing to receive before the last datagrams
+	emptied  int64 // 1: the last batch emptied the queue
 
-	delay int64 // ns: of a search, how long the thread had waited for a CPU before the trial
+	delay int64 // ns: for a search, how long the thread had waited for a CPU before the trial
 }
 
-// Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the socket.
+// Prepare implements [traffic.Endpoint]. It discards what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
 	s.sample, s.counts = traffic.Sample{Late: s.sock.Drain()}, counts{}
 	for i := range s.counters {
@@ -71,14 +72,14 @@ func (s *sink) Prepare(uint64) {
 	s.asks, s.slept, s.emptied = mostAsks, 0, 0
 }
 
-// Run counts until the end marker has come, or cannot come any more.
+// Run counts until the end marker has arrived, or cannot arrive any more.
 //
 //go:nosplit
 func (s *sink) Run(trial uint64, w traffic.Window) {
 	drops, known := s.sock.Drops()
 	s.start = w.Start - w.Open
 	if s.seeks {
-		s.start = math.MaxInt64 // the source says what it got in the step that counts
+		s.start = math.MaxInt64 // the source reports the counts of the step that counts
 		s.delay = thread.Delay()
 	}
 	for looks := 1; ; looks++ {
@@ -96,15 +97,15 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 	if now, _ := s.sock.Drops(); known {
 		s.counts.dropped = now - drops
-		if s.joins && s.messages > 0 { // each as large as those that were taken, on average
+		if s.joins && s.messages > 0 { // each as large as the received ones, on average
 			s.counts.dropped = s.counts.dropped * s.sample.Total / s.messages
 		}
 	}
 }
 
-// receive takes what there is, one message or a batch. Asking in vain halves the number of times that it asks, and what
-// comes while it asks doubles it (as the kernel's halt polling does, virt/kvm/kvm_main.c): where the source needs this
-// CPU to go on, a sink soon sleeps at once.
+// receive takes what is there, one message or a batch. Polling without success halves the number of polls, and success
+// while polling doubles it (like the kernel's halt polling, virt/kvm/kvm_main.c): if the source needs this CPU, a sink
+// soon sleeps at once.
 //
 //go:nosplit
 func (s *sink) receive() (int, sock.Errno) {
@@ -133,7 +134,7 @@ func (s *sink) receive() (int, sock.Errno) {
 	return s.ask(sock.WaitForOne)
 }
 
-// ask receives: bytes of one message, or messages of a batch.
+// ask receives the bytes of one message, or the messages of a batch.
 //
 //go:nosplit
 func (s *sink) ask(flags int) (int, sock.Errno) {
@@ -154,7 +155,7 @@ func (s *sink) ask(flags int) (int, sock.Errno) {
 	}
 }
 
-// take takes in what ask has returned, and says whether the trial is over.
+// take handles the result of ask, and reports whether the trial is over.
 //
 //go:nosplit
 func (s *sink) take(trial uint64, n int) bool {
@@ -178,7 +179,7 @@ func (s *sink) take(trial uint64, n int) bool {
 	return false
 }
 
-// datagram takes one in, of n bytes, and says whether the trial is over.
+// datagram handles a datagram of n bytes, and reports whether the trial is over.
 //
 //go:nosplit
 func (s *sink) datagram(trial uint64, header *[traffic.HeaderSize]byte, n int, from *sock.Address) bool {
@@ -194,7 +195,7 @@ func (s *sink) datagram(trial uint64, header *[traffic.HeaderSize]byte, n int, f
 	return false
 }
 
-// count takes one datagram of the trial in.
+// count counts one datagram of the trial.
 //
 //go:nosplit
 func (s *sink) count(seq uint64, n int, inside bool) {
@@ -226,7 +227,7 @@ func (s *sink) count(seq uint64, n int, inside bool) {
 	}
 }
 
-// begin begins to count another step, if it is a later one.
+// begin starts to count another step, if it is a later one.
 //
 //go:nosplit
 func (s *sink) begin(step uint64) bool {
@@ -240,14 +241,14 @@ func (s *sink) begin(step uint64) bool {
 	return true
 }
 
-// marker takes an end marker in. It answers that of the flow that ends the step or the trial, and says whether the
-// trial is over. It is not nosplit: it is called once a step, and the loop above it is as deep as a build with fuzzing
-// allows.
+// marker handles an end marker. It answers the marker of the flow that ends the step or the trial, and reports whether
+// the trial is over. It is not nosplit: it is called once a step, and the loop above it is as deep as a build with
+// fuzzing allows.
 func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 	flow, over := uint64(word)&(1<<markerStep-1), word&markerOver != 0
 	if step := uint64(word) >> markerStep % mostSteps; step != s.step && !s.begin(step) ||
 		flow >= uint64(len(s.counters)) {
-		return false // sent again before it was answered
+		return false // a repetition from before the answer
 	}
 	if flow == 0 {
 		s.peer = *from
@@ -267,7 +268,7 @@ func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 		binary.LittleEndian.PutUint64(answer[size:], uint64(thread.Delay()-s.delay))
 		size = answerSize
 	}
-	// An answer that is lost leaves the source in doubt, which it says.
+	// If the answer is lost, the source reports a doubt.
 	if len(s.counters) > 1 {
 		s.sock.SendTo(&answer[0], size, 0, &s.peer)
 	} else {
@@ -276,7 +277,7 @@ func (s *sink) marker(trial uint64, word int64, from *sock.Address) bool {
 	return over
 }
 
-// stand does nothing for a while, now and then.
+// stand stands still at intervals.
 //
 //go:nosplit
 func (s *sink) stand(open int64) {

@@ -7,28 +7,29 @@ import (
 )
 
 const (
-	limit = int64(traffic.DrainLimit) // ns: what has not come by then after the close is lost
+	limit = int64(traffic.DrainLimit) // ns: what arrives later than this after the close is lost
 
-	// edge is how far off the edges of a window may be, in ns: as many datagrams share one reading of the clock as are
-	// sent in that time, mostShare at most, and one where each takes longer. A reading for each would cost the fastest
-	// paths 3 % of their rate (30 ns of 1 µs), this 0.3 %. Both edges are late by as much on average, and 20 µs are 0.06 %
-	// of the shortest window (docs/method.md). What one call sends shares a time in any case: 64 datagrams take some 40
-	// µs.
+	// edge is how inaccurate the edges of a window may be, in ns: the datagrams that are sent in that time share one
+	// clock read, at most mostShare of them, and only one if each takes longer. A clock read for each would cost the
+	// fastest paths 3 % of their rate (30 ns of 1 µs), and this costs 0.3 %. Both edges are late by the same time on
+	// average, and 20 µs are 0.06 % of the shortest window (docs/method.md). The datagrams of one call share a time in
+	// any case: 64 datagrams take about 40 µs.
 	edge      = 20_000
 	mostShare = 16
 
-	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers
-	// come late (the slack of a thread's is 50 µs, prctl(2)).
+	// nap is the shortest time to the next datagram for which the source sleeps, and how much earlier than due that
+	// sleep ends. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 	nap = 150_000 // ns
 
-	// markerEvery is how long an end marker waits for its answer before the next one is sent, in ns. A sink that is behind
-	// has the hundreds of datagrams that its buffer holds to take first, and what comes meanwhile is dropped.
+	// markerEvery is how long to wait for the answer to an end marker before the next one is sent, in ns. A sink that
+	// is behind first has to receive the hundreds of datagrams in its buffer, and datagrams that arrive meanwhile are
+	// dropped.
 	markerEvery = 1_000_000
 )
 
 const markerLost = "the end marker was lost: lower the rate if that is often so"
 
-// mode is how many datagrams a system call takes.
+// mode says how many datagrams a system call handles.
 type mode int
 
 const (
@@ -37,9 +38,9 @@ const (
 	segmented             // one message that the kernel cuts into many, and joins again (UDP_SEGMENT, UDP_GRO)
 )
 
-// endpoint is what both sides have.
+// endpoint is the common part of both sides.
 type endpoint struct {
-	sock   sock.Socket // the first
+	sock   sock.Socket // of the first flow
 	buf    []byte
 	sample traffic.Sample
 	counts counts
@@ -55,24 +56,24 @@ func (e *endpoint) header() *[traffic.HeaderSize]byte { return (*[traffic.Header
 type source struct {
 	endpoint             // buf: a slot for each datagram of a call
 	mode     mode        //
-	size     int         // bytes of a datagram, if all are equal; else of the one that is sent now
+	size     int         // bytes of a datagram, if all are equal; otherwise of the one in progress
 	stride   int         // bytes of a slot
-	most     int         // datagrams of a call
-	batch    *sock.Batch // of mode batched: the slots
+	most     int         // largest number of datagrams in a call
+	batch    *sock.Batch // for mode batched: the slots
 
 	flows   []sock.Socket
-	numbers [mostFlows]uint64 // the next number of each
-	flow    int               // whose turn it is
+	numbers [mostFlows]uint64 // the next number of each flow
+	flow    int               // the flow whose turn it is
 	step    uint64            // of a search
 
 	schedule  *traffic.Schedule // nil: as many as possible
-	varied    bool              // it has sizes of its own
-	departure *traffic.Recorder // nil where nothing is due
+	varied    bool              // it has its own sizes
+	departure *traffic.Recorder // nil if nothing is due
 	trials    uint64            // so far
 
 	seeker  *seeker // nil: the rate is given
 	answer  [answerSize]byte
-	refused sock.Errno // why the last datagram that was not sent was not
+	refused sock.Errno // why the last datagram that could not be sent was refused
 }
 
 // Recorders implements [traffic.Endpoint].
@@ -87,7 +88,7 @@ func (s *source) Close() {
 	}
 }
 
-// Prepare implements [traffic.Endpoint]. It takes what an earlier trial left in the sockets.
+// Prepare implements [traffic.Endpoint]. It discards what an earlier trial left in the sockets.
 func (s *source) Prepare(uint64) {
 	s.sample, s.counts = traffic.Sample{}, counts{}
 	for _, flow := range s.flows {
@@ -115,7 +116,7 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 	default:
 		s.send(trial, w)
 	}
-	s.rest(w.Close) // the window is as long as it is, whatever is due
+	s.rest(w.Close) // the window has a fixed length, whatever is due
 	if _, answered := s.end(trial, markerOver, limit); !answered {
 		s.sample.Doubt = markerLost
 	}
@@ -128,12 +129,12 @@ func (s *source) rest(until int64) {
 	}
 }
 
-// pace sends each datagram when it is due. What is late is sent at once, as many as a call takes: the schedule does not
-// move.
+// pace sends each datagram when it is due. Late datagrams are sent at once, as many as fit into a call: the schedule
+// does not move.
 //
 //go:nosplit
 func (s *source) pace(trial uint64, w traffic.Window) {
-	var seq, ahead uint64 // the first that was not sent, and the first that was not due when the clock was read
+	var seq, ahead uint64 // the first one not sent, and the first one not due at the last clock read
 	next := w.Open + s.schedule.Due(0)
 	for now := clock.Now(); now < w.Close; now = clock.Now() {
 		for next <= now {
@@ -145,7 +146,7 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 				break
 			}
 			if next-now > 2*nap {
-				s.sock.WaitRecv(next - now - nap) // for an answer that does not come
+				s.sock.WaitRecv(next - now - nap) // for an answer that does not arrive
 			}
 			continue
 		}
@@ -171,9 +172,9 @@ func (s *source) pace(trial uint64, w traffic.Window) {
 	s.sample.Total += int64(seq)
 }
 
-// send sends datagrams in batches that share a time: that of the clock before the first of them. By it source and sink
-// tell alike whether a datagram was sent inside the window. (The functions of the loops are nosplit: without a stack
-// check they hold no point at which the Go scheduler takes the thread.)
+// send sends datagrams in batches that share a time: that of the clock before the first of them. Source and sink use
+// that time to decide whether a datagram was sent inside the window. (The functions of the loops are nosplit: without a
+// stack check, there is no point at which the Go scheduler could take the thread.)
 //
 //go:nosplit
 func (s *source) send(trial uint64, w traffic.Window) {
@@ -217,7 +218,7 @@ func (s *source) fill(slot int, trial uint64, since int64) {
 	traffic.PutHeader((*[traffic.HeaderSize]byte)(s.buf[slot*s.stride:]), trial, seq, since)
 }
 
-// resize sets the length of the datagram in a slot. Segments cannot have different ones.
+// resize sets the length of the datagram in a slot. Segments must all have the same length.
 //
 //go:nosplit
 func (s *source) resize(slot, size int) {
@@ -226,9 +227,9 @@ func (s *source) resize(slot, size int) {
 	}
 }
 
-// flush sends the first n slots, in one call, and gives the turn to the next flow. It returns how many were sent. Where
-// it is fewer the buffer was full for too long, a signal came, a packet before this one was refused, a filter does not
-// let it out: the clock says whether there is another try.
+// flush sends the first n slots in one call, and switches to the next flow. It returns how many were sent. It may be
+// fewer because the buffer was full for too long, a signal arrived, an earlier packet was refused, or a filter dropped
+// it; the clock decides whether there is another try.
 //
 //go:nosplit
 func (s *source) flush(n int) int {
@@ -259,15 +260,16 @@ func (s *source) flush(n int) int {
 	return sent
 }
 
-// end sends end markers until the sink has answered one, or for so many ns. It returns how many datagrams of the step
-// have come. After a step, which may have filled a long queue, markers become rare: they are not to fill it further.
+// end sends end markers until the sink has answered one, or for this many ns. It returns how many datagrams of the step
+// have arrived. After a step, which may have filled a long queue, markers become rare, so that they do not fill it
+// further.
 func (s *source) end(trial uint64, over int, patience int64) (came int64, answered bool) {
 	start, wait := clock.Now(), int64(markerEvery)
 	for number, now := 0, start; now < start+patience; number, now = number+1, clock.Now() {
 		marker := number<<markerNumber | over | int(s.step)<<markerStep
 		for i, flow := range s.flows {
 			traffic.PutMarker(s.header(), trial, marker|i)
-			flow.Send(&s.buf[0], traffic.HeaderSize, 0) // where it cannot be sent, the next one may be
+			flow.Send(&s.buf[0], traffic.HeaderSize, 0) // if it cannot be sent, the next one may be
 		}
 		if came, answered := s.answered(trial, marker, min(now+wait, start+patience)); answered {
 			return came, true
@@ -279,7 +281,7 @@ func (s *source) end(trial uint64, over int, patience int64) (came int64, answer
 	return 0, false
 }
 
-// answered waits for a marker to come back. It sleeps: the sink may need this CPU to get there.
+// answered waits for the answer to a marker. It sleeps, because the sink may need this CPU to answer.
 //
 //go:nosplit
 func (s *source) answered(trial uint64, marker int, until int64) (came int64, answered bool) {
@@ -300,8 +302,8 @@ func (s *source) answered(trial uint64, marker int, until int64) (came int64, an
 	}
 }
 
-// Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: no rate of 0, but
-// no trial.
+// Collect implements [traffic.Collector]. A source that has sent nothing was refused or had no CPU: that is a failed
+// trial, not a rate of 0.
 func (s *source) Collect() {
 	s.counts.put(&s.sample)
 	if s.sample.Sent > 0 || s.sample.Failure != "" {

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is udp-rate.
+// Workload is the workload udp-rate.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -23,20 +23,20 @@ const (
 	fullRate = "max" // as fast as the source can
 	noDrop   = "no-drop"
 
-	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+	largest = 65507 // bytes: an IPv4 datagram of 65535 minus its headers (RFC 791, RFC 768)
 
-	// defaultBatch is as many as every kernel cuts a message into, and a quarter of what the buffer of a socket holds as
-	// long as nobody asks for more: 256 datagrams of 64 bytes.
+	// defaultBatch is the number of datagrams into which every kernel can cut a message, and a quarter of what a
+	// socket's default buffer holds: 256 datagrams of 64 bytes.
 	defaultBatch = sock.MostSegments
 	mostBatch    = sock.MostSegments
 
-	// Room for what a sink with UDP_GRO receives in one call: a message has up to 64 KiB, and several only where a path
-	// has cut them.
+	// Room for what a sink with UDP_GRO receives in one call: a message has up to 64 KiB, and there are several only if
+	// a path has cut them.
 	coalesced   = 1 << 16 // bytes
 	sinkBatches = 8
 )
 
-// modes are the values of the parameter mode.
+// modes returns the values of the parameter mode.
 func modes() map[string]mode {
 	return map[string]mode{"single": single, "batched": batched, "segmented": segmented}
 }
@@ -105,8 +105,8 @@ func primary(p part.Params) string {
 	return "packet_rate"
 }
 
-// trial is the default length of a trial; docs/method.md has the study behind it. A slow source needs time for its
-// datagrams to be counted.
+// trial returns the default length of a trial; docs/method.md has the study behind it. A slow source needs time for
+// enough datagrams.
 func trial(p part.Params) time.Duration {
 	const shortest, datagrams, longest = 100 * time.Millisecond, 1000, 10 * time.Second
 	if p["search"] == noDrop {
@@ -118,7 +118,7 @@ func trial(p part.Params) time.Duration {
 	return shortest
 }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	seeks := p["search"] == noDrop
 	list := Workload{}.defaults()
@@ -140,13 +140,13 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// defaults are the parameters of an endpoint that is given none.
+// defaults returns the parameters of an endpoint without given ones.
 func (Workload) defaults() part.Params {
-	p, _ := params().Resolve("workload udp-rate", nil) // nothing is given that could be wrong
+	p, _ := params().Resolve("workload udp-rate", nil) // without given parameters, there is no error
 	return p
 }
 
-// batchMemory is what a sink holds of datagrams that it receives in one call.
+// batchMemory returns the memory of a sink for the datagrams that it receives in one call.
 func batchMemory(p part.Params) int64 {
 	if p["mode"] != "batched" {
 		return 0

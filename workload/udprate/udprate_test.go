@@ -31,8 +31,8 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// What the sink counts is what the kernel says it has handed out in the sink's namespace, and what the source counts is
-// what went out of its own: all datagrams, the end markers and their answers.
+// The sink's count equals the number that the kernel reports as delivered in the sink's namespace, and the source's
+// count equals the number sent from its own: all datagrams, the end markers and their answers.
 func TestKernelAgrees(t *testing.T) {
 	m := testnet.New(t)
 	var kernel *host.Kernel
@@ -76,16 +76,17 @@ func TestKernelAgrees(t *testing.T) {
 		trial, result := r.Trial(t)
 		sunk, sent = datagrams(t, where[workload.Sink]).less(sunk), datagrams(t, where[workload.Source]).less(sent)
 		source, sink := trial.Sources[0], trial.Sinks[0]
-		// Beside what it counts a sink takes the end marker, if it comes in time. What is late was left by the trial before.
+		// In addition to what it counts, a sink receives the end marker, if that arrives in time. Late datagrams are
+		// from the previous trial.
 		if markers := sunk.in - sink.Total - sink.Late; markers < 0 || markers > 1 {
 			t.Errorf("the kernel handed out %d datagrams, the sink counts %d and %d late ones", sunk.in, sink.Total, sink.Late)
 		}
-		// The source sends a marker a millisecond until one is answered or the drain is over.
+		// The source sends a marker every millisecond until one is answered or the drain is over.
 		const most = 21
 		if markers := sent.out - source.Total; markers < 1 || markers > most {
 			t.Errorf("the kernel sent %d datagrams, the source counts %d", sent.out, source.Total)
 		}
-		// Before the marker a sink takes all that is in its buffer: what it has not got then did not fit.
+		// Before the marker, a sink receives everything in its buffer: what is missing then did not fit.
 		if lost := source.Total - sink.Total; sink.Doubt == "" && (lost > sunk.full || lost < sunk.full-most) {
 			t.Errorf("%d of %d datagrams are lost; the kernel dropped %d at the full buffer", lost, source.Total, sunk.full)
 		}
@@ -95,7 +96,7 @@ func TestKernelAgrees(t *testing.T) {
 	}
 }
 
-// udp is what the kernel counts of a namespace (proc_pid_net(5), snmp).
+// udp holds the kernel's counters of a namespace (proc_pid_net(5), snmp).
 type udp struct{ in, out, full int64 }
 
 func (u udp) less(v udp) udp { return udp{u.in - v.in, u.out - v.out, u.full - v.full} }

@@ -11,18 +11,18 @@ import (
 type sink struct {
 	sock    sock.Socket
 	in      []byte
-	answer  int          // bytes of an answer; 0: as many as the request has
+	answer  int          // bytes of an answer; 0: as many as in the request
 	anyone  bool         // requests come from more than one port: the socket is not connected
-	from    sock.Address // of the last one
+	from    sock.Address // source of the last one
 	spin    bool
 	compact bool
 	sample  traffic.Sample
 	planted int64 // [traffic.CountPlanted]
 
 	stamps      bool
-	came        int64  // ns of real time: when the request came
-	stamped     uint64 // the number of the one before
-	since, left int64  // when that came, and its answer left; 0: nobody knows
+	came        int64  // ns of real time: arrival of the request
+	stamped     uint64 // the number of the previous one
+	since, left int64  // when that arrived, and when its answer left; 0: unknown
 
 	stall workload.Stall
 	plant traffic.Delay
@@ -43,7 +43,7 @@ func (s *sink) Close() { s.sock.Close() }
 // Collect implements [traffic.Collector].
 func (s *sink) Collect() { s.sample.Count(traffic.CountPlanted, s.planted) }
 
-// Prepare takes what an earlier trial left in the socket.
+// Prepare discards what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
 	s.sample, s.planted = traffic.Sample{Late: s.sock.Drain()}, 0
 	if s.stamps {
@@ -52,7 +52,7 @@ func (s *sink) Prepare(uint64) {
 	}
 }
 
-// Run answers requests until the end marker has come, or cannot come any more.
+// Run answers requests until the end marker has arrived, or cannot arrive any more.
 func (s *sink) Run(trial uint64, w traffic.Window) {
 	const limit = int64(traffic.DrainLimit)
 	flags := 0
@@ -77,7 +77,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 			traffic.StandStill(w.Open, s.stall.Every, s.stall.For)
 		}
 		s.planted += s.plant.Spin()
-		s.reply(n, seq) // an answer that cannot be sent is lost: the source counts it
+		s.reply(n, seq) // an answer that cannot be sent is lost, and the source counts it
 		if seq == traffic.Marker {
 			return
 		}
@@ -85,8 +85,8 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// belongs returns the number of a request of n bytes, and whether it is one of this trial. One without a header does
-// not say: it is, unless it is an end marker that comes before the end.
+// belongs returns the number of a request of n bytes, and whether it belongs to this trial. A request without a header
+// does not show that: it counts as belonging, unless it is an end marker that arrives before the end.
 //
 //go:nosplit
 func (s *sink) belongs(trial uint64, n int, w traffic.Window) (seq uint64, ok bool) {
@@ -103,7 +103,7 @@ func (s *sink) belongs(trial uint64, n int, w traffic.Window) (seq uint64, ok bo
 	return seq, got == trial
 }
 
-// receive takes a request.
+// receive receives a request.
 //
 //go:nosplit
 func (s *sink) receive(flags int) (int, sock.Errno) {
@@ -117,7 +117,7 @@ func (s *sink) receive(flags int) (int, sock.Errno) {
 	}
 }
 
-// reply sends the answer to a request of n bytes: the same bytes, as many as an answer has.
+// reply sends the answer to a request of n bytes: the same bytes, up to the length of an answer.
 //
 //go:nosplit
 func (s *sink) reply(n int, seq uint64) {
@@ -134,12 +134,12 @@ func (s *sink) reply(n int, seq uint64) {
 	}
 }
 
-// stampedReply says in an answer what became of the one before, and finds out what became of this one.
+// stampedReply writes the timestamps of the previous exchange into an answer, and finds out those of this one.
 //
 //go:nosplit
 func (s *sink) stampedReply(n int, seq uint64) {
 	came := s.came
-	if n >= traffic.StampsSize { // the end marker is not
+	if n >= traffic.StampsSize { // the end marker is shorter
 		before := s.stamped
 		if s.since == 0 || s.left == 0 {
 			before = traffic.NoStamps

@@ -5,7 +5,7 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// usedUp is what a source says that has begun more new flows than it has ports.
+// usedUp is the message of a source that has begun more new flows than it has ports.
 const usedUp = "all ports have been used: the first packet belongs to a known flow and is left out: rebuild more " +
 	"often (--generations)"
 

@@ -13,30 +13,31 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is udp-rr.
+// Workload is the workload udp-rr.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
-	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+	largest = 65507 // bytes: an IPv4 datagram of 65535 minus its headers (RFC 791, RFC 768)
 
-	// settled is how long a trial has to be until the ratio of two paths does not change with its length.
+	// settled is the length of a trial from which the ratio of two paths no longer depends on it.
 	settled = 40 * time.Millisecond
 
 	mostInFlight = 1024
 	mostFlows    = 1024
 
-	// freshPorts is for how many trials a source has ports for flows that nobody knows yet. A generation has some tens of
+	// freshPorts is the number of trials for which a source has ports for new flows. A generation has a few dozen
 	// trials of a cell.
 	freshPorts = 256
 
-	// looksPerClock is how many times a sink asks the socket before it asks the clock: who asks may never stop.
+	// looksPerClock is how many times a sink checks the socket before it reads the clock, because a client may never
+	// stop.
 	looksPerClock = 64
 )
 
-// closed is the rate of a source that sends a request when it has an answer; same the length of answers that are as
-// long as their requests.
+// closed is the rate of a source that sends a request after each answer; same is the length of answers that are as long
+// as their requests.
 const (
 	closed = "closed"
 	same   = "same"
@@ -100,11 +101,11 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// answer is how long answers are, in bytes; 0: as their requests.
+// answer returns the length of answers in bytes; 0: as long as their requests.
 func answer(p part.Params) int { return p.Size("response") }
 
-// shortest is how many bytes the shortest datagram has, if there is no distribution of sizes: no request of one is
-// shorter than a header.
+// shortest returns the length of the shortest datagram in bytes, without a distribution of sizes: with one, no request
+// is shorter than a header.
 func shortest(p part.Params) int {
 	if n := answer(p); n > 0 {
 		return min(n, p.Size("payload"))
@@ -114,7 +115,7 @@ func shortest(p part.Params) int {
 
 func compact(p part.Params) bool { return shortest(p) < traffic.HeaderSize }
 
-// refuse says which parameters cannot go together.
+// refuse returns an error for parameters that do not fit together.
 func refuse(p part.Params) error {
 	many, paced, stamped := p.Count("in-flight") > 1, workload.Scheduled(p), p["timestamps"] != "none"
 	several, fresh := p.Count("flows") > 1, p["flow"] == "fresh"
@@ -135,7 +136,7 @@ func refuse(p part.Params) error {
 	return workload.Unscheduled(p)
 }
 
-// primary is the metric that governs stopping. With many in flight latency is a figure of the queue that they make.
+// primary returns the metric that governs stopping. With many requests in flight, latency would measure their queue.
 func primary(p part.Params) string {
 	if p.Count("in-flight") > 1 {
 		return "transaction_rate"
@@ -156,7 +157,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open udp-rr: side %q (valid: source or sink)", s.Side)
 }
 
-// open opens one socket. Without a remote it is connected to nobody.
+// open opens one socket. Without a remote, it is not connected.
 func open(s workload.Spec, local, remote netip.AddrPort) (sock.Socket, error) {
 	sk, err := sock.UDP(local, remote)
 	if err != nil {
@@ -216,7 +217,7 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 		return nil, err
 	}
 	in := traffic.Buffer(largest)
-	copy(in, traffic.Payload(answer(s.Params))) // what is behind a request in an answer that is longer
+	copy(in, traffic.Payload(answer(s.Params))) // the part of a longer answer after the request
 	return &sink{
 		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin",
 		compact: compact(s.Params),
@@ -231,7 +232,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: a request and its answer are a datagram each.
+// Carried implements [workload.Carrier]. A request and its answer are a datagram each.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return t.Sources[i].Received, t.Sources[i].Received
 }

@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// Each way to send, over both families: what was sent comes back.
+// In each mode and over both families, what was sent is answered.
 func TestWays(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::1"} {
 		at := workloadtest.Where{Address: netip.MustParseAddr(address), Do: func(f func() error) error { return f() }}
@@ -65,7 +65,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// Where nobody listens the trial has no figure, and says why.
+// If nobody listens, the trial has no figure, and reports why.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	at := func() netip.AddrPort {
@@ -122,7 +122,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// The first round trip of a new flow is a figure of its own, as long as there are ports that nobody has used.
+// The first round trip of a new flow is a separate figure, as long as there are unused ports.
 func TestFresh(t *testing.T) {
 	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 10 * time.Millisecond, Given: map[string]string{"flow": "fresh"},
@@ -153,7 +153,7 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-// The parts of a round trip are some of it, and there are as many as there are round trips.
+// The parts of a round trip are less than the whole, and there are as many of each as round trips.
 func TestTimestamps(t *testing.T) {
 	r := workloadtest.NewRig(t, udprr.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 100 * time.Millisecond, Given: map[string]string{"timestamps": "software"},

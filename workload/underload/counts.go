@@ -2,13 +2,13 @@ package underload
 
 import "github.com/nettoll/nettoll/traffic"
 
-// Counters of under-load, with those of package traffic.
+// Counters of under-load, in addition to those of package traffic.
 const (
-	// messages a second that the path can carry, as far as the source has found out
+	// messages a second that the path can carry, as far as the source has measured
 	countCapacity traffic.Count = "capacity"
-	countDropped  traffic.Count = "dropped" // of the load: the kernel threw them away at the sink's full receive buffer
-	countBlocked  traffic.Count = "blocked" // how many times a datagram could not be sent
-	countAwaited  traffic.Count = "awaited" // of the datagrams received, those that there was nothing to receive before
+	countDropped  traffic.Count = "dropped" // of the load: the kernel dropped them at the sink's full receive buffer
+	countBlocked  traffic.Count = "blocked" // how often a datagram could not be sent
+	countAwaited  traffic.Count = "awaited" // received datagrams before which there was nothing to receive
 )
 
 // counts are the counters of one trial, of either side.

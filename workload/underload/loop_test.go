@@ -19,14 +19,14 @@ import (
 
 const trialID = 7
 
-// ends opens an endpoint and a bare socket that is its peer, on loopback.
+// ends opens an endpoint and a bare socket as its peer, on loopback.
 func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.Endpoint, sock.Socket) {
 	t.Helper()
-	// A loop that waits for its end marker holds no point at which it can be stopped: a collection would wait for it, and
-	// who sends the marker for the collection.
+	// A loop that waits for its end marker has no point at which it can be stopped: a garbage collection would wait for
+	// it, and the sender of the marker for the collection.
 	collect := debug.SetGCPercent(-1)
 	t.Cleanup(func() { debug.SetGCPercent(collect) })
-	runtime.GC() // one that has begun ends first
+	runtime.GC() // a collection that has begun ends first
 	workloadtest.Loopback(t)
 	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	at := []netip.AddrPort{
@@ -79,8 +79,8 @@ func put(t *testing.T, s sock.Socket, trial, seq uint64, since int64) {
 func get(t *testing.T, s sock.Socket) (seq uint64, since int64) {
 	t.Helper()
 	var buf [100]byte
-	// The scheduler has to know that this waits: a collection would wait for it, and the sink that is to answer for the
-	// collection.
+	// The scheduler must know that this call waits: otherwise a collection would wait for it, and the answering sink
+	// for the collection.
 	n, errno := s.RecvParked(buf[:])
 	for errno == sock.Interrupted {
 		n, errno = s.RecvParked(buf[:])
@@ -95,12 +95,12 @@ func get(t *testing.T, s sock.Socket) (seq uint64, since int64) {
 	return seq, since
 }
 
-// A sink answers what asks for it, times the flood, and counts what was sent inside the window once.
+// A sink answers datagrams that ask for it, times the flood, and counts what was sent inside the window once.
 func TestSink(t *testing.T) {
 	e, peer := ends(t, workload.Sink, nil)
 	w := traffic.Window{Open: 1000, Start: 2000, Close: math.MaxInt64 / 2}
 	done := run(e, w)
-	const flooded = 161 // the last after the last reading of the clock
+	const flooded = 161 // the last one after the last clock read
 	began := clock.Now()
 	for i := range uint64(flooded) {
 		put(t, peer, trialID, i|flooding, 0)
@@ -139,7 +139,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// A flood of which too little came has no rate.
+// A flood of which too little arrived has no rate.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		flood flood
@@ -156,7 +156,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// The load is the share of the median of all floods, whatever single ones found.
+// The load is the share of the median of all floods, whatever single floods measured.
 func TestCapacity(t *testing.T) {
 	e, _ := ends(t, workload.Source, map[string]string{"share": "20%"})
 	s := e.(*source)
@@ -183,8 +183,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// A source that begins too late sends at once what is due: the latency of each counts from when it was due, the service
-// time does not.
+// A source that begins too late sends at once what is due: the latency of each datagram counts from when it was due,
+// the service time does not.
 func TestBehind(t *testing.T) {
 	const behind, rate = int64(20 * time.Millisecond), 10_000
 	e, peer := ends(t, workload.Source, map[string]string{"share": "none", "rate": "10k/s", "answer-every": "1"})
@@ -216,7 +216,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// Copies of answers and those of another trial are not counted, and the last to be asked for ends the looking.
+// Copies of answers, and answers of another trial, are not counted, and the last expected answer ends the search for
+// answers.
 func TestAnswers(t *testing.T) {
 	e, peer := ends(t, workload.Source, map[string]string{"answer-every": "10"})
 	s := e.(*source)
@@ -235,10 +236,10 @@ func TestAnswers(t *testing.T) {
 		since      int64
 	}{
 		{trialID - 1, 10 | asked, 2000},
-		{trialID, 10*(1+outstanding) | asked, 2000}, // whose place number 10 has
+		{trialID, 10*(1+outstanding) | asked, 2000}, // number 10 has its place
 		{trialID, 10 | asked, 2000},
 		{trialID, 10 | asked, 2000},
-		{trialID, 20 | asked, 99}, // of before the window
+		{trialID, 20 | asked, 99}, // from before the window
 		{trialID, 20 | asked | flooding, 2000},
 		{trialID, traffic.Marker, 0},
 	} {
@@ -256,7 +257,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Nobody says what came of the flood: no trial, and it says why.
+// If the sink does not report the flood, the trial fails with that reason.
 func TestNoCapacity(t *testing.T) {
 	e, peer := ends(t, workload.Source, nil)
 	now := clock.Now()
@@ -319,7 +320,7 @@ func TestRefuse(t *testing.T) {
 	}
 }
 
-// A window has as many answers as a median takes, also at a hundredth of the capacity.
+// A window has enough answers for a median, even at a hundredth of the capacity.
 func TestTrialLength(t *testing.T) {
 	for _, c := range []struct {
 		given map[string]string
@@ -415,10 +416,10 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// What does not fit into the sink's buffer is counted, but not what the flood lost there.
+// Datagrams that do not fit into the sink's buffer are counted, except those of the flood.
 func TestDropped(t *testing.T) {
 	const (
-		many = 2000 // datagrams, of which a buffer of the usual size holds a few hundred
+		many = 2000 // a default buffer holds only a few hundred of these
 		soon = int64(30 * time.Millisecond)
 	)
 	for _, kind := range []uint64{flooding, 0} {
@@ -428,7 +429,7 @@ func TestDropped(t *testing.T) {
 		stands := clock.Now() + soon
 		done := run(s, traffic.Window{Open: stands - int64(s.stall.Every), Close: math.MaxInt64 / 2})
 		put(t, peer, trialID, many|asked|kind, 0)
-		get(t, peer) // it is there
+		get(t, peer) // the load has begun
 		for clock.Now() < stands+soon/10 {
 			runtime.Gosched()
 		}
@@ -436,7 +437,7 @@ func TestDropped(t *testing.T) {
 			put(t, peer, trialID, i|kind, 0)
 		}
 		for seq := uint64(0); kind == flooding && seq != floodEnd; seq, _ = get(t, peer) {
-			time.Sleep(time.Duration(2 * soon)) // until there is room for it
+			time.Sleep(time.Duration(2 * soon)) // until there is room again
 			put(t, peer, trialID, floodEnd, 0)
 		}
 		time.Sleep(time.Duration(2 * soon))

@@ -8,29 +8,29 @@ import (
 )
 
 const (
-	// timedEvery is how many datagrams of the flood share one reading of the clock.
+	// timedEvery is how many datagrams of the flood share one clock read.
 	timedEvery = 8
 
-	// leastTimed is how many of them a rate takes. A flood of the shortest sound trial has thousands.
+	// leastTimed is the least number of datagrams for a rate. A flood of the shortest sound trial has thousands.
 	leastTimed = 2 * timedEvery
 )
 
-// sink counts what comes and answers what asks for it.
+// sink counts what arrives and answers datagrams that ask for it.
 type sink struct {
 	endpoint
 	counter traffic.Counter
 	flood   flood
 	stall   workload.Stall
-	drops   int64 // at the full receive buffer, when the load began
+	drops   int64 // at the full receive buffer, at the start of the load
 }
 
-// flood is what came of one, by the clock of the sink.
+// flood is the result of a flood, by the clock of the sink.
 type flood struct {
-	count, timed int64 // datagrams in all, and up to the last reading of the clock
+	count, timed int64 // all datagrams, and those up to the last clock read
 	first, last  int64 // ns
 }
 
-// rate is in datagrams a second: the first only opens the time. -1 says that too few came.
+// rate returns datagrams a second: the first one only starts the time. -1 means that too few arrived.
 //
 //go:nosplit
 func (f *flood) rate() int64 {
@@ -47,7 +47,7 @@ func (s *sink) Prepare(trial uint64) {
 	s.flood = flood{}
 }
 
-// Run counts and answers until the end marker has come, or cannot come any more.
+// Run counts and answers until the end marker has arrived, or cannot arrive any more.
 func (s *sink) Run(trial uint64, w traffic.Window) {
 	s.drops, _ = s.sock.Drops()
 	s.serve(trial, w)
@@ -78,7 +78,7 @@ func (s *sink) serve(trial uint64, w traffic.Window) {
 			continue
 		}
 		if seq == floodEnd {
-			s.drops, _ = s.sock.Drops() // the flood is to lose some
+			s.drops, _ = s.sock.Drops() // the flood may lose some
 			traffic.PutHeader(s.received(), trial, floodEnd, s.flood.rate())
 		}
 		if seq&asked != 0 { // the markers too; an answer that cannot be sent is lost
@@ -86,7 +86,7 @@ func (s *sink) serve(trial uint64, w traffic.Window) {
 		}
 		switch {
 		case seq == traffic.Marker:
-			return // if the answer is lost the source is left in doubt, which it says
+			return // if the answer is lost, the source reports a doubt
 		case seq == floodEnd:
 		case seq&flooding != 0:
 			s.flooded()
@@ -96,7 +96,7 @@ func (s *sink) serve(trial uint64, w traffic.Window) {
 	}
 }
 
-// receive takes one datagram from the socket, and says whether it had to wait for it.
+// receive receives one datagram, and reports whether it had to wait for it.
 //
 //go:nosplit
 func (s *sink) receive() (n int, awaited bool, errno sock.Errno) {
@@ -114,7 +114,7 @@ func (s *sink) receive() (n int, awaited bool, errno sock.Errno) {
 	return n, awaited, errno
 }
 
-// flooded takes a datagram of the flood in.
+// flooded counts a datagram of the flood.
 //
 //go:nosplit
 func (s *sink) flooded() {
@@ -129,7 +129,7 @@ func (s *sink) flooded() {
 	}
 }
 
-// count takes a datagram of the load in.
+// count counts a datagram of the load.
 //
 //go:nosplit
 func (s *sink) count(number uint64, inside, awaited bool) {

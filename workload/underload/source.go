@@ -10,22 +10,22 @@ import (
 )
 
 const (
-	// floodPart is the part of the warm-up that the flood takes; the rest is for its queue to drain and for the load to
-	// become steady.
+	// floodPart is the part of the warm-up for the flood; the rest is for its queue to drain and for the load to become
+	// steady.
 	floodPart = 4
 
-	// nap is how far off a datagram must be for the source to sleep, and how much earlier than it is due that ends: timers
-	// come late (the slack of a thread's is 50 µs, prctl(2)).
+	// nap is the shortest time to the next datagram for which the source sleeps, and how much earlier than due that
+	// sleep ends. Timers expire late (the slack of a thread's timers is 50 µs, prctl(2)).
 	nap = 150_000 // ns
 
-	// outstanding is how many datagrams may wait for their answers, a power of two: at 100,000 answers a second those of
-	// twice the drain.
+	// outstanding is the largest number of datagrams without an answer, a power of two: at 100,000 answers a second,
+	// those of twice the drain.
 	outstanding = 1 << 12
 
-	// mostFloods is how many floods the median is of; later ones would not move it.
+	// mostFloods is the largest number of floods in the median; later ones would not change it.
 	mostFloods = 1 << 10
 
-	// usualRate is what a schedule is made with whose rate is not known yet.
+	// usualRate is the initial rate of a schedule whose rate is not known yet.
 	usualRate = 100_000 // datagrams a second
 )
 
@@ -38,28 +38,28 @@ const (
 type source struct {
 	endpoint
 	out      []byte
-	share    float64 // of the capacity; 0: the schedule has a rate of its own
+	share    float64 // of the capacity; 0: the schedule has its own rate
 	schedule *traffic.Schedule
 	every    uint64
-	trials   uint64    // how many there were
+	trials   uint64    // number of trials so far
 	floods   []float64 // delivered rates of all floods, ascending, within a capacity of mostFloods
 
 	latency, service, departure *traffic.Recorder
 
-	// Of the trial.
-	awaits uint64               // sequence number of the last datagram that is to be answered, 0 when it was
-	asked  int64                // ns: when that was sent
-	open   [outstanding]request // those to be answered, by how many there were before
-	// datagrams a second: what the sink says of the flood; 0: nothing yet, -1: too little came
+	// State of one trial.
+	awaits uint64               // sequence number of the last datagram to be answered, 0 after its answer
+	asked  int64                // ns: when that datagram was sent
+	open   [outstanding]request // those to be answered, by their number
+	// datagrams a second: the sink's report of the flood; 0: nothing yet, -1: too little arrived
 	found   int64
 	over    bool       // the end marker was answered
-	refused sock.Errno // why the last datagram that was not sent, or did not arrive, did not
+	refused sock.Errno // why a datagram was not sent, or did not arrive, most recently
 }
 
-// request is a datagram that is to be answered. Times are in ns.
+// request is a datagram to be answered. Times are in ns.
 type request struct {
 	number    uint64
-	due, sent int64 // sent is 0 when the answer has come
+	due, sent int64 // sent is 0 after the answer has arrived
 }
 
 func newSource(s workload.Spec, e endpoint) (traffic.Endpoint, error) {
@@ -103,7 +103,7 @@ func (s *source) Prepare(trial uint64) {
 	s.trials++
 }
 
-// Run finds the capacity, sends the load until the close, and ends the trial.
+// Run measures the capacity, sends the load until the close, and ends the trial.
 func (s *source) Run(trial uint64, w traffic.Window) {
 	begin := w.Open
 	if s.share > 0 {
@@ -118,10 +118,10 @@ func (s *source) Run(trial uint64, w traffic.Window) {
 	s.end(trial, w)
 }
 
-// calibrate takes the flood's result in. It says whether there is a capacity.
+// calibrate records the flood's result. It reports whether there is a capacity.
 func (s *source) calibrate() bool {
 	if s.found <= 0 {
-		return false // Collect says why
+		return false // Collect reports why
 	}
 	if len(s.floods) < cap(s.floods) {
 		at, _ := slices.BinarySearch(s.floods, float64(s.found))
@@ -136,8 +136,8 @@ func (s *source) calibrate() bool {
 	return true
 }
 
-// flood sends as much as it can until a time, and then waits for what the sink says of it: when that has come, all
-// queues are empty.
+// flood sends as fast as it can until a time, and then waits for the sink's report: when that has arrived, all queues
+// are empty.
 //
 //go:nosplit
 func (s *source) flood(trial uint64, w traffic.Window, until int64) {
@@ -160,7 +160,7 @@ func (s *source) flood(trial uint64, w traffic.Window, until int64) {
 			return
 		}
 		traffic.PutHeader(s.header(), trial, floodEnd, 0)
-		s.sock.Send(&s.out[0], traffic.HeaderSize, sock.DontWait) // where it cannot be sent, the next one may be
+		s.sock.Send(&s.out[0], traffic.HeaderSize, sock.DontWait) // if it cannot be sent, the next one may be
 		for next := min(now+markerEvery, w.Start); s.found == 0 && now < next; now = clock.Now() {
 			s.pause(next - now)
 			s.look(trial, w)
@@ -168,9 +168,9 @@ func (s *source) flood(trial uint64, w traffic.Window, until int64) {
 	}
 }
 
-// load sends each datagram when it is due, and returns the number of the first that it has not sent. What is late is
-// sent at once: the schedule does not move. (The functions of the loops are nosplit: without a stack check they hold no
-// point at which the Go scheduler takes the thread.)
+// load sends each datagram when it is due, and returns the number of the first unsent one. A late datagram is sent at
+// once: the schedule does not move. (The functions of the loops are nosplit: without a stack check, there is no point
+// at which the Go scheduler could take the thread.)
 //
 //go:nosplit
 func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint64) {
@@ -200,13 +200,13 @@ func (s *source) load(trial uint64, w traffic.Window, begin int64) (number uint6
 			s.departure.Record(now - due)
 		}
 	}
-	s.wait(trial, w, w.Close) // the window is as long as it is, whatever is due
+	s.wait(trial, w, w.Close) // the window has a fixed length, whatever is due
 	return number
 }
 
-// send sends one datagram, every so many to be answered. It says whether it could. The time in its header is when it is
-// sent, also where it was due earlier: inside the window is what the path carries then, with a load that is more than
-// it can as well.
+// send sends one datagram; one in every few is to be answered. It reports whether it was sent. The time in its header
+// is when it is sent, even if it was due earlier: inside the window is what the path carries then, even with a load
+// beyond its capacity.
 //
 //go:nosplit
 func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due, now int64) bool {
@@ -218,8 +218,8 @@ func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due,
 	}
 	traffic.PutHeader(s.header(), trial, seq, now-w.Open)
 	if _, errno := s.sock.Send(&s.out[0], s.schedule.Size(number), sock.DontWait); errno != 0 {
-		// The buffer is full, a packet before this one was refused, a filter does not let it out: it was not sent, and the
-		// clock says whether there is another try.
+		// The buffer is full, an earlier packet was refused, or a filter dropped it: it was not sent, and the clock
+		// decides whether there is another try.
 		if errno != sock.Again {
 			s.refused = errno
 		}
@@ -231,8 +231,8 @@ func (s *source) send(trial uint64, w traffic.Window, number, flags uint64, due,
 	return true
 }
 
-// wait looks for answers until a time, and once at least where one is outstanding. It sleeps where that is far off and
-// no answer is to be expected soon.
+// wait looks for answers until a time, and at least once if one is outstanding. It sleeps if that time is far off and
+// no answer is expected soon.
 //
 //go:nosplit
 func (s *source) wait(trial uint64, w traffic.Window, until int64) int64 {
@@ -250,7 +250,7 @@ func (s *source) wait(trial uint64, w traffic.Window, until int64) int64 {
 	}
 }
 
-// pause sleeps until something comes, so long at most.
+// pause sleeps until something arrives, for at most this time.
 //
 //go:nosplit
 func (s *source) pause(ns int64) {
@@ -259,7 +259,7 @@ func (s *source) pause(ns int64) {
 	}
 }
 
-// look takes an answer, if there is one.
+// look receives an answer, if there is one.
 //
 //go:nosplit
 func (s *source) look(trial uint64, w traffic.Window) {
@@ -289,13 +289,13 @@ func (s *source) look(trial uint64, w traffic.Window) {
 	}
 }
 
-// answer takes the answer to a datagram of the load in.
+// answer handles the answer to a datagram of the load.
 //
 //go:nosplit
 func (s *source) answer(number uint64, inside bool, now int64) {
 	r := &s.open[number/s.every%outstanding]
 	switch {
-	case r.number != number: // its place was taken since then, by one that is not to have its time
+	case r.number != number: // another one has taken its place since, and must not get its time
 		s.sample.Late++
 		return
 	case !inside:
@@ -309,15 +309,15 @@ func (s *source) answer(number uint64, inside bool, now int64) {
 	r.sent = 0
 }
 
-// end sends the end marker until the sink has answered it, or for as long as a drain may take. Answers that are late
-// come meanwhile.
+// end sends the end marker until the sink has answered it, or for as long as a drain may take. Late answers arrive
+// meanwhile.
 //
 //go:nosplit
 func (s *source) end(trial uint64, w traffic.Window) {
 	start := clock.Now()
 	for number, now := 0, start; now < start+limit; number++ {
 		traffic.PutMarker(s.header(), trial, number)
-		s.sock.Send(&s.out[0], traffic.HeaderSize, sock.DontWait) // where it cannot be sent, the next one may be
+		s.sock.Send(&s.out[0], traffic.HeaderSize, sock.DontWait) // if it cannot be sent, the next one may be
 		for next := now + markerEvery; now < next; now = clock.Now() {
 			s.pause(next - now)
 			s.look(trial, w)
@@ -329,7 +329,7 @@ func (s *source) end(trial uint64, w traffic.Window) {
 	s.sample.Doubt = traffic.MarkerLost
 }
 
-// Collect implements [traffic.Collector]. Without a capacity or with nothing sent there is no trial.
+// Collect implements [traffic.Collector]. Without a capacity, or with nothing sent, the trial fails.
 func (s *source) Collect() {
 	s.counts.put(&s.sample)
 	switch {

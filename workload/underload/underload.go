@@ -12,15 +12,15 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is under-load.
+// Workload is the workload under-load.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
 
 const (
-	largest = 65507 // bytes: an IPv4 datagram of 65535 less its headers (RFC 791, RFC 768)
+	largest = 65507 // bytes: an IPv4 datagram of 65535 minus its headers (RFC 791, RFC 768)
 
-	// byShare as rate says that the share decides, none as share that the rate does.
+	// byShare is the rate if the share decides, and none is the share if the rate decides.
 	byShare, none = "share", "none"
 
 	leastShare, mostShare = 0.01, 1.2
@@ -34,7 +34,7 @@ func (Workload) Describe() workload.Description {
 			"under-load)",
 		Reproduces: "sockperf under-load (--mps, --reply-every), which prints half the round trip; flent's RRUL in its " +
 			"idea only, as the load there is TCP",
-		// a p99 takes 10,000 samples, more than a trial has: it comes from groups of blocks
+		// a p99 needs 10,000 samples, more than a trial has: it comes from groups of blocks
 		Primary: func(part.Params) string { return "latency_p50" },
 		Why: "the shortest with 200 answers in the window, which a median takes, at a tenth of a capacity of " +
 			"100,000 datagrams a second",
@@ -81,7 +81,7 @@ func shareOrNone(s string) (string, error) {
 	return share, nil
 }
 
-// refuse sees to it that one parameter says how much is sent.
+// refuse returns an error unless exactly one parameter sets the load.
 func refuse(p part.Params) error {
 	absolute := p["rate"] != byShare
 	switch {
@@ -94,12 +94,12 @@ func refuse(p part.Params) error {
 	return nil
 }
 
-// trial is the default length of a trial: as many answers in the window as a median takes. Of a share it is not known
-// how many datagrams that will be; a capacity of 100,000 a second is that of a slow veth pair.
+// trial returns the default length of a trial: with enough answers in the window for a median. For a share, the number
+// of datagrams is not known; the assumed capacity, 100,000 a second, is that of a slow veth pair.
 func trial(p part.Params) time.Duration {
 	const (
 		shortest, longest = 300 * time.Millisecond, 10 * time.Second
-		samples           = 240 // with some to spare
+		samples           = 240 // with a reserve
 		capacity          = 100_000
 		window            = 0.8 // of the trial
 	)
@@ -140,12 +140,11 @@ func open(s workload.Spec, sk sock.Socket) (traffic.Endpoint, error) {
 }
 
 const (
-	// lossSome is the loss above which a trial carries a warning: the latencies are those of what was not lost.
+	// lossSome is the loss above which a trial has a warning: only datagrams that were not lost have a latency.
 	lossSome = 0.001
 )
 
-// Metrics implements [workload.Workload]. What was sent is the sources' count, what was received the sinks'; latencies
-// are the sources'.
+// Metrics implements [workload.Workload]. Sent is the sources' count, received the sinks'; latencies are the sources'.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	window := t.Window.Seconds()
@@ -192,7 +191,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	if late {
 		r.Warnings = append(r.Warnings, workload.FellBehind)
 	}
-	// what kept the load from being carried: who threw datagrams away or, where nobody did, who let the source fall behind
+	// what kept the load from being carried: what dropped datagrams or, if nothing did, what made the source fall
+	// behind
 	switch {
 	case lossy && 2*dropped > sent-received:
 		r.Limit = workload.ByReceiver
@@ -212,7 +212,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	return r
 }
 
-// Carried implements [workload.Carrier]: a message is a datagram, and so is the answer to one of some.
+// Carried implements [workload.Carrier]. A message is a datagram, and so is the answer to some of them.
 func (Workload) Carried(t workload.Trial, i int) (there, back int64) {
 	return t.Sinks[i].Received, t.Sources[i].Received
 }

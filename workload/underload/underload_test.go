@@ -26,14 +26,14 @@ func TestConformance(t *testing.T) {
 	)
 }
 
-// The same over IPv6.
+// The workload also works over IPv6.
 func TestIPv6(t *testing.T) {
 	where := workloadtest.Where{Address: netip.IPv6Loopback(), Do: func(f func() error) error { return f() }}
 	r := workloadtest.NewRig(t, underload.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 150 * time.Millisecond, Given: map[string]string{"answer-every": "2", "dscp": "46"},
 		Where: map[workload.Side]workloadtest.Where{workload.Source: where, workload.Sink: where},
 	})
-	const most = 40 // where other work takes the CPUs away
+	const most = 40 // for a machine on which other work takes the CPUs
 	for range most {
 		if _, result := r.Trial(t); result.Metrics["latency_p50"] > 0 && result.Metrics["capacity"] > 0 {
 			return
@@ -57,14 +57,14 @@ func over(trial workload.Trial, limit time.Duration) (share float64, p99 time.Du
 	return float64(n) / float64(h.TotalCount()), time.Duration(h.ValueAtQuantile(99))
 }
 
-// A sink that stands still for 1 ms every 50 ms is seen by 2 % of the datagrams: those that were due meanwhile, which
-// wait as long as it still stands still, from 1 ms down to nothing. So a share of 1 − x of the 2 % waits longer than x
-// ms: 1.5 % longer than 0.25 ms, and 1 %, which is the 99th percentile, longer than 0.5 ms. A closed loop sends nothing
-// while it waits and sees one slow round trip of thousands: its p99 does not move.
+// A sink that stands still for 1 ms every 50 ms delays 2 % of the datagrams: those due meanwhile, which wait for the
+// rest of the stall, from 1 ms down to nothing. So a share of 1 − x of the 2 % waits longer than x ms: 1.5 % longer
+// than 0.25 ms, and 1 %, which is the 99th percentile, longer than 0.5 ms. A closed loop sends nothing while it waits
+// and sees one slow round trip out of thousands: its p99 does not move.
 //
-// What other work does to the CPUs comes on top of that. So in no trial may it be much less, and it must be just that
-// next to a trial in which the same sink, going on, shows that nothing else happened. On a machine that is never as
-// quiet for two tenths of a second only the former can be told.
+// The effects of other work on the CPUs come on top of that. So no trial may have much less than that. It must have
+// exactly that next to a trial in which the same sink, without stalls, shows that nothing else happened. On a machine
+// that is never quiet for two tenths of a second, only the first can be checked.
 func TestStall(t *testing.T) {
 	const (
 		limit    = 250 * time.Microsecond
@@ -83,7 +83,7 @@ func TestStall(t *testing.T) {
 		control, _ := going.Trial(t)
 		trial, _ := still.Trial(t)
 		share, p99 := over(trial, limit)
-		// of what was lost nobody knows how late it was
+		// for lost datagrams, it is unknown how late they were
 		if trial.Sinks[0].Received == trial.Sources[0].Sent && share < 0.013 {
 			t.Errorf("%.2f %% of the latencies are above %v beside a sink that stands still, want 1.5", 100*share, limit)
 		}
@@ -95,7 +95,7 @@ func TestStall(t *testing.T) {
 		}
 		t.Logf("%.2f %% of the latencies are above %v, p99 %v", 100*share, limit, p99)
 	}
-	const few = 5 // the next moment may be another
+	const few = 5 // the next moment may be different
 	if quiet > few {
 		t.Errorf("none of %d trials beside a quiet one is as it should be", quiet)
 	}

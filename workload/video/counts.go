@@ -4,18 +4,18 @@ import "github.com/nettoll/nettoll/traffic"
 
 // Counters of a sink: how the videos of a pair played in a trial.
 const (
-	countVideos  traffic.Count = "videos"  // how many there were
-	countStarted traffic.Count = "started" // of those, how many showed a picture
-	// ns from the opening to the first picture, of those that started, added up; 0: unknown
+	countVideos  traffic.Count = "videos"  // number of videos
+	countStarted traffic.Count = "started" // number of these that showed a picture
+	// ns from the opening to the first picture, summed over those that started; 0: unknown
 	countDelay  traffic.Count = "startup"
-	countStalls traffic.Count = "stalls" // how many times a video that had started stood still
-	// ns in which they stood still, added up; of one that never started all of the trial
+	countStalls traffic.Count = "stalls" // how often a started video stood still
+	// ns for which videos stood still, summed; for one that never started, the whole trial
 	countStalled traffic.Count = "stalled"
-	// ns from the first picture to the close, added up; of one that never started all of the trial
+	// ns from the first picture to the close, summed; for one that never started, the whole trial
 	countWatched traffic.Count = "watched"
 )
 
-// playback is the counters of one trial.
+// playback holds the counters of one trial.
 type playback struct{ videos, started, delay, stalls, stalled, watched int64 }
 
 func (p *playback) put(s *traffic.Sample) {

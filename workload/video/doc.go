@@ -1,15 +1,15 @@
-// Package video is the workload video: some videos that play at once, each a TCP connection on which its bytes come as
-// fast as they are shown.
+// Package video is the workload video: several videos play at the same time, each on a TCP connection that delivers its
+// bytes at the rate at which they are shown.
 //
 // The source container has the videos, and sends each at its own rate, in messages of 1370 bytes (paper 004, section
-// V.B.6); the sink plays them. Lengths and rates are drawn anew for each trial, the same for a trial in all stacks, and
-// rates are scaled so that a video has 3 GB an hour on average. A video that ends is followed by the next draw.
+// V.B.6); the sink plays them. Lengths and rates are drawn anew for each trial, the same in all stacks for a trial.
+// Rates are scaled so that a video has 3 GB an hour on average. A video that ends is followed by the next draw.
 //
-// A player waits for a buffer and then shows what has come, in real time; where the next part has not come it stands
-// still until there is a buffer again. The buffer is in time, of video, so that the rate of a video does not change
-// when it begins. It begins with each trial.
+// A player waits for a buffer and then shows what has arrived, in real time. If the next part has not arrived, the
+// video stands still until there is a buffer again. The buffer is measured in time of video, so that the rate of a
+// video does not affect when it begins. Playing begins anew with each trial.
 //
-// The paper that the distributions should come from, Abhari and Soraya, "Workload generation for YouTube" (Multimedia
-// Tools and Applications 46(1), 2010), was not at hand. What is here is derived from other figures of those years: see
-// the constants, each with its source.
+// The paper from which the distributions should come, Abhari and Soraya, "Workload generation for YouTube" (Multimedia
+// Tools and Applications 46(1), 2010), was not available. The numbers here are derived from other figures of those
+// years: see the constants, each with its source.
 package video

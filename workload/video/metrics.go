@@ -15,8 +15,8 @@ func metricNames() []string {
 	return slices.Concat(workload.MessageMetrics(), []string{"startup_delay", "stalls", "stall_share", "service_demand"})
 }
 
-// Metrics implements [workload.Workload]. Players are watched from the opening on; all else is of the window. Packets
-// are messages.
+// Metrics implements [workload.Workload]. Players are observed from the opening on; everything else is of the window.
+// Packets are messages.
 func (Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutMessages(&r)

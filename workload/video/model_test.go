@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// Videos that are drawn have lengths, rates and sizes of their distributions (Kolmogorov–Smirnov, at 1 %, fixed seed),
-// and not of others.
+// Drawn videos have lengths, rates and sizes from their distributions (Kolmogorov–Smirnov, at 1 %, fixed seed), and
+// from no others.
 func TestDrawsFit(t *testing.T) {
 	var long, fast, large []float64
 	for round := range uint64(100) {
@@ -21,7 +21,7 @@ func TestDrawsFit(t *testing.T) {
 			large = append(large, v.Size())
 		}
 	}
-	size := distuv.LogNormal{ // of the product of two independent ones
+	size := distuv.LogNormal{ // for the product of two independent ones
 		Mu: lengths().Mu + rates().Mu - math.Log(8), Sigma: math.Hypot(lengthSpread, rateSpread),
 	}
 	for _, c := range []struct {
@@ -43,8 +43,7 @@ func TestDrawsFit(t *testing.T) {
 	}
 }
 
-// Videos that play together have 3 GB an hour each on average, whatever their number, and are the same whenever they
-// are drawn.
+// Videos that play together have 3 GB an hour each on average, whatever their number, and every draw gives the same.
 func TestDraw(t *testing.T) {
 	for _, n := range []int{1, 2, 10, 100} {
 		for round := range uint64(5) {

@@ -27,29 +27,29 @@ func TestConformance(t *testing.T) {
 	workloadtest.Conformance(t, Workload{}, map[string]string{"buffer": "20ms"})
 }
 
-// Ten videos have 66.7 Mbit/s, to 1 %, and play without a stall over a path that carries 100 Mbit/s; over one that
-// carries 40 they do not.
+// Ten videos have 66.7 Mbit/s, to within 1 %, and play without a stall over a path with 100 Mbit/s; over a path with 40
+// Mbit/s they do not.
 func TestTokenBucket(t *testing.T) {
 	places := workloadtest.Veth(t)
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 700 * time.Millisecond, Where: places})
 	for _, c := range []struct {
-		rate  uint64 // bit/s; 0: as fast as it is
+		rate  uint64 // bit/s; 0: no limit
 		right func(workload.Result) bool
 	}{
 		{0, plays},
 		{100e6, plays},
 		{40e6, func(result workload.Result) bool {
 			m := result.Metrics
-			// Streams share the path as unevenly as they do: one may be starved from its first message on.
+			// Streams share the path unevenly: one may be starved from its first message on.
 			return m["goodput"] > 30e6 && m["goodput"] < 40e6*1.02 && m["stall_share"] > 0.05 &&
 				(m["stalls"] > 0 && slices.Contains(result.Warnings, stoodStill) ||
 					slices.Contains(result.Warnings, notStarted))
 		}},
-		{0, plays}, // what did not come belongs to no other trial
+		{0, plays}, // data that did not arrive does not reach another trial
 	} {
 		bucket(t, places[workload.Source], c.rate/8)
 		trials := 1
-		if c.rate == 40e6 { // and what did not come costs no other trial
+		if c.rate == 40e6 { // nor does it harm another trial
 			trials = 2
 		}
 		for range trials {
@@ -69,14 +69,14 @@ func TestTokenBucket(t *testing.T) {
 	}
 }
 
-// plays says whether videos played as they should.
+// plays reports whether videos played as they should.
 func plays(result workload.Result) bool {
 	m := result.Metrics
 	return math.Abs(m["goodput"]/(10*meanRate)-1) < 0.01 && m["stalls"] == 0 && m["stall_share"] == 0 && m["loss"] == 0 &&
 		m["startup_delay"] >= 0.1 && m["startup_delay"] < 0.15 // the slowest has a message in 30 ms
 }
 
-// bucket gives a place's link a token bucket of so many bytes a second, or none.
+// bucket gives a place's link a token bucket with a rate in bytes a second, or removes it.
 func bucket(t *testing.T, place workloadtest.Where, rate uint64) {
 	t.Helper()
 	const burst, queue = 64 << 10, 128 << 10 // bytes
@@ -102,20 +102,20 @@ func bucket(t *testing.T, place workloadtest.Where, rate uint64) {
 	}
 }
 
-// hears is a function that is a flows.Hearer.
+// hears implements flows.Hearer with a function.
 type hears func(*flows.Message)
 
 func (h hears) Heard(m *flows.Message) { h(m) }
 
-// message is one that has come.
+// message is a received message.
 type message struct {
 	seq  uint64
 	size int
 	due  int64
 }
 
-// Two stacks carry the same messages: numbers, lengths, and when they are due, on each connection, trial after trial;
-// and those are what was drawn.
+// Two stacks carry the same messages, with the same numbers, lengths and due times, on each connection and in every
+// trial. They are the drawn ones.
 func TestSameOnTwoStacks(t *testing.T) {
 	const videos, trials = 10, 2
 	var stacks [2][trials][][]message
@@ -134,7 +134,7 @@ func TestSameOnTwoStacks(t *testing.T) {
 				slices.ContainsFunc(slices.Collect(maps.Values(streams)), func(list []message) bool { return len(list) < 2 }) {
 				t.Fatalf("trial %d: less than two messages of some video", trial)
 			}
-			// Which connection has which video is another thing on each stack: they are told apart by their rates.
+			// The assignment of videos to connections differs between stacks: they are matched by their rates.
 			stacks[i][trial] = slices.SortedFunc(maps.Values(streams), func(x, y []message) int {
 				return cmp.Compare(x[1].due, y[1].due)
 			})
@@ -145,7 +145,7 @@ func TestSameOnTwoStacks(t *testing.T) {
 		drawn := Draw(0, uint64(trial), videos)
 		slices.SortFunc(drawn, func(x, y Video) int { return cmp.Compare(y.Rate, x.Rate) })
 		for i := range videos {
-			same := min(len(one[i]), len(other[i])) // a busy machine may send the last ones of a trial too late
+			same := min(len(one[i]), len(other[i])) // a busy machine may send the last messages of a trial too late
 			if !slices.Equal(one[i][:same], other[i][:same]) {
 				t.Errorf("trial %d: two stacks carried other messages of a video: %d and %d", trial, len(one[i]), len(other[i]))
 			}
@@ -163,7 +163,7 @@ func TestSameOnTwoStacks(t *testing.T) {
 	}
 }
 
-// A video that cannot start says why, and soon.
+// A video that cannot start reports the reason, and soon.
 func TestCannotStart(t *testing.T) {
 	workloadtest.Loopback(t)
 	params, err := Workload{}.Describe().Resolve(nil)
@@ -190,7 +190,7 @@ func TestCannotStart(t *testing.T) {
 	}
 }
 
-// A sink that goes away between two trials costs those that follow, and says why, by their deadline.
+// If a sink goes away between two trials, the following trials fail with the reason, by their deadline.
 func TestSinkGone(t *testing.T) {
 	r := workloadtest.NewRig(t, Workload{}, workloadtest.Options{Pairs: 1, Length: 200 * time.Millisecond})
 	r.Trial(t)

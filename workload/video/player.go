@@ -1,28 +1,28 @@
 package video
 
-// A player plays one video. Its messages come in order, and each is due at the sender when its part of the video is: so
-// when a message is due says where in the video it belongs. All times are in ns, those of messages since the sender's
-// opening, the others since the receiver's.
+// A player plays one video. Its messages arrive in order, and each is due at the sender when its part of the video is:
+// so the due time of a message is its position in the video. All times are in ns. Those of messages are since the
+// sender's opening, the others since the receiver's.
 //
-// Playing begins when a buffer of video has come. From then on the position moves with the clock, and cannot pass a
-// message that has not come: there the video stands still until a buffer has come again.
+// Playing begins when a buffer of video has arrived. From then on, the position moves with the clock, and cannot pass a
+// message that has not arrived: there the video stands still until a buffer has arrived again.
 type player struct {
 	buffer int64
 
-	known   bool  // a message has come
+	known   bool  // a message has arrived
 	started bool  // a picture was shown
 	playing bool  // it does not stand still
-	from    int64 // where in the video it waits for its buffer
-	start   int64 // the clock's time less the position, while it plays
-	since   int64 // since when it stands still
-	newest  int64 // when the last message was due
-	gap     int64 // and how long after the one before
-	shown   int64 // when the first picture was
+	from    int64 // the position at which it waits for its buffer
+	start   int64 // the clock's time minus the position, while it plays
+	since   int64 // when it began to stand still
+	newest  int64 // due time of the last message
+	gap     int64 // and its distance from the previous one
+	shown   int64 // time of the first picture
 	stalls  int64
 	stalled int64
 }
 
-// take takes the message in that was due at a time and has come at another.
+// take handles a message, with its due time and its arrival time.
 //
 //go:nosplit
 func (p *player) take(due, came int64) {
@@ -32,7 +32,7 @@ func (p *player) take(due, came int64) {
 		p.gap = due - p.newest
 	}
 	p.newest = due
-	if p.playing && came > p.start+due { // its part was to be shown before it came
+	if p.playing && came > p.start+due { // its part should have been shown before it arrived
 		p.stand(p.start + due)
 		p.from = due
 	}
@@ -55,7 +55,7 @@ func (p *player) stand(at int64) {
 	p.stalls++
 }
 
-// finish ends the video at the close of a trial and adds what became of it.
+// finish ends the video at the close of a trial and adds its counters.
 func (p *player) finish(closing int64, sum *playback) {
 	sum.videos++
 	if !p.started {

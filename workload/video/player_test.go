@@ -6,10 +6,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A player with a buffer of 100 of a video whose messages are due every 50, in a trial that closes at 1000.
+// A player has a buffer of 100; its messages are due every 50, in a trial that closes at 1000.
 func TestPlayer(t *testing.T) {
 	type message struct{ due, came int64 }
-	late := func(by int64) (list []message) { // all of the trial, each so much later than due
+	late := func(by int64) (list []message) { // the messages of a trial, each this much later than due
 		for due := int64(0); due+by <= 1000; due += 50 {
 			list = append(list, message{due, due + by})
 		}
@@ -28,18 +28,19 @@ func TestPlayer(t *testing.T) {
 		{
 			"a message just in time",
 			append(late(0)[:4], []message{{200, 300}, {250, 300}, {300, 300}, {350, 350}, {400, 400}, {450, 1000}}...),
-			// That due at 450 is needed at 550: it stands still from then on.
+			// The message due at 450 is needed at 550: the video stands still from then on.
 			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 450},
 		},
 		{
-			// It comes 1 late: the video stands still at 200 from 300 on, and the buffer is there again when the message due at
-			// 300 comes.
+			// The message is 1 late: the video stands still at 200 from 300 on, and the buffer is full again when the
+			// message due at 300 arrives.
 			"a message one too late",
 			append(late(0)[:4], append([]message{{200, 301}, {250, 301}, {300, 310}}, late(0)[7:]...)...),
 			playback{videos: 1, started: 1, delay: 100, watched: 900, stalls: 1, stalled: 10},
 		},
 		{
-			// After the stall the position lies 10 further behind: what comes 110 later than due is in time, 111 is not.
+			// After the stall, the position is 10 further behind: a message 110 later than due is in time, and one 111
+			// later is not.
 			"later, after a stall", append(late(0)[:4], []message{
 				{200, 310},
 				{250, 310},
@@ -66,8 +67,8 @@ func TestPlayer(t *testing.T) {
 				}
 				return list
 			}(),
-			// First picture at 200. The message due at 250 is needed at 450 and comes at 500; the buffer, up to 350, at 700.
-			// That due at 500 is needed at 950 and comes at 1000.
+			// First picture at 200. The message due at 250 is needed at 450 and arrives at 500; the buffer, up to 350,
+			// is full at 700. The message due at 500 is needed at 950 and arrives at 1000.
 			playback{videos: 1, started: 1, delay: 200, watched: 800, stalls: 2, stalled: 250 + 50},
 		},
 	} {
@@ -83,7 +84,7 @@ func TestPlayer(t *testing.T) {
 	}
 }
 
-// Playing depends on no clock but the receiver's: what comes from a sender with another opening plays as well.
+// Playing depends only on the receiver's clock: messages from a sender with another opening play as well.
 func TestPlayerOfAnotherClock(t *testing.T) {
 	p := player{buffer: 100}
 	for due := int64(5000); due <= 5800; due += 50 {

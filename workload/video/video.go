@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// Workload is video.
+// Workload is the workload video.
 type Workload struct{}
 
 var _ workload.Workload = Workload{}
@@ -57,15 +57,15 @@ func (Workload) Describe() workload.Description {
 	}
 }
 
-// warm is the share of a trial that passes before its window opens. Players are watched from the opening on.
+// warm is the share of a trial before its window opens. Players are observed from the opening on.
 const warm = 0.1
 
 // Open implements [workload.Workload].
 func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	videos := s.Params.Count("videos")
 	options := s.SocketOptions()
-	options.NoDelay = true // a message that waits for the acknowledgement of the one before measures a timer (RFC 896)
-	// All are at one port of the sink's.
+	options.NoDelay = true // a message that waits for the previous acknowledgement would measure a timer (RFC 896)
+	// All connections use one port of the sink.
 	place := flows.Place{Local: s.Local, Remote: s.Remote, LocalPorts: 1, RemotePorts: 1, Options: options}
 	end := &flows.End{
 		Longest: payload, OwnClock: s.OwnClock, StallEvery: int64(s.Stall.Every),
@@ -80,7 +80,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	return nil, fmt.Errorf("open video: side %q (valid: source or sink)", s.Side)
 }
 
-// rounds is how many videos there are for each that plays at once: as many may follow one another in a trial, which is
+// rounds is the number of videos for each one that plays at a time: as many may follow one another in a trial, which is
 // more than two hours.
 const rounds = 32
 
@@ -89,7 +89,7 @@ type source struct {
 	*flows.End
 	draws  [rounds][]Video
 	trials uint64
-	rates  [rounds]float64 // of the messages of one flow
+	rates  [rounds]float64 // rates of the messages of one flow
 	times  [rounds]time.Duration
 }
 
@@ -112,14 +112,14 @@ func openSource(seed uint64, videos int, place flows.Place, end *flows.End) (tra
 	if end.Streams, err = flows.Call(place, videos); err != nil {
 		return nil, fmt.Errorf("no video can start: %w", err)
 	}
-	if err := end.Init(); err != nil { // it has closed them
+	if err := end.Init(); err != nil { // Init has closed them after an error
 		return nil, err
 	}
 	return s, nil
 }
 
-// Prepare implements [traffic.Endpoint]: a trial begins with the videos of its round, which those of the next ones
-// follow.
+// Prepare implements [traffic.Endpoint]. A trial begins with the videos of its round, followed by those of the next
+// rounds.
 func (s *source) Prepare(trial uint64) {
 	for i := range s.Out {
 		for k := range rounds {
@@ -132,12 +132,12 @@ func (s *source) Prepare(trial uint64) {
 	s.End.Prepare(trial)
 }
 
-// sink plays them.
+// sink plays the videos.
 type sink struct {
 	*flows.End
 	buffer  int64
 	players []player
-	closing int64 // ns since the opening: what comes later is not shown
+	closing int64 // ns since the opening: messages that arrive later are not shown
 	played  playback
 }
 
@@ -153,7 +153,7 @@ func openSink(buffer int64, videos int, place flows.Place, end *flows.End) (_ tr
 	return s, nil
 }
 
-// Heard implements [flows.Hearer]: it shows a message to the player of its flow.
+// Heard implements [flows.Hearer]. It passes a message to the player of its flow.
 //
 //go:nosplit
 func (s *sink) Heard(m *flows.Message) {
@@ -178,7 +178,7 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 	for i := range s.players {
 		s.players[i].finish(s.closing, &s.played)
 	}
-	if s.OwnClock { // the opening was another
+	if s.OwnClock { // the sender's opening was another one
 		s.played.delay = 0
 	}
 }

@@ -20,14 +20,13 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// The ports that tests are given lie below those that the kernel chooses by itself, so that no connection takes one by
-// chance, and are given in turn: one that is asked for long before it is opened, or opened in another namespace, is
-// still nobody else's.
+// The ports of tests are below those that the kernel chooses by itself, so that no connection takes one by chance. They
+// are given out in turn: so a port that is opened much later, or in another namespace, is still unused.
 const lowestPort, ports = 10000, 20000
 
 var portsGiven atomic.Uint32
 
-// FreePort returns a port that nothing in this process uses.
+// FreePort returns a port that nothing else in this process uses.
 func FreePort() uint16 { return freePorts(1) }
 
 // freePorts returns the first of n such ports in a row.
@@ -40,7 +39,7 @@ func freePorts(n int) uint16 {
 	}
 }
 
-// Conformance checks what every workload promises. Variants are the parameters under which it is run, {} for the
+// Conformance checks what every workload must do. Variants are the parameters with which it runs; {} stands for the
 // defaults.
 func Conformance(t *testing.T, load workload.Workload, variants ...map[string]string) {
 	d := load.Describe()
@@ -64,7 +63,7 @@ func Conformance(t *testing.T, load workload.Workload, variants ...map[string]st
 	}
 }
 
-// Described checks the description alone, for workloads whose endpoints are programs, which have no loops to check.
+// Described checks only the description, for workloads whose endpoints are programs, without loops to check.
 func Described(t *testing.T, load workload.Workload) { description(t, load.Describe()) }
 
 func description(t *testing.T, d workload.Description) {
@@ -94,11 +93,11 @@ func description(t *testing.T, d workload.Description) {
 	}
 }
 
-// Borne is what may be taken from a trial of which all is expected: half a drain. If other work takes the CPUs away for
-// longer, requests are late and markers lost, which is what the figures then say.
+// Borne is the limit for the loss in trials of which all messages are expected: half a drain. If other work takes the
+// CPUs away for longer, requests are late and markers lost, and the figures show that.
 func Borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2} }
 
-// sound makes a trial that has the workload's primary metric, and returns that.
+// sound runs a trial that has the workload's primary metric, and returns it.
 func sound(t *testing.T, r *Rig) (trial workload.Trial, result workload.Result) {
 	t.Helper()
 	primary, limit := r.Load.Describe().Primary(r.Params), Borne()
@@ -117,11 +116,11 @@ func sound(t *testing.T, r *Rig) (trial workload.Trial, result workload.Result) 
 	return trial, result
 }
 
-// trials: several in a row have plausible figures, and none counts what belongs to another.
+// trials checks that several trials in a row have plausible figures, and that none counts what belongs to another.
 func trials(t *testing.T, load workload.Workload, given map[string]string) {
 	pairs := 2
 	if params, _ := load.Describe().Resolve(given); load.Describe().Spins(params) {
-		pairs = 1 // each CPU of a small machine can hold one that spins
+		pairs = 1 // each CPU of a small machine can hold one spinning thread
 	}
 	r := NewRig(t, load, Options{Pairs: pairs, Length: 150 * time.Millisecond, Given: given})
 	for range 4 {
@@ -146,8 +145,8 @@ func trials(t *testing.T, load workload.Workload, given map[string]string) {
 	}
 }
 
-// counts: nothing comes of what was not sent, and loss is the rest. What came of it is counted by the side that got it:
-// by the source where there are responses, else by the sink; where both sides send messages of their own, by both.
+// counts checks that nothing is received that was not sent, and that loss is the difference. The side that receives
+// counts: the source if there are responses, otherwise the sink; both, if both sides send messages of their own.
 func counts(t *testing.T, trial workload.Trial, result workload.Result) {
 	t.Helper()
 	var sent, received int64
@@ -169,7 +168,7 @@ func counts(t *testing.T, trial workload.Trial, result workload.Result) {
 	}
 }
 
-// noAllocation: the whole of a trial, arriving and leaving included, on all threads.
+// noAllocation checks that a whole trial, including arriving and leaving, allocates nothing on any thread.
 func noAllocation(t *testing.T, load workload.Workload, given map[string]string) {
 	r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})
 	r.Trial(t)
@@ -185,8 +184,8 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 		runtime.ReadMemStats(&after)
 		return after.Mallocs - before.Mallocs
 	}
-	// What the controller's side of a block allocates is the same for one long trial and for a short one; thousands of
-	// packets are not.
+	// The controller's side of a block allocates the same for one long trial and for a short one; thousands of packets
+	// would not.
 	witness.Until(t, Borne(), func() error { // on a busy machine some connect anew
 		if n := grow(3) / 3; n > 40 {
 			return fmt.Errorf("%d allocations in a trial of %v, want only the controller's few", n, r.Length)
@@ -195,9 +194,9 @@ func noAllocation(t *testing.T, load workload.Workload, given map[string]string)
 	})
 }
 
-// silentPeer: a trial whose other side says nothing ends by its deadline, and soon there is a sound one again. (Not the
-// very next: where bytes of the silent trial are still on the way, it is the next trial that finds them and makes the
-// connection anew.)
+// silentPeer checks that a trial whose other side is silent ends by its deadline, and that a later trial is sound
+// again. (It may not be the very next one: if bytes of the silent trial are still under way, the next trial finds them
+// and replaces the connection.)
 func silentPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	for _, side := range []workload.Side{workload.Source, workload.Sink} {
 		quiet := true
@@ -242,7 +241,7 @@ func (s *switchable) Collect() {
 	}
 }
 
-// endlessPeer: a side whose other side goes on for long after the close ends by its deadline.
+// endlessPeer checks that a side whose peer goes on for long after the close ends by its deadline.
 func endlessPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	for _, side := range []workload.Side{workload.Source, workload.Sink} {
 		var took atomic.Int64
@@ -264,7 +263,7 @@ func endlessPeer(t *testing.T, load workload.Workload, given map[string]string) 
 	}
 }
 
-// shifted is an endpoint whose windows close later, and which says how long after the close it was done.
+// shifted is an endpoint whose windows close later, and which records how long after the close it was done.
 type shifted struct {
 	traffic.Endpoint
 	by   time.Duration
@@ -279,7 +278,7 @@ func (s *shifted) Run(trial uint64, w traffic.Window) {
 	}
 }
 
-// hang is an endpoint that does not come to its trial until it is let go.
+// hang is an endpoint that does not start its trial until it is released.
 type hang struct {
 	traffic.Endpoint
 	until, done chan struct{}
@@ -291,7 +290,7 @@ func (h *hang) Prepare(trial uint64) {
 	close(h.done)
 }
 
-// hangingPeer: a thread that does not come is named, within the gate's limit.
+// hangingPeer checks that a thread that does not arrive is named, within the gate's limit.
 func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	release, done := make(chan struct{}), make(chan struct{})
 	r := NewRig(t, load, Options{
@@ -303,8 +302,9 @@ func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) 
 			return &hang{e, release, done}
 		},
 	})
-	// The thread comes too late to measure, but it prepares: it empties its sockets. They may be closed only then. It
-	// would go on with whatever has their numbers next, such as the netlink socket of the next test, and take its answer.
+	// The thread arrives too late to measure, but it prepares and empties its sockets. They must not be closed before
+	// that. Otherwise the thread would read from whatever gets their numbers next, such as the netlink socket of the
+	// next test, and take its answer.
 	defer func() {
 		close(release)
 		<-done
@@ -321,7 +321,7 @@ func hangingPeer(t *testing.T, load workload.Workload, given map[string]string) 
 	}
 }
 
-// interruption: a cancelled block ends after its running trial.
+// interruption checks that a cancelled block ends after its running trial.
 func interruption(t *testing.T, load workload.Workload, given map[string]string) {
 	const limit = 500 * time.Millisecond
 	r := NewRig(t, load, Options{Pairs: 1, Length: 100 * time.Millisecond, Given: given})

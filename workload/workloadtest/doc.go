@@ -1,2 +1,2 @@
-// Package workloadtest is the conformance suite that every workload runs, and what it takes to run one trial in a test.
+// Package workloadtest is the conformance suite that every workload runs, with the tools to run one trial in a test.
 package workloadtest

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// spec is an endpoint on loopback.
+// spec returns the spec of an endpoint on loopback.
 func spec(t *testing.T, load workload.Workload, side workload.Side, given map[string]string) workload.Spec {
 	t.Helper()
 	Loopback(t)
@@ -29,10 +29,10 @@ func spec(t *testing.T, load workload.Workload, side workload.Side, given map[st
 	}
 }
 
-// portTaken: who finds its port taken says which one.
+// portTaken checks that the error about a port in use names the port.
 func portTaken(t *testing.T, load workload.Workload, given map[string]string) {
 	if load.Describe().Alone {
-		return // the kernel answers, at no port
+		return // the kernel answers, without a port
 	}
 	s := spec(t, load, workload.Sink, given)
 	first, err := load.Open(s)
@@ -51,7 +51,7 @@ func portTaken(t *testing.T, load workload.Workload, given map[string]string) {
 	}
 }
 
-// noDescriptors: who cannot open a file says so, and closes what it has opened.
+// noDescriptors checks that an endpoint that cannot open a file reports that, and closes what it has opened.
 func noDescriptors(t *testing.T, load workload.Workload, given map[string]string) {
 	for _, side := range []workload.Side{workload.Sink, workload.Source} {
 		s := spec(t, load, side, given)
@@ -66,7 +66,7 @@ func noDescriptors(t *testing.T, load workload.Workload, given map[string]string
 				e.Close()
 			case strings.Contains(err.Error(), "too many open files"):
 				refused++
-			case side == workload.Source: // nobody listens for it, which it may find out first
+			case side == workload.Source: // nobody listens for it, which it may notice first
 			default:
 				t.Errorf("%s with %d descriptors: %q, want that there are too many open files", side, more, err)
 			}
@@ -80,7 +80,7 @@ func noDescriptors(t *testing.T, load workload.Workload, given map[string]string
 	}
 }
 
-// dyingPeer: a trial whose sink is gone in the middle of it ends by its deadline, and says that something is wrong.
+// dyingPeer checks that a trial whose sink dies in the middle ends by its deadline, with a failure or doubt.
 func dyingPeer(t *testing.T, load workload.Workload, given map[string]string) {
 	if load.Describe().Alone {
 		return

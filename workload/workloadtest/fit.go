@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Apart is the Kolmogorov–Smirnov statistic of a sample against a distribution, of which both may have steps: how far
-// their distribution functions are apart, at most.
+// Apart returns the Kolmogorov–Smirnov statistic of a sample against a distribution, both of which may have steps: the
+// largest distance between their distribution functions.
 func Apart(sample []float64, cdf func(float64) float64) float64 {
 	sample = slices.Sorted(slices.Values(sample))
 	d, n := 0.0, float64(len(sample))
@@ -20,11 +20,11 @@ func Apart(sample []float64, cdf func(float64) float64) float64 {
 	return d
 }
 
-// Critical is what the statistic of n independent values exceeds in one case of a hundred, and less often where a
+// Critical returns the value that the statistic of n independent values exceeds in 1 % of cases, or less often if a
 // distribution has steps (Smirnov 1948: √(−ln(0.01/2)/2)/√n).
 func Critical(n int) float64 { return math.Sqrt(-math.Log(0.01/2)/2) / math.Sqrt(float64(n)) }
 
-// Whole is the distribution of what is rounded to whole numbers.
+// Whole returns the distribution of values rounded to whole numbers.
 func Whole(cdf func(float64) float64) func(float64) float64 {
 	return func(x float64) float64 { return cdf(math.Floor(x) + 0.5) }
 }

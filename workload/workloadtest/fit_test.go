@@ -7,8 +7,8 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// A sample at the middles of equal shares is half a share off its distribution, one with a step as far as the step is
-// missing.
+// A sample at the middles of equal shares is half a share off its distribution. A sample with a step is off by the size
+// of the missing step.
 func TestApart(t *testing.T) {
 	uniform := func(x float64) float64 { return min(max(x, 0), 1) }
 	if got := workloadtest.Apart([]float64{0.875, 0.125, 0.625, 0.375}, uniform); math.Abs(got-0.125) > 1e-12 {

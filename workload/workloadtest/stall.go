@@ -11,37 +11,37 @@ import (
 	"github.com/nettoll/nettoll/traffic"
 )
 
-// What stands still in [Stalls], and how long the trials there are: their windows, which begin after a tenth, hold
-// one of the stalls that begin at the opening and every 50 ms from there, which is 2 % of each.
+// The stall in [Stalls], and the length of its trials. Their windows, which begin after a tenth, contain one of the
+// stalls that begin at the opening and every 50 ms from then on, which is 2 % of each.
 const (
 	StallEvery  = 50 * time.Millisecond
 	StallFor    = time.Millisecond
 	StallLength = StallEvery * 10 / 9
 )
 
-// Late says how many requests on a schedule a stall delays, as shares of all.
+// Late says how many requests on a schedule a stall delays, as shares of all requests.
 type Late struct {
 	Least, Most         float64       // by more than 300 µs
 	LeastMore, MostMore float64       // by more than 650 µs
 	P99                 time.Duration // at most; at least 300 µs
 }
 
-// Even is what a stall does to requests that are due evenly and answered at once when it is over. 2 % are due during a
-// stall. They wait for as long as it still lasts, from 1 ms down to nothing: some 1.5 % of all wait longer than 0.3 ms,
+// Even returns the effect of a stall on requests that are due evenly and answered at once when it is over. 2 % are due
+// during a stall. They wait for the rest of it, from 1 ms down to nothing: about 1.5 % of all wait longer than 0.3 ms,
 // and 0.7 % longer than 0.65 ms, so that the 99th percentile is at half a millisecond.
 func Even() Late {
 	return Late{Least: 0.012, Most: 0.018, LeastMore: 0.004, MostMore: 0.011, P99: 800 * time.Microsecond}
 }
 
-// Stalls checks that a stall of what answers is seen by requests that are sent when they are due, and by hardly one of
-// those that are sent when the one before is answered: a closed loop sends nothing while it waits. Each stall is one
-// slow round trip, of thousands, and its percentiles do not know of it.
+// Stalls checks that requests on a schedule show a stall of the answering side, and that hardly any request of a closed
+// loop does: a closed loop sends nothing while it waits. Each stall is one slow round trip out of thousands, and does
+// not change its percentiles.
 //
-// Other work on the machine makes requests slower, and none faster. So fewer slow ones than the stalls make are wrong
-// in any trial. How many there are is judged by the trial with the fewest of nine from which the witness saw hardly
-// anything taken, since it does not see what softirqs of others take. Going, the same as open with nothing that stands
-// still, is the control: while it has slow ones, too, something else makes them, and nothing is judged. If it always
-// has, the test fails.
+// Other work on the machine makes requests slower, never faster. So having fewer slow requests than the stalls cause is
+// wrong in any trial. The upper limit applies to the trial with the fewest of nine from which the witness saw hardly
+// any time taken, because the witness does not see softirqs of others. Going, the same as open without stalls, is the
+// control: as long as it also has slow requests, something else causes them, and nothing is judged. If it always has,
+// the test fails.
 func Stalls(t *testing.T, want Late, open, going, closed *Rig) {
 	t.Helper()
 	const slow, slower = 300 * time.Microsecond, 650 * time.Microsecond
@@ -76,8 +76,8 @@ func Stalls(t *testing.T, want Late, open, going, closed *Rig) {
 	}
 }
 
-// quiet makes trials until from some of them no more was taken than the limit, and returns those. Each trial is
-// given to check, if that is not nil.
+// quiet runs trials until enough of them were disturbed by no more than the limit, and returns those. If check is not
+// nil, it is called for each trial.
 func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []latencies {
 	t.Helper()
 	const want, patience = 9, time.Minute
@@ -109,7 +109,7 @@ func quiet(t *testing.T, limit time.Duration, r *Rig, check func(latencies)) []l
 	return nil
 }
 
-// low is the least of something of trials, of which there is at least one.
+// low returns the smallest value of something over trials, of which there is at least one.
 func low[T cmp.Ordered](of []latencies, what func(latencies) T) T {
 	least := what(of[0])
 	for _, h := range of[1:] {
@@ -118,17 +118,17 @@ func low[T cmp.Ordered](of []latencies, what func(latencies) T) T {
 	return least
 }
 
-// latencies are those of one trial.
+// latencies are the latencies of one trial.
 type latencies struct{ *hdrhistogram.Histogram }
 
 func (h latencies) p99() time.Duration { return time.Duration(h.ValueAtQuantile(99)) }
 
-// share returns what [latencies.above] is.
+// share returns a function that returns [latencies.above].
 func share(than time.Duration) func(latencies) float64 {
 	return func(h latencies) float64 { return h.above(than) }
 }
 
-// above is the share of latencies that are longer than some time.
+// above returns the share of latencies that are longer than a time.
 func (h latencies) above(than time.Duration) float64 {
 	over := int64(0)
 	for _, bar := range h.Distribution() {

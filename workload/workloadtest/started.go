@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Started lists the processes of a program that this one has started and that have not ended.
+// Started lists the processes of a program that this process has started and that have not ended.
 func Started(t testing.TB, program string) (pids []int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/children")
@@ -18,7 +18,7 @@ func Started(t testing.TB, program string) (pids []int) {
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
-			continue // that thread has ended
+			continue // the thread has ended
 		}
 		for word := range strings.FieldsSeq(string(text)) {
 			name, err := os.ReadFile("/proc/" + word + "/comm")

@@ -31,7 +31,7 @@ type Rig struct {
 	threads int
 }
 
-// Options say what a rig is made of.
+// Options configure a rig.
 type Options struct {
 	Pairs  int
 	Length time.Duration
@@ -40,11 +40,12 @@ type Options struct {
 	Stall  workload.Stall
 	// Wrap, if set, replaces an endpoint: for faults.
 	Wrap func(workload.Side, int, traffic.Endpoint) traffic.Endpoint
-	// Where says where the endpoints of a side are; those it does not name are at 127.0.0.1 in the test's own namespace.
+	// Where gives the places of the endpoints of a side; other endpoints are at 127.0.0.1 in the test's own namespace.
 	Where map[workload.Side]Where
 }
 
-// Where is a place for endpoints: an address, and what calls a function in the network namespace that has it.
+// Where is a place for endpoints: an address, and a function that calls another one in the network namespace of the
+// address.
 type Where struct {
 	Address netip.Addr
 	Do      func(func() error) error
@@ -63,13 +64,12 @@ const (
 	SinkWorker   = 1
 )
 
-// rigPorts is how many ports each endpoint of a rig has.
+// rigPorts is the number of ports of each endpoint of a rig.
 const rigPorts = 8
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// Loopback sees to it that 127.0.0.1 can be reached: in the namespace that testnet.Main gives to tests, lo is down at
-// first.
+// Loopback makes 127.0.0.1 reachable: in the namespace that testnet.Main gives to tests, lo is down at first.
 func Loopback(t testing.TB) {
 	t.Helper()
 	h, err := link.Open()
@@ -86,7 +86,7 @@ func Loopback(t testing.TB) {
 	}
 }
 
-// NewRig opens the endpoints and starts the threads. The ports are the kernel's choice.
+// NewRig opens the endpoints and starts the threads, with unused ports.
 func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	t.Helper()
 	Loopback(t)
@@ -141,8 +141,8 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		}
 		r.Sources, r.Sinks = append(r.Sources, src), append(r.Sinks, snk)
 	}
-	// A thread in a loop never gives its P back, and a collection would stop the other side of its pair until it has ended
-	// (see the worker).
+	// A thread in a loop never gives its P back, and a garbage collection would stop the other side of its pair until
+	// it has ended (see the worker).
 	before, collect := runtime.GOMAXPROCS(r.threads+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
 		runtime.GOMAXPROCS(before)
@@ -170,7 +170,7 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 	return r
 }
 
-// patience is for how long an endpoint may get ready: nothing is shown by how long it takes, and a machine may be busy.
+// patience is how long an endpoint may take to get ready: the time is not checked, and a machine may be busy.
 const patience = 30 * time.Second
 
 // Block runs one block of one trial and returns its timing.
@@ -179,7 +179,7 @@ func (r *Rig) Block(ctx context.Context) (traffic.Timing, error) {
 	return timings[0], err
 }
 
-// Trial runs one trial and returns what the workload makes of it.
+// Trial runs one trial and returns it with the workload's result.
 func (r *Rig) Trial(t testing.TB) (workload.Trial, workload.Result) {
 	t.Helper()
 	timing, err := r.Block(context.Background())

@@ -10,11 +10,11 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// VethName is what the links of [Veth] are called.
+// VethName is the name of the links of [Veth].
 const VethName = "eth0"
 
-// Veth returns two places, each a network namespace of its own, that a veth pair of MTU 1500 joins: 192.0.2.1 is the
-// source's and 192.0.2.2 the sink's.
+// Veth returns two places, each a network namespace of its own, joined by a veth pair of MTU 1500: 192.0.2.1 belongs to
+// the source and 192.0.2.2 to the sink.
 func Veth(t *testing.T) map[workload.Side]Where {
 	t.Helper()
 	places := map[workload.Side]Where{}
@@ -46,8 +46,8 @@ func Veth(t *testing.T) map[workload.Side]Where {
 	return places
 }
 
-// Settled waits until packets to the address of a place are taken in. For one of IPv6 that comes after the address
-// itself, and a first SYN that is lost comes again after a second: see [link.Handle.Local].
+// Settled waits until packets to the address of a place are accepted. For an IPv6 address that comes after the address
+// itself, and a lost first SYN is only repeated after a second: see [link.Handle.Local].
 func Settled(t *testing.T, w Where) {
 	t.Helper()
 	err := w.Do(func() error {

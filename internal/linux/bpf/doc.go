@@ -1,8 +1,8 @@
-// Package bpf hooks eBPF programs to network links, and finds again what is hooked to them. The programs themselves,
-// with their maps, are in the folders below, a folder for each C source; apart from the softirq probe these
-// are all that import the loader. `make generate` compiles them by bpf2go into object_bpf… beside the source, which are
-// part of the tree, and `make generate-check` shows that they are what the source makes.
+// Package bpf hooks eBPF programs to network links, and finds hooked programs again. The programs themselves, with
+// their maps, are in the folders below, one folder for each C source. Apart from the softirq probe, only these packages
+// import the loader. `make generate` compiles the programs with bpf2go into object_bpf… next to the source. These
+// objects are part of the tree, and `make generate-check` checks that they match the source.
 //
-// Several programs can be on one hook, such as one that filters before one that forwards. Those that decide come first
-// ([Links.Attach] with first). They leave packets that they do not refuse to the next one (TCX_NEXT).
+// Several programs can be on one hook, such as one that filters before one that forwards. Programs that decide come
+// first ([Links.Attach] with first). They pass packets that they do not refuse to the next program (TCX_NEXT).
 package bpf

@@ -9,11 +9,11 @@ import (
 	ebpflink "github.com/cilium/ebpf/link"
 )
 
-// settling is how long a link of somebody else may take until it can be asked for.
+// settling is how long a new link of another process may take until it can be queried.
 const settling = time.Second
 
-// EachLink calls f for each link of programs on the machine, which is closed after the call. A link that is about to be
-// made has a number and cannot be asked for yet (EAGAIN, bpf_link_by_id, kernel/bpf/syscall.c): it is waited for.
+// EachLink calls f for each eBPF link on the machine, and closes the link after the call. A link that is being made
+// already has a number but cannot be queried yet (EAGAIN, bpf_link_by_id, kernel/bpf/syscall.c); EachLink waits for it.
 func EachLink(f func(ebpflink.Link) error) error {
 	it := new(ebpflink.Iterator)
 	defer func() { it.Close() }()
@@ -31,6 +31,6 @@ func EachLink(f func(ebpflink.Link) error) error {
 			}
 			return nil
 		}
-		it = &ebpflink.Iterator{ID: it.ID} // it goes on behind the last one
+		it = &ebpflink.Iterator{ID: it.ID} // continues after the last one
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// Others make and close links meanwhile. Those that stand all the time are found each time, once.
+// While other goroutines make and close links, each link that exists the whole time is found exactly once.
 func TestEachLinkWhileOthersComeAndGo(t *testing.T) {
 	testnet.Root(t)
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{

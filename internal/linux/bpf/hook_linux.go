@@ -14,26 +14,27 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// A Hook is a place of a link where programs run.
+// A Hook is a place at a link where programs run.
 type Hook int
 
-// The hooks. On one link the programs of TCXIngress run before that of Classifier (net/core/dev.c, sch_handle_ingress).
+// The hooks. On one link, the programs of TCXIngress run before that of Classifier (net/core/dev.c,
+// sch_handle_ingress).
 const (
-	// TCXIngress and TCXEgress hold several programs in order, Linux 6.6 and newer. The kernel waits a grace period of RCU
-	// for each program that comes or goes (kernel/bpf/tcx.c, tcx_entry_sync) and holds the lock of all configuration
-	// meanwhile: some 8 ms at HZ=250, however many ask.
+	// TCXIngress and TCXEgress hold several programs in order; Linux 6.6 and newer. For each program that is added or
+	// removed, the kernel waits for an RCU grace period (kernel/bpf/tcx.c, tcx_entry_sync) while it holds the lock of
+	// all configuration. That takes about 8 ms at HZ=250, however many processes wait.
 	TCXIngress Hook = iota
 	TCXEgress
-	// Classifier is the older way to where TCXIngress is: a classifier of tc that decides at once, on a queueing
-	// discipline of type clsact. Nobody waits for it.
+	// Classifier is the older hook at the same place as TCXIngress: a tc classifier that decides directly, on a
+	// queueing discipline of type clsact. It needs no grace period.
 	Classifier
-	// XDP is where the driver receives; there is one program.
+	// XDP is in the driver's receive path; there is only one program.
 	XDP
-	// NetkitPeer is on the far end of a netkit, where its container sends. The link is the near end.
+	// NetkitPeer is on the far end of a netkit, at which its container sends. The link is the near end.
 	NetkitPeer
 )
 
-// String names the hook in errors.
+// String returns the name of the hook in errors.
 func (h Hook) String() string {
 	return [...]string{"tcx ingress", "tcx egress", "tc ingress", "xdp", "netkit peer"}[h]
 }
@@ -44,16 +45,16 @@ func (h Hook) attachType() ebpf.AttachType {
 	}[h]
 }
 
-// Links is the links of a namespace and what is hooked to them. It can be used from any thread.
+// Links holds the links of a namespace and the programs hooked to them. It can be used from any thread.
 type Links struct {
 	h     *netlink.Handle
 	index map[string]int
-	xdp   map[int]uint32 // the program of a link
+	xdp   map[int]uint32 // the program at a link
 	bare  map[string]bool
 	xfrm  map[string]bool
 }
 
-// Open reads the links of the namespace of the calling thread as they are now.
+// Open reads the current links of the namespace of the calling thread.
 func Open() (*Links, error) {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
@@ -82,26 +83,26 @@ func Open() (*Links, error) {
 	return l, nil
 }
 
-// maxDumps bounds how often a listing is begun again during which something changed.
+// maxDumps limits how often a listing is repeated because something changed during it.
 const maxDumps = 100
 
 // Close closes the socket.
 func (l *Links) Close() { l.h.Close() }
 
-// Index returns the index of the link of this name, 0 where there is none.
+// Index returns the index of the link with this name; 0 if there is none.
 func (l *Links) Index(name string) int { return l.index[name] }
 
-// Bare says whether packets have no header of Ethernet on the link of this name, as on a tunnel of layer 3.
+// Bare reports whether packets on the link with this name have no Ethernet header, as on a layer-3 tunnel.
 func (l *Links) Bare(name string) bool { return l.bare[name] }
 
-// BareIn says so of packets that come in on the link. A link of IPsec has none itself, but what comes in there still
-// has the header of the frame in which it was encrypted (net/ipv4/xfrm4_input.c and net/xfrm/xfrm_input.c:
-// skb_mac_header_rebuild).
+// BareIn reports the same for packets that the link receives. An IPsec link itself has no Ethernet header, but packets
+// that arrive on it still have the header of the frame in which they were encrypted (net/ipv4/xfrm4_input.c and
+// net/xfrm/xfrm_input.c: skb_mac_header_rebuild).
 func (l *Links) BareIn(name string) bool { return l.bare[name] && !l.xfrm[name] }
 
-// Attach hooks a program to a link: before all others that are there, or behind them. It stays until the Closer is
-// closed, its process ends or the link is gone; a Classifier stays until one of the first and the last. Closing when
-// the link is gone succeeds. The calling thread is in the namespace of the links.
+// Attach hooks a program to a link, before or after all other programs there. It stays until the Closer is closed, its
+// process ends or the link is gone. A Classifier stays even if its process ends. Closing succeeds if the link is gone.
+// The calling thread must be in the namespace of the links.
 func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Closer, error) {
 	what := fmt.Sprintf("attach a program to link %d, %s", index, h)
 	anchor := link.Tail()
@@ -130,14 +131,14 @@ func (l *Links) Attach(p *ebpf.Program, h Hook, index int, first bool) (io.Close
 	return attached{c}, nil
 }
 
-// attached is a program on a link.
+// attached is a program at a link.
 type attached struct{ link link.Link }
 
-// Close detaches the program before it closes the descriptor: a child that was forked and has not executed its program
-// yet holds a copy of that, and with it the program would stay.
+// Close detaches the program before it closes the descriptor. A forked child that has not yet called exec holds a copy
+// of the descriptor, which would keep the program attached.
 func (a attached) Close() error { return errors.Join(a.link.Detach(), a.link.Close()) }
 
-// classifier is the queueing discipline under a program: with it the program goes.
+// classifier is the queueing discipline of a program; removing it removes the program.
 type classifier struct {
 	l     *Links
 	index int
@@ -172,7 +173,7 @@ func clsact(index int) netlink.Qdisc {
 	}
 }
 
-// Close removes the discipline. ENODEV: the link is gone; ENOENT and EINVAL: the discipline is.
+// Close removes the discipline. ENODEV means that the link is gone; ENOENT and EINVAL mean that the discipline is.
 func (c classifier) Close() error {
 	err := c.l.h.QdiscDel(clsact(c.index))
 	if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EINVAL) {
@@ -181,8 +182,8 @@ func (c classifier) Close() error {
 	return err
 }
 
-// Attached returns the IDs of the programs at a hook of a link in the order in which they run. The calling thread is in
-// the namespace of the links.
+// Attached returns the IDs of the programs at a hook of a link, in the order in which they run. The calling thread must
+// be in the namespace of the links.
 func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
 	switch h {
 	case XDP:
@@ -192,7 +193,7 @@ func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
 		return nil, nil
 	case Classifier:
 		list, err := l.h.FilterList(&netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}, netlink.HANDLE_MIN_INGRESS)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // no discipline
+		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // no queueing discipline
 			return nil, fmt.Errorf("read programs of link %d, %s: %w", index, h, err)
 		}
 		var ids []ebpf.ProgramID
@@ -218,15 +219,15 @@ func (l *Links) Attached(h Hook, index int) ([]ebpf.ProgramID, error) {
 	}
 }
 
-// A Program is one that is hooked somewhere, with its maps.
+// A Program is a hooked program, with its maps.
 type Program struct {
 	ID   ebpf.ProgramID
 	Info *ebpf.ProgramInfo
 	Maps map[string]*ebpf.Map // by name
 }
 
-// Memory is what the kernel says that the program and its maps take, in bytes: memlock of their descriptors in
-// /proc/PID/fdinfo, which since Linux 6.4 is what maps have allocated, and the machine's instructions.
+// Memory returns the memory of the program and its maps as the kernel reports it, in bytes. It is the memlock of their
+// descriptors in /proc/PID/fdinfo, which since Linux 6.4 is the memory allocated by maps, plus the machine code.
 func (p *Program) Memory() (int64, error) {
 	n, ok := p.Info.Memlock()
 	if !ok {
@@ -241,17 +242,17 @@ func (p *Program) Memory() (int64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("memory of map %q: %w", name, err)
 		}
-		n, _ := info.Memlock() // a trie without entries has none
+		n, _ := info.Memlock() // a trie without entries reports none
 		sum += int64(n)
 	}
 	return sum, nil
 }
 
-// Find looks for a program by its name among those of these IDs. Without one it returns nil.
+// Find looks for a program by its name among these IDs. It returns nil if there is none.
 func Find(ids []ebpf.ProgramID, name string) (*Program, error) {
 	for _, id := range ids {
 		p, err := ebpf.NewProgramFromID(id)
-		if errors.Is(err, unix.ENOENT) { // it went meanwhile
+		if errors.Is(err, unix.ENOENT) { // it was removed in the meantime
 			continue
 		}
 		if err != nil {
@@ -288,17 +289,17 @@ func open(p *ebpf.Program, id ebpf.ProgramID, name string) (*Program, error) {
 	return found, nil
 }
 
-// Close closes the maps. The program stays where it is.
+// Close closes the maps. The program stays hooked.
 func (p *Program) Close() {
 	for _, m := range p.Maps {
 		_ = m.Close()
 	}
 }
 
-// Has says whether the program is among those of these IDs.
+// Has reports whether the program is among these IDs.
 func (p *Program) Has(ids []ebpf.ProgramID) bool { return slices.Contains(ids, p.ID) }
 
-// Explain makes what the kernel refuses a [linux.UnsupportedError].
+// Explain turns a refusal of the kernel into a [linux.UnsupportedError].
 func Explain(what string, h Hook, err error) error {
 	if err == nil {
 		return nil
@@ -308,7 +309,7 @@ func Explain(what string, h Hook, err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing, u.Hint = "CAP_BPF and CAP_NET_ADMIN outside of any user namespace",
 			"run as root; a container needs --privileged"
-		u.Err = unix.EPERM // the loader guesses at a limit of locked memory, which there has not been since Linux 5.11
+		u.Err = unix.EPERM // the loader blames the limit of locked memory, which has not applied since Linux 5.11
 	case errors.Is(err, unix.ENOSYS):
 		u.Missing, u.Hint = "eBPF", "a kernel with CONFIG_BPF_SYSCALL"
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, unix.EOPNOTSUPP), h == Classifier &&

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// Programs stand at a hook in the order that was asked for, are found by name with their maps, and go when they are
-// closed, the link there or not.
+// Programs run at a hook in the requested order, are found by name with their maps, and are removed when they are
+// closed, even if the link is gone.
 func TestHooks(t *testing.T) {
 	for _, c := range []struct {
 		hook    bpf.Hook
@@ -65,9 +65,9 @@ func TestHooks(t *testing.T) {
 					return err
 				}
 				defer second.Close()
-				// attached are the names of the programs that are found, in order.
+				// attached returns the names of the programs found, in order.
 				attached := func() (names []string, err error) {
-					again, err := bpf.Open() // that of XDP comes with the listing of links
+					again, err := bpf.Open() // the XDP program is in the listing of links
 					if err != nil {
 						return nil, err
 					}
@@ -130,13 +130,13 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// program loads a program that looks a key up in a map of its own and lets everything pass.
+// program loads a program that looks up a key in a map of its own and accepts every packet.
 func program(name string, kind ebpf.ProgramType, pass int32) (*ebpf.Program, error) {
 	m, err := ebpf.NewMap(&ebpf.MapSpec{Name: name + "_map", Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1})
 	if err != nil {
 		return nil, bpf.Explain("make a map", bpf.TCXIngress, err)
 	}
-	defer m.Close() // the program holds it
+	defer m.Close() // the program keeps it open
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: name, Type: kind, License: "Apache-2.0",
 		Instructions: asm.Instructions{

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// Hooked is programs that this process has loaded, with their maps, and hooked to links.
+// Hooked holds programs that this process has loaded, with their maps, and hooked to links.
 type Hooked struct {
 	loaded   *ebpf.Collection
 	links    *Links
@@ -22,10 +22,10 @@ type Hooked struct {
 	attached []Attachment
 }
 
-// Hold returns loaded programs that nothing holds yet. They and the links are closed with what it returns.
+// Hold takes ownership of loaded programs. Closing the result closes them and the links.
 func (l *Links) Hold(loaded *ebpf.Collection) *Hooked { return &Hooked{loaded: loaded, links: l} }
 
-// Attach hooks a program to a link, by the names of both, as [Links.Attach] does.
+// Attach hooks a program to a link, both given by name, like [Links.Attach].
 func (h *Hooked) Attach(program string, at Hook, name string, first bool) error {
 	index := h.links.Index(name)
 	if index == 0 {
@@ -48,11 +48,11 @@ func (h *Hooked) Attach(program string, at Hook, name string, first bool) error 
 	return nil
 }
 
-// Attached lists what is hooked.
+// Attached lists the hooked programs.
 func (h *Hooked) Attached() []Attachment { return h.attached }
 
-// Close takes the programs away from their links and closes everything. It may be called from any thread, more than
-// once, when the links are gone, and after [Detach].
+// Close removes the programs from their links and closes everything. It may be called from any thread, more than once,
+// when the links are gone, and after [Detach].
 func (h *Hooked) Close() error {
 	if h.links == nil {
 		return nil
@@ -67,8 +67,8 @@ func (h *Hooked) Close() error {
 	return errors.Join(errs...)
 }
 
-// Detach takes programs away from the links of the namespace of the calling thread, whichever process has hooked
-// them. A program that is already gone is not an error.
+// Detach removes programs from the links of the namespace of the calling thread, whichever process has hooked them. A
+// program that is already gone is not an error.
 func Detach(list []Attachment) error {
 	links, err := Open()
 	if err != nil {
@@ -78,7 +78,7 @@ func Detach(list []Attachment) error {
 	var errs []error
 	for _, a := range list {
 		if links.Index(a.Link) != a.Index {
-			continue // it is gone, and its name another's
+			continue // the link is gone, and another one has its name
 		}
 		if a.ID == 0 {
 			errs = append(errs, classifier{links, a.Index}.Close())
@@ -98,8 +98,8 @@ func Detach(list []Attachment) error {
 	return errors.Join(errs...)
 }
 
-// Try hooks programs to a pair of links in a namespace of its own, which is gone afterwards: add is given the name
-// of one, veth or netkit, and returns what takes them away.
+// Try hooks programs to a pair of links, veth or netkit, in a namespace of its own, which it removes. add receives the
+// name of one link and returns a Closer that removes the programs.
 func Try(netkit bool, add func(name string) (io.Closer, error)) error {
 	ns, err := netns.New(func() error {
 		here, err := netns.Current()
@@ -139,9 +139,9 @@ type Place struct {
 	Hook          Hook
 }
 
-// HoldAt hooks programs of a collection to links, as [Links.Hold] and [Hooked.Attach] do. Those at an ingress come
-// first and those at an egress last, so that filters on the same hook see packets as hosts see them: before they are
-// wrapped, after they were unwrapped. If it fails, the collection and the links are closed.
+// HoldAt hooks programs of a collection to links, like [Links.Hold] and [Hooked.Attach]. Programs at an ingress come
+// first and those at an egress last. So filters on the same hook see packets as hosts see them: before they are
+// wrapped, and after they are unwrapped. If it fails, it closes the collection and the links.
 func (l *Links) HoldAt(loaded *ebpf.Collection, places []Place) (*Hooked, error) {
 	hooked := l.Hold(loaded)
 	for _, p := range places {
@@ -152,7 +152,7 @@ func (l *Links) HoldAt(loaded *ebpf.Collection, places []Place) (*Hooked, error)
 	return hooked, nil
 }
 
-// Missing lists those of some links that are not there.
+// Missing lists the links that do not exist.
 func (l *Links) Missing(names ...string) (list []linux.Difference) {
 	for _, name := range names {
 		if l.Index(name) == 0 {
@@ -162,9 +162,9 @@ func (l *Links) Missing(names ...string) (list []linux.Difference) {
 	return list
 }
 
-// ComparePlaces returns in what the kernel differs: which of the programs are not at their places, and how the entries
-// of their maps differ from those wanted, which are given by the name of the map as bytes. A program has some of the
-// maps. The links must be there.
+// ComparePlaces returns the differences in the kernel: programs that are not at their places, and map entries that
+// differ from the wanted ones. The wanted entries are given as bytes, by the name of the map. A program has some of the
+// maps. The links must exist.
 func (l *Links) ComparePlaces(places []Place, want map[string]map[string]string) (list []linux.Difference, err error) {
 	for _, at := range places {
 		some, err := l.comparePlace(at, want)
@@ -192,7 +192,7 @@ func (l *Links) comparePlace(at Place, want map[string]map[string]string) (list 
 	defer p.Close()
 	for name, entries := range want {
 		if p.Maps[name] == nil {
-			continue // another program's
+			continue // a map of another program
 		}
 		some, err := CompareMap(p.Maps[name], name, entries)
 		if err != nil {

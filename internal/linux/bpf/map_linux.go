@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// CompareMap returns in what the entries of a map differ from those wanted, both as their bytes.
+// CompareMap returns the differences between the entries of a map and the wanted ones, both as bytes.
 func CompareMap(m *ebpf.Map, name string, want map[string]string) ([]linux.Difference, error) {
 	var list []linux.Difference
 	seen := map[string]bool{}

@@ -1,3 +1,3 @@
-// Package clock reads the kernel's monotonic clock the cheapest way there is, for hot loops and for times that
-// processes share.
+// Package clock reads the kernel's monotonic clock at the lowest cost, for hot loops and for times that processes
+// share.
 package clock

@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// A Filling is many translated connections of UDP from one address to another. They differ by their ports.
+// A Filling describes many translated UDP connections from one address to another. They differ in their ports.
 type Filling struct {
-	// Source is where they come from, Destination where they go, and Public the address they are known by there. All are
-	// of IPv4.
+	// Source is their source, Destination their destination, and Public the address that replaces the source. All are
+	// IPv4.
 	Source, Destination, Public netip.Addr
-	// Count is how many there are.
+	// Count is the number of connections.
 	Count int
-	// Timeout is how long they stay.
+	// Timeout is how long they stay in the table.
 	Timeout time.Duration
-	// Mark is how they are told from others; not 0.
+	// Mark identifies them; it is not 0.
 	Mark uint32
 }
 
-// The ports of a [Filling]: so many of the source for each of the destination.
+// The ports of a [Filling]: the number of source ports for each destination port.
 const (
 	firstPort = 1024
 	portsEach = 1<<16 - firstPort
 )
 
-// MostEntries is how many connections differ by their ports.
+// MostEntries is the largest number of connections with different ports.
 const MostEntries = portsEach * (1<<16 - 1)
 
-// Check returns what is wrong with it.
+// Check returns an error if the filling is not valid.
 func (f Filling) Check() error {
 	for _, a := range []netip.Addr{f.Source, f.Destination, f.Public} {
 		if !a.Is4() {
@@ -49,7 +49,7 @@ func (f Filling) Check() error {
 	return nil
 }
 
-// ports are those of a connection by its number.
+// ports returns the ports of a connection by its number.
 func ports(i int) (source, destination uint16) {
 	return uint16(firstPort + i%portsEach), uint16(1 + i/portsEach)
 }

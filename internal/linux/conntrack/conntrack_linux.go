@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Attributes that the library has no names for, and states of a connection
+// Attributes without names in the library, and states of a connection
 // (include/uapi/linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h).
 const (
 	ctaStatus   = 3
@@ -25,17 +25,17 @@ const (
 	ctaMaxIP    = 2
 
 	answered  = 1 << 1 // IPS_SEEN_REPLY
-	assured   = 1 << 2 // IPS_ASSURED: it is not given up for others when the table is full
-	confirmed = 1 << 3 // IPS_CONFIRMED: it is in the table, which the kernel does not let anybody deny
+	assured   = 1 << 2 // IPS_ASSURED: it is not evicted when the table is full
+	confirmed = 1 << 3 // IPS_CONFIRMED: it is in the table; the kernel always sets it
 )
 
 const (
 	subsystem = unix.NFNL_SUBSYS_CTNETLINK << 8
-	answerIn  = 30 * time.Second // the kernel answers in milliseconds; a lost answer must not hang an agent
-	atOnce    = 128              // connections of one message to the kernel
+	answerIn  = 30 * time.Second // the kernel answers in milliseconds; without a limit, a lost answer would hang an agent
+	atOnce    = 128              // connections in one message to the kernel
 )
 
-// A conn is a socket of netlink.
+// A conn is a netlink socket.
 type conn struct {
 	fd       int
 	sequence uint32
@@ -73,7 +73,7 @@ func end(b []byte, from int) []byte {
 	return b
 }
 
-// attribute appends one, whose length is padded to four bytes.
+// attribute appends an attribute, padded to four bytes.
 func attribute(b []byte, kind uint16, data ...byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofNlAttr+len(data)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
@@ -88,7 +88,7 @@ func number(b []byte, kind uint16, n uint32) []byte {
 	return attribute(b, kind, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
-// nest appends an attribute of attributes; nested writes its length.
+// nest appends an attribute that contains attributes; nested writes its length.
 func nest(b []byte, kind uint16) (_ []byte, from int) {
 	return attribute(b, unix.NLA_F_NESTED|kind), len(b)
 }
@@ -98,7 +98,7 @@ func nested(b []byte, from int) []byte {
 	return b
 }
 
-// tuple appends one direction of a connection of UDP.
+// tuple appends one direction of a UDP connection.
 func tuple(b []byte, kind uint16, from, to [4]byte, source, destination uint16) []byte {
 	b, whole := nest(b, kind)
 	b, part := nest(b, nl.CTA_TUPLE_IP)
@@ -111,8 +111,8 @@ func tuple(b []byte, kind uint16, from, to [4]byte, source, destination uint16) 
 	return nested(b, whole)
 }
 
-// Fill makes the connections. They are translated as by a rule: the kernel chooses the answer's ports. An error leaves
-// those that were made: [Flush] them.
+// Fill makes the connections. They are translated as by a rule: the kernel chooses the ports of answers. After an
+// error, the connections that were made stay: remove them with [Flush].
 func Fill(f Filling) error {
 	what := fmt.Sprintf("track %d connections", f.Count)
 	if err := f.Check(); err != nil {
@@ -153,7 +153,7 @@ func Fill(f Filling) error {
 	return nil
 }
 
-// Flush removes the connections whose mark is that one; 0 are those that nobody has marked.
+// Flush removes the connections with a mark; 0 means the unmarked ones.
 func Flush(mark uint32) error {
 	c, err := dial()
 	if err != nil {
@@ -165,7 +165,7 @@ func Flush(mark uint32) error {
 	return explain(fmt.Sprintf("forget tracked connections with the mark %#x", mark), err)
 }
 
-// Count returns how many connections have that mark.
+// Count returns the number of connections with that mark.
 func Count(mark uint32) (int, error) {
 	c, err := dial()
 	if err != nil {
@@ -177,8 +177,8 @@ func Count(mark uint32) (int, error) {
 	return n, explain("count tracked connections", err)
 }
 
-// exchange sends messages and reads to the answer of the last of them, or to an error. It returns how many connections
-// were told of.
+// exchange sends messages and reads up to the answer to the last one, or to an error. It returns the number of
+// connections in the answers.
 func (c *conn) exchange(messages []byte) (connections int, err error) {
 	if err := unix.Sendto(c.fd, messages, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return 0, err
@@ -234,14 +234,14 @@ func explain(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// A Sender makes connections of UDP, each by one packet without data, from ports that it need not have.
+// A Sender makes UDP connections, each with one empty packet, from ports that it need not bind.
 type Sender struct {
 	fd     int
 	to     unix.Sockaddr
 	packet [8]byte // the header (RFC 768), without a checksum
 }
 
-// NewSender opens one. It takes CAP_NET_RAW.
+// NewSender opens a sender. It requires CAP_NET_RAW.
 func NewSender(from netip.Addr, to netip.AddrPort) (*Sender, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
 	if err != nil {
@@ -263,16 +263,16 @@ func (s *Sender) Send(port uint16) error {
 	return unix.Sendto(s.fd, s.packet[:], 0, s.to)
 }
 
-// Close closes it.
+// Close closes the sender.
 func (s *Sender) Close() { _ = unix.Close(s.fd) }
 
-// A Counter counts packets of UDP that arrive.
+// A Counter counts UDP packets that arrive.
 type Counter struct {
 	fd  int
 	buf [16]byte
 }
 
-// NewCounter opens one.
+// NewCounter opens a counter.
 func NewCounter(at netip.AddrPort) (*Counter, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -285,7 +285,7 @@ func NewCounter(at netip.AddrPort) (*Counter, error) {
 	return &Counter{fd: fd}, nil
 }
 
-// Count returns how many packets have come since it was called last.
+// Count returns how many packets have arrived since the last call.
 func (c *Counter) Count() (n int, err error) {
 	for {
 		_, _, err := unix.Recvfrom(c.fd, c.buf[:], 0)
@@ -300,5 +300,5 @@ func (c *Counter) Count() (n int, err error) {
 	}
 }
 
-// Close closes it.
+// Close closes the counter.
 func (c *Counter) Close() { _ = unix.Close(c.fd) }

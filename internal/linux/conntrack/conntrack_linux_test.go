@@ -26,7 +26,7 @@ func filling(count int) conntrack.Filling {
 	}
 }
 
-// TestFill fills a table with more connections than there are ports, looks at how they are translated, and empties it.
+// TestFill fills a table with more connections than there are ports, checks their translation, and empties it.
 func TestFill(t *testing.T) {
 	m := testnet.New(t)
 	const count = 70_000
@@ -56,7 +56,7 @@ func TestFill(t *testing.T) {
 		if n, err := conntrack.Count(mark); n != 0 || err != nil {
 			t.Errorf("after all were removed %d are there (%v)", n, err)
 		}
-		// One of them as the kernel tells it: the answer goes to the public address, not to the source.
+		// The kernel's view of one of them: the answer goes to the public address, not to the source.
 		if err := conntrack.Fill(filling(1)); err != nil {
 			return err
 		}

@@ -1,4 +1,3 @@
-// Package conntrack fills, counts and empties the table of connections that netfilter tracks, through
-// NETLINK_NETFILTER, and makes connections that it has to track. What it does, it does in the network namespace of the
-// calling thread.
+// Package conntrack fills, counts and empties netfilter's table of tracked connections, through NETLINK_NETFILTER, and
+// makes connections that netfilter has to track. It works in the network namespace of the calling thread.
 package conntrack

@@ -1,6 +1,6 @@
-// Package detour delays and loses the frames that a link receives, on kernels without the queueing discipline netem.
+// Package detour delays and drops the frames that a link receives, on kernels without the queueing discipline netem.
 //
-// A program of eBPF at the link sends each frame that it receives to a TAP device. A process reads the frames there,
-// keeps each one as long as it is to be delayed, and writes it back; a second program then has the link receive it. The
-// frames that the link sends are not touched.
+// An eBPF program at the link redirects each received frame to a TAP device. A process reads the frames there, keeps
+// each one for its delay, and writes it back. A second program then makes the link receive it. Frames that the link
+// sends are not affected.
 package detour

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// The names of the programs in the kernel: BPF_OBJ_NAME_LEN less the final zero.
+// The names of the programs in the kernel: BPF_OBJ_NAME_LEN minus the final zero.
 const (
 	leaving   = "nettoll_away"
 	returning = "nettoll_back"
@@ -26,8 +26,8 @@ const (
 	redirectOut = 0
 )
 
-// programs returns the program at the port, which sends frames to the tap unless they come from there, and that at the
-// tap, which has the port receive them.
+// programs returns the program at the port, which redirects frames to the tap unless they come from there, and the
+// program at the tap, which makes the port receive them.
 func programs(port, tap int) *ebpf.CollectionSpec {
 	program := func(name string, code asm.Instructions) *ebpf.ProgramSpec {
 		return &ebpf.ProgramSpec{Name: name, Type: ebpf.SchedCLS, Instructions: code, License: "GPL"}
@@ -57,9 +57,9 @@ func programs(port, tap int) *ebpf.CollectionSpec {
 	}}
 }
 
-// Add has frames that the port receives take the detour by the tap, in the network namespace of the calling thread. It
-// stands while held is open, as with [bpf.Hooked]. If the tap is gone, the frames are lost. Where the kernel lacks
-// something, or the privilege is missing, the error is a [linux.UnsupportedError].
+// Add makes frames that the port receives take the detour through the tap, in the network namespace of the calling
+// thread. The detour stays while held is open, as with [bpf.Hooked]. If the tap is gone, the frames are lost. If the
+// kernel lacks something, or a privilege is missing, the error is a [linux.UnsupportedError].
 func Add(port, tap string) (attached []bpf.Attachment, held io.Closer, err error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -86,8 +86,8 @@ func Add(port, tap string) (attached []bpf.Attachment, held io.Closer, err error
 	return hooked.Attached(), hooked, nil
 }
 
-// Compare says what differs of a detour: whether its programs are the first at the port and at the tap, by the
-// attachments that [Add] has returned.
+// Compare returns the differences of a detour: whether its programs are the first ones at the port and at the tap, by
+// the attachments that [Add] has returned.
 func Compare(attached []bpf.Attachment) ([]linux.Difference, error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -126,7 +126,7 @@ func Compare(attached []bpf.Attachment) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// Check says whether detours are possible here: nil, or what is missing. It tries in a namespace of its own.
+// Check returns nil if detours are possible here, and otherwise what is missing. It tries in a namespace of its own.
 func Check() error {
 	if err := link.CheckTUN("delay or lose packets by a process"); err != nil {
 		return err

@@ -17,7 +17,7 @@ func Add(string, string) ([]bpf.Attachment, io.Closer, error) { return nil, nil,
 // Compare is not supported here.
 func Compare([]bpf.Attachment) ([]linux.Difference, error) { return nil, Check() }
 
-// Check says that there are none.
+// Check is not supported here.
 func Check() error {
 	return &linux.UnsupportedError{What: "delay or lose packets by a process", Missing: "Linux"}
 }

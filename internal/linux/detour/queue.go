@@ -9,43 +9,43 @@ import (
 
 // A Fate says what happens to frames.
 type Fate struct {
-	// Delay is how long each one is kept, give or take Jitter: every delay from Delay-Jitter to Delay+Jitter is equally
-	// likely. None leaves before the one before it, so that one may be kept longer.
+	// Delay is how long each frame is kept, plus or minus Jitter: every delay from Delay-Jitter to Delay+Jitter is
+	// equally likely. A frame never leaves before the previous one, so it may be kept longer.
 	Delay, Jitter time.Duration
-	// Loss is the share of frames that are lost at random, from 0 to 1.
+	// Loss is the share of frames that are dropped at random, from 0 to 1.
 	Loss float64
 }
 
-// largest is the size in bytes of the largest frame that is read: a segment of 64 KiB with all headers. Larger ones
-// are not offered to a TAP device, whose gso_max_size is 65536 (include/linux/netdevice.h, GSO_LEGACY_MAX_SIZE).
+// largest is the size in bytes of the largest frame: a segment of 64 KiB with all headers. The kernel does not pass
+// larger ones to a TAP device, whose gso_max_size is 65536 (include/linux/netdevice.h, GSO_LEGACY_MAX_SIZE).
 const largest = 66 << 10
 
-// A Queue holds frames until they are due, in the order in which they came.
+// A Queue holds frames until they are due, in the order of arrival.
 type Queue struct {
-	// Lost is the number of frames that were lost at random, and Full that of those for which there was no room.
+	// Lost is the number of frames dropped at random, and Full the number dropped for lack of room.
 	Lost, Full int
 
 	fate    Fate
 	random  *rand.Rand
 	room    []byte // a ring
-	scratch []byte // for frames without room
+	scratch []byte // for frames that find no room
 	waiting []waiting
 	first   int // of waiting
 	last    int64
 }
 
-// waiting is a frame in the room, from at to end. It is due at that time, in ns.
+// waiting is a frame in the room, from at to end, with the time at which it is due, in ns.
 type waiting struct {
 	due     int64
 	at, end int
 }
 
-// NewQueue returns a queue whose frames have that room, in bytes.
+// NewQueue returns a queue with this room for frames, in bytes.
 func NewQueue(f Fate, room []byte, random *rand.Rand) *Queue {
 	return &Queue{fate: f, random: random, room: room, scratch: make([]byte, largest)}
 }
 
-// space is where the next frame goes, and where that begins; nil if there is no room.
+// space returns the room for the next frame, and its offset; nil if there is none.
 func (q *Queue) space() (at int, space []byte) {
 	if q.first == len(q.waiting) {
 		q.waiting, q.first = q.waiting[:0], 0
@@ -55,7 +55,7 @@ func (q *Queue) space() (at int, space []byte) {
 	switch {
 	case tail > head && len(q.room)-tail >= largest:
 	case tail > head:
-		tail = 0 // behind the end of the ring is its beginning
+		tail = 0 // the ring continues at its beginning
 		fallthrough
 	default:
 		if head-tail < largest {
@@ -65,7 +65,7 @@ func (q *Queue) space() (at int, space []byte) {
 	return tail, q.room[tail : tail+largest]
 }
 
-// Space returns where the next frame is to be written to. [Queue.Add] says how long it is.
+// Space returns the buffer for the next frame. [Queue.Add] receives its length.
 func (q *Queue) Space() []byte {
 	if _, space := q.space(); space != nil {
 		return space
@@ -73,7 +73,7 @@ func (q *Queue) Space() []byte {
 	return q.scratch
 }
 
-// Add adds the frame of n bytes that was written into [Queue.Space] at a time.
+// Add adds the frame of n bytes that was written to [Queue.Space] at a time.
 func (q *Queue) Add(n int, now int64) {
 	if q.fate.Loss > 0 && q.random.Float64() < q.fate.Loss {
 		q.Lost++
@@ -95,7 +95,8 @@ func (q *Queue) Add(n int, now int64) {
 	q.waiting = append(q.waiting, waiting{q.last, at, at + n})
 }
 
-// Next returns the frame that is due next, and when; nil if none waits. It stands until [Queue.Drop].
+// Next returns the next frame and the time at which it is due; nil if none waits. The frame is valid until
+// [Queue.Drop].
 func (q *Queue) Next() (frame []byte, due int64) {
 	if q.first == len(q.waiting) {
 		return nil, 0
@@ -104,24 +105,24 @@ func (q *Queue) Next() (frame []byte, due int64) {
 	return q.room[w.at:w.end:w.end], w.due
 }
 
-// Drop takes that frame away.
+// Drop removes that frame.
 func (q *Queue) Drop() { q.first++ }
 
-// Room returns how much room a queue needs that never holds more than what arrives at 10 Gbit/s, in bytes: at least for
-// a thousand small frames, and at most 256 MiB.
+// Room returns the room in bytes for a queue that never holds more than what arrives at 10 Gbit/s: at least for a
+// thousand small frames, and at most 256 MiB.
 func (f Fate) Room() int {
 	const fastest, burst, least, most = 10e9 / 8, 25 * time.Millisecond, 16 << 20, 256 << 20
 	return int(min(max(fastest*(f.Delay+f.Jitter+burst).Seconds(), least), most))
 }
 
-// Args are the arguments of [Serve] for a TAP device of that name and MTU.
+// Args returns the arguments of [Serve] for a TAP device with that name and MTU.
 func Args(tap string, mtu int, f Fate) []string {
 	return []string{
 		tap, strconv.Itoa(mtu), f.Delay.String(), f.Jitter.String(), strconv.FormatFloat(f.Loss, 'g', -1, 64),
 	}
 }
 
-// parse reads what [Args] has written.
+// parse reads the arguments from [Args].
 func parse(args []string) (tap string, mtu int, f Fate, err error) {
 	if len(args) != 5 {
 		return "", 0, f, fmt.Errorf("%d arguments (valid: the name of a TAP device, its MTU, delay, jitter and loss)",

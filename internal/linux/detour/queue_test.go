@@ -11,8 +11,8 @@ import (
 
 func seeded() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
 
-// TestQueueOrder wants frames to come out as they went in, however long they are and however often the ring is full, and
-// each when it is due and not before the one before it.
+// TestQueueOrder checks that frames leave in the order in which they arrived, whatever their lengths and however often
+// the ring is full. Each leaves when it is due, and not before the previous one.
 func TestQueueOrder(t *testing.T) {
 	const frames = 20000
 	f := Fate{Delay: time.Millisecond, Jitter: 300 * time.Microsecond}
@@ -62,7 +62,7 @@ func TestQueueOrder(t *testing.T) {
 
 func pattern(n int, of uint64) []byte { return bytes.Repeat([]byte{byte(of*7 + 1)}, n) }
 
-// TestQueueJitter wants delays to be spread evenly between their bounds where frames are far apart.
+// TestQueueJitter checks that delays are spread evenly between their limits if frames are far apart.
 func TestQueueJitter(t *testing.T) {
 	const frames, apart = 20000, 1e9
 	f := Fate{Delay: 10 * time.Millisecond, Jitter: 4 * time.Millisecond}
@@ -87,7 +87,7 @@ func TestQueueJitter(t *testing.T) {
 	}
 }
 
-// TestQueueLoss wants that share of frames to be lost, and each independently of the one before it.
+// TestQueueLoss checks that the right share of frames is dropped, each independently of the previous one.
 func TestQueueLoss(t *testing.T) {
 	const frames, loss = 100000, 0.1
 	q := NewQueue(Fate{Loss: loss}, make([]byte, 4*largest), seeded())
@@ -114,7 +114,7 @@ func TestQueueLoss(t *testing.T) {
 	}
 }
 
-// TestArgs wants what a process is told to be what it reads.
+// TestArgs checks that parsing returns the values given to Args.
 func TestArgs(t *testing.T) {
 	want := Fate{Delay: 1500 * time.Microsecond, Jitter: time.Nanosecond, Loss: 0.001}
 	tap, mtu, got, err := parse(Args("dhost1", 9000, want))
@@ -134,7 +134,7 @@ func TestArgs(t *testing.T) {
 	}
 }
 
-// TestRoom wants room for what is on its way, within limits.
+// TestRoom checks that the room fits the frames under way, within limits.
 func TestRoom(t *testing.T) {
 	for _, c := range []struct {
 		delay time.Duration

@@ -18,18 +18,18 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// offloads are what frames are taken with as they are: without checksums, and as large segments of TCP and UDP
-// (include/uapi/linux/if_tun.h; those of UDP are known since Linux 6.2).
+// offloads let the device deliver frames unchanged: without checksums, and as large TCP and UDP segments
+// (include/uapi/linux/if_tun.h; the UDP ones are known since Linux 6.2).
 const (
 	offloads    = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
 	offloadsUDP = unix.TUN_F_USO4 | unix.TUN_F_USO6
 )
 
-// txQueue is the length of the device's own queue, in frames: what may come while the process waits for a CPU.
+// txQueue is the length of the device's own queue, in frames: what may arrive while the process waits for a CPU.
 const txQueue = 10000
 
-// Serve is the life of the process of a detour: it makes the TAP device in the network namespace of the process and
-// delays frames until control ends or the device is deleted.
+// Serve is the main function of the process of a detour. It makes the TAP device in the network namespace of the
+// process and delays frames until control ends or the device is deleted.
 func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer) error {
 	name, mtu, fate, err := parse(args)
 	if err != nil {
@@ -50,7 +50,7 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	//nolint:gosec // it need not be unpredictable
 	q := NewQueue(fate, room, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
 	ended := make(chan error, 2)
-	go func() { // with the process, whose memory the room is
+	go func() { // ends with the process, which owns the room
 		runtime.LockOSThread()
 		thread.Punctual(true)
 		thread.Prompt()
@@ -90,7 +90,7 @@ func openTAP(name string) (fd int, err error) {
 	return fd, nil
 }
 
-// setUp sets the device up. It says nothing by itself: without IPv6 it has no addresses.
+// setUp sets the device up. The device sends nothing by itself: without IPv6 it has no addresses.
 func setUp(name string, mtu int) error {
 	err := sysctl.Write("net.ipv6.conf."+name+".disable_ipv6", "1")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +108,8 @@ func setUp(name string, mtu int) error {
 	return errors.Join(h.SetMTU(l.Index, mtu), h.SetQueue(l.Index, txQueue), h.SetUp(l.Index, true))
 }
 
-// carry takes frames from the device into the queue, and writes those that are due, until the device is gone. Full
-// queues are said once, and then whenever there are ten times as many.
+// carry moves frames from the device into the queue, and writes those that are due, until the device is gone. It
+// reports a full queue once, and again each time the number of dropped frames is ten times as high.
 func carry(fd int, q *Queue, said io.Writer) error {
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for say := 1; ; {
@@ -128,7 +128,7 @@ func carry(fd int, q *Queue, said io.Writer) error {
 		frame, due := q.Next()
 		switch {
 		case frame != nil && due <= now:
-			// The device may be down, and the kernel without memory: then the frame is lost, as on any link.
+			// The device may be down, or the kernel out of memory: then the frame is lost, as on any link.
 			if _, err := unix.Write(fd, frame); errors.Is(err, unix.EBADFD) {
 				return gone(err)
 			}

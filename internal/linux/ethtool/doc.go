@@ -1,3 +1,3 @@
-// Package ethtool reads and switches the offloads of links, as ethtool(8) does by -k and -K. What it does, it does in
-// the network namespace of the calling thread.
+// Package ethtool reads and switches the offloads of links, like ethtool(8) with -k and -K. It works in the network
+// namespace of the calling thread.
 package ethtool

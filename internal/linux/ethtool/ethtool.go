@@ -1,17 +1,17 @@
 package ethtool
 
-// An Offload is work that a link does for the kernel, or the kernel puts off until a link would have to do it.
+// An Offload is work that a link does for the kernel, or that the kernel defers until just before the link.
 type Offload string
 
-// The offloads, as ethtool(8) calls them in short.
+// The offloads, with the short names of ethtool(8).
 const (
-	TX  Offload = "tx"  // checksums of what is sent
-	RX  Offload = "rx"  // checksums of what is received
-	SG  Offload = "sg"  // frames that stand in memory in pieces
-	TSO Offload = "tso" // segments of TCP that are larger than the MTU
-	GSO Offload = "gso" // the same by the kernel, just before the link
-	GRO Offload = "gro" // segments that are received become one
+	TX  Offload = "tx"  // checksums of sent packets
+	RX  Offload = "rx"  // checksums of received packets
+	SG  Offload = "sg"  // frames in several pieces of memory
+	TSO Offload = "tso" // TCP segments larger than the MTU
+	GSO Offload = "gso" // the same, done by the kernel just before the link
+	GRO Offload = "gro" // received segments are merged
 )
 
-// Offloads are all of them but SG, which is no part of any setting.
+// Offloads returns all offloads except SG, which is not part of any setting.
 func Offloads() []Offload { return []Offload{TX, RX, TSO, GSO, GRO} }

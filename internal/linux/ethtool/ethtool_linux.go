@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// command is what ioctl(2) SIOCETHTOOL takes to read an offload and to switch it (include/uapi/linux/ethtool.h).
+// command holds the commands of ioctl(2) SIOCETHTOOL to read and to switch an offload (include/uapi/linux/ethtool.h).
 type command struct{ get, set uint32 }
 
 func commands() map[Offload]command {
@@ -34,7 +34,7 @@ type request struct {
 	_    [24 - unsafe.Sizeof(uintptr(0))]byte
 }
 
-// Get reads whether a link has an offload. A link that is not there is fs.ErrNotExist.
+// Get reports whether an offload of a link is on. If there is no such link, the error is fs.ErrNotExist.
 func Get(link string, o Offload) (bool, error) {
 	v := value{command: commands()[o].get}
 	if err := call(fmt.Sprintf("read offload %q of link %q", o, link), link, &v); err != nil {
@@ -43,7 +43,7 @@ func Get(link string, o Offload) (bool, error) {
 	return v.data != 0, nil
 }
 
-// Set switches an offload of a link. One that the link cannot have, or cannot be without, is a
+// Set switches an offload of a link. If the link cannot have the offload, or cannot be without it, the error is a
 // [linux.UnsupportedError].
 func Set(link string, o Offload, on bool) error {
 	v := value{command: commands()[o].set}
@@ -55,7 +55,7 @@ func Set(link string, o Offload, on bool) error {
 	if err := call(what, link, &v); err != nil {
 		return err
 	}
-	// The kernel leaves out what does not go together without a word: there is no TSO without checksums (net/core/dev.c,
+	// The kernel silently drops combinations that are not possible: there is no TSO without checksums (net/core/dev.c,
 	// netdev_fix_features).
 	if is, err := Get(link, o); err != nil {
 		return err

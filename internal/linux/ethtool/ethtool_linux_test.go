@@ -37,7 +37,7 @@ func TestOffloads(t *testing.T) {
 				}
 			}
 		}
-		// The kernel would say nothing.
+		// The kernel would not report this.
 		if err := errors.Join(ethtool.Set("a", ethtool.TSO, false), ethtool.Set("a", ethtool.TX, false)); err != nil {
 			return err
 		}

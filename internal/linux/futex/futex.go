@@ -2,5 +2,5 @@ package futex
 
 import "errors"
 
-// ErrTimeout is what Wait returns when the time ran out before anybody woke the word.
+// ErrTimeout is the error of Wait if the time ran out before the word was woken.
 var ErrTimeout = errors.New("futex wait timed out")

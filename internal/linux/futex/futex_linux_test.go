@@ -11,7 +11,7 @@ import (
 
 func TestWaitAndWake(t *testing.T) {
 	var word uint32
-	if err := Wait(&word, 1, 0); err != nil { // the word differs: no wait at all
+	if err := Wait(&word, 1, 0); err != nil { // the word differs: it does not wait
 		t.Fatal(err)
 	}
 	done := make(chan error)
@@ -36,7 +36,7 @@ func TestTimeout(t *testing.T) {
 	}
 	start := clock.Now()
 	var err error
-	for err == nil { // a signal of the Go scheduler ends a wait early and without an error
+	for err == nil { // a signal of the Go scheduler ends a wait early, without an error
 		err = WaitUntil(&word, 0, start+int64(5*time.Millisecond))
 	}
 	if !errors.Is(err, ErrTimeout) || clock.Now()-start < int64(5*time.Millisecond) {

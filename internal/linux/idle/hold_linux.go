@@ -14,14 +14,14 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// device is where a program says how many microseconds an interrupt may take to be noticed. The least value of all
-// programs that have it open counts (Documentation/power/pm_qos_interface.rst). With 0 a governor takes no state but
-// the first (drivers/cpuidle/governors).
+// device is the file in which a program requests an upper limit for the wake-up latency, in microseconds. The smallest
+// request of all programs that have it open counts (Documentation/power/pm_qos_interface.rst). With 0, a governor uses
+// only the first idle state (drivers/cpuidle/governors).
 const device = "/dev/cpu_dma_latency"
 
 // Hold keeps all CPUs of the machine from sleeping until the file is closed, at the latest when the process ends. If
-// the machine was started with idle=poll there is nothing to keep, and the file is nil. The error is a
-// [linux.UnsupportedError] if something is missing: a cpuidle driver, the device, the permission to open it.
+// the machine was started with idle=poll, the file is nil, because CPUs never sleep. The error is a
+// [linux.UnsupportedError] if something is missing: a cpuidle driver, the device, or the permission to open it.
 func Hold() (*os.File, error) {
 	root := os.DirFS("/")
 	if Polls(root) {
@@ -47,18 +47,18 @@ func Hold() (*os.File, error) {
 	return f, nil
 }
 
-// Settle lets CPUs that were held awake forget it. A CPU that has once been in the polling state has a limit of up to
-// 250 µs for that (cpuidle_poll_time, drivers/cpuidle/cpuidle.c). With it the governor haltpoll goes on to poll before
-// it halts, until long waits have halved the limit away, which takes 18 of them (adjust_poll_limit,
-// drivers/cpuidle/governors/haltpoll.c). Threads that wake each other up sooner never wait that long: round trips took
-// 11 µs then, instead of 58. So a thread on each CPU waits often enough.
+// Settle lets CPUs that were held awake return to their usual behaviour. A CPU that has once been in the polling state
+// keeps a poll limit of up to 250 µs (cpuidle_poll_time, drivers/cpuidle/cpuidle.c). The governor haltpoll then polls
+// for that long before it halts, until 18 long waits have halved the limit away (adjust_poll_limit,
+// drivers/cpuidle/governors/haltpoll.c). Threads that wake each other sooner never wait that long: round trips then
+// took 11 µs instead of 58. So Settle lets a thread on each CPU wait often enough.
 func Settle(cpus []int) error {
 	const waits, long = 24, time.Millisecond
 	errs := make([]error, len(cpus))
 	var running sync.WaitGroup
 	for i, cpu := range cpus {
 		running.Go(func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+			runtime.LockOSThread() // never unlocked: the thread ends with its affinity
 			if errs[i] = thread.Pin(cpu); errs[i] != nil {
 				return
 			}

@@ -9,7 +9,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// CPUs that are held awake do not sleep, by the kernel's own count, and sleep again when they are let go.
+// CPUs that are held awake do not sleep, according to the kernel's own counters, and sleep again when they are
+// released.
 func TestHold(t *testing.T) {
 	slept := func() time.Duration {
 		t.Helper()

@@ -8,8 +8,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Hold exists on Linux.
+// Hold is not supported here.
 func Hold() (*os.File, error) { return nil, &linux.UnsupportedError{What: keep, Missing: "Linux"} }
 
-// Settle exists on Linux.
+// Settle is not supported here.
 func Settle([]int) error { return &linux.UnsupportedError{What: "let CPUs sleep", Missing: "Linux"} }

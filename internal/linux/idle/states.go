@@ -17,9 +17,9 @@ const (
 	cpuDir = "sys/devices/system/cpu/"
 )
 
-// Asleep returns how long the CPUs have slept since the machine was started, summed over them: the time in idle states
-// behind the first, which is the one that a CPU leaves at once (Documentation/admin-guide/pm/cpuidle.rst). Root is that
-// of the file system. The error is a [linux.UnsupportedError] if the kernel has no idle states.
+// Asleep returns how long the CPUs have slept since the machine was started, summed over the CPUs. It counts the time
+// in all idle states except the first, which a CPU leaves at once (Documentation/admin-guide/pm/cpuidle.rst). Root is
+// the root of the file system. The error is a [linux.UnsupportedError] if the kernel has no idle states.
 func Asleep(root fs.FS, cpus []int) (time.Duration, error) {
 	var sum time.Duration
 	for _, cpu := range cpus {
@@ -48,14 +48,14 @@ func Asleep(root fs.FS, cpus []int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Polls reports whether the machine was started with idle=poll: its CPUs never sleep.
+// Polls reports whether the machine was started with idle=poll, so that its CPUs never sleep.
 func Polls(root fs.FS) bool {
 	text, err := fs.ReadFile(root, "proc/cmdline")
 	return err == nil && slices.Contains(strings.Fields(string(text)), "idle=poll")
 }
 
-// driven returns nil if a cpuidle driver decides how CPUs sleep: without one, the kernel takes no notice of
-// /dev/cpu_dma_latency (cpuidle_idle_call, kernel/sched/idle.c).
+// driven returns nil if a cpuidle driver decides how CPUs sleep. Without one, the kernel ignores /dev/cpu_dma_latency
+// (cpuidle_idle_call, kernel/sched/idle.c).
 func driven(root fs.FS) error {
 	text, err := fs.ReadFile(root, cpuDir+"cpuidle/current_driver")
 	if err != nil {

@@ -21,20 +21,20 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// Program is the name of charon where its settings come from vici alone: it writes no number of its process anywhere.
+// Program is the name of the charon variant whose settings come only through vici. It writes no PID file.
 const Program = "charon-systemd"
 
-// Packages are what Debian calls the packages that have charon and the plugins that it is told to load.
+// Packages are the names of the Debian packages with charon and the plugins that it loads.
 const Packages = "charon-systemd libcharon-extra-plugins libstrongswan-standard-plugins"
 
-// MostCharon is the length in bytes of the largest packet that charon encrypts: it reads no more of its link at once
+// MostCharon is the length in bytes of the largest packet that charon encrypts: it reads no more from its link at once
 // (strongSwan 5.9.8, TUN_DEFAULT_MTU in src/libcharon/plugins/kernel_libipsec/kernel_libipsec_plugin.c).
 const MostCharon = 1400
 
-// Link is the link that charon makes ("ipsec%d" in the same file).
+// Link is the name of the link that charon makes ("ipsec%d" in the same file).
 const Link = "ipsec0"
 
-// pluginDirs is where plugins of strongSwan stand: Debian, Fedora, Arch and Alpine.
+// pluginDirs lists the directories of strongSwan's plugins in Debian, Fedora, Arch and Alpine.
 func pluginDirs() []string {
 	return []string{
 		"/usr/lib/ipsec/plugins", "/usr/lib64/strongswan/plugins", "/usr/lib/strongswan/plugins",
@@ -42,7 +42,7 @@ func pluginDirs() []string {
 	}
 }
 
-// Installed says whether charon can encrypt here, nil or what is missing.
+// Installed returns nil if charon can encrypt here, and otherwise what is missing.
 func Installed() error {
 	const what = "encrypt by strongSwan"
 	hint := "install the packages " + Packages
@@ -67,30 +67,30 @@ func Installed() error {
 
 // An Instance is one charon.
 type Instance struct {
-	// Dir is the directory of its files, which nobody else uses.
+	// Dir is the directory of its files. Nothing else uses it.
 	Dir string
 }
 
 func (i Instance) settings() string { return filepath.Join(i.Dir, "strongswan.conf") }
 func (i Instance) socket() string   { return filepath.Join(i.Dir, "vici") }
 
-// pending is a file that stands from when the associations are asked for until all have stood once.
+// pending returns the name of a file that exists from the request for the associations until all have been up once.
 func (i Instance) pending() string { return filepath.Join(i.Dir, "pending") }
 
-// Env is what it needs in its environment.
+// Env returns the variables that it needs in its environment.
 func (i Instance) Env() []string { return []string{"STRONGSWAN_CONF=" + i.settings()} }
 
-// The routing table that charon puts routes to peers into, and the place of the rule that has it looked into: behind
-// all others. Nothing needs them, see [Instance.Load]. The table is that of the documentation of strongSwan, but named
-// here so that [DropRules] finds it.
+// The routing table into which charon puts routes to peers, and the priority of the rule that uses it: after all
+// others. Nothing needs them, see [Instance.Load]. The table is the one in strongSwan's documentation, but set
+// explicitly so that [DropRules] finds it.
 const (
 	table    = 220
 	priority = 40000
 )
 
-// settings of charon. Requests are repeated every 0.2 s for half a minute (its default waits for 4 s and longer each
-// time), because hosts are built at the same time and one may be there before the other. There are no keep-alives,
-// since nothing translates addresses, and no reaction to changes of links, which steps make.
+// settings are charon's settings. It repeats requests every 0.2 s for half a minute (its default waits for 4 s, and
+// longer each time), because hosts are built at the same time and one may be ready before the other. It sends no
+// keep-alives, because nothing translates addresses, and does not react to changes of links, which steps make.
 const settings = `charon-systemd {
   load_modular = no
   load = random nonce openssl hmac kdf kernel-libipsec kernel-netlink socket-default vici
@@ -116,7 +116,7 @@ const settings = `charon-systemd {
 }
 `
 
-// Create writes its settings, in which there is no secret.
+// Create writes its settings, which contain no secret.
 func (i Instance) Create() error {
 	text := fmt.Sprintf(settings, table, priority, i.socket())
 	if err := os.WriteFile(i.settings(), []byte(text), 0o600); err != nil {
@@ -128,10 +128,10 @@ func (i Instance) Create() error {
 // patience is how long charon may take to start or to answer.
 const patience = 5 * time.Second
 
-// pause is between two looks at something that takes milliseconds.
+// pause is the time between two checks of something that takes milliseconds.
 const pause = 2 * time.Millisecond
 
-// Ready waits until it can be told what to do. gone is closed when the program has ended.
+// Ready waits until charon accepts commands. gone is closed when the program has ended.
 func (i Instance) Ready(gone <-chan struct{}) error {
 	for deadline := time.Now().Add(patience); ; {
 		err := i.talk(func(*vici.Session) error { return nil })
@@ -159,7 +159,7 @@ func (i Instance) talk(f func(*vici.Session) error) error {
 	return f(s)
 }
 
-// dial connects to charon, which must have answered everything before its patience ends.
+// dial connects to charon, which must answer every request within its patience.
 func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
@@ -171,7 +171,7 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// call makes a request. An error tells nothing of the request, which may hold keys.
+// call makes a request. An error contains nothing of the request, which may hold keys.
 func call(s *vici.Session, command string, request map[string]any) (*vici.Message, error) {
 	m, err := vici.MarshalMessage(request)
 	if err != nil {
@@ -187,26 +187,26 @@ func call(s *vici.Session, command string, request map[string]any) (*vici.Messag
 	return answer, nil
 }
 
-// Names of what charon is told.
+// Names in charon's configuration.
 const (
 	guard = "guard" // policies
 	child = "esp"   // security associations
 )
 
-// name is that of a host, for IKE.
+// name returns the IKE name of a host.
 func name(of int) string { return fmt.Sprintf("host%d", of) }
 
-// ike is how charon protects what it says to others. It has nothing to do with how packets are encrypted.
+// ike is the proposal that protects charon's own messages. It does not affect how packets are encrypted.
 const ike = "aes256gcm16-prfsha256-ecp256"
 
-// Load tells it who its peers are. From now on it drops packets to a peer, and from one, that no security association
+// Load configures its peers. From then on, charon drops packets to and from a peer that no security association
 // encrypts.
 //
-// The policies of a peer, which say which packets these are, are those of a child of their own, which is only installed
-// and never negotiated ("guard"). It has the number of the peer (reqid) in common with the child whose associations
-// encrypt. So policies stand before associations do, and after. Their own addresses are all: to negotiated ones charon
-// adds routes, and fails unless the host has one of the addresses already (install_route in
-// src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c), which containers' networks only get later.
+// The policies of a peer select these packets. They belong to a child of their own ("guard"), which is only installed
+// and never negotiated. It shares the number of the peer (reqid) with the child whose associations encrypt. So the
+// policies exist before and after the associations do. They contain all addresses. For negotiated addresses, charon
+// would add routes, and would fail unless the host already has one of the addresses (install_route in
+// src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c); containers' networks add them only later.
 func (i Instance) Load(c Config) error {
 	return i.talk(func(s *vici.Session) error {
 		for _, p := range c.Peers {
@@ -226,7 +226,7 @@ func (i Instance) Load(c Config) error {
 	})
 }
 
-// connection is what charon is told of a peer.
+// connection returns charon's configuration of a peer.
 func connection(c Config, p Peer) map[string]any {
 	common := map[string]any{
 		"mode": "tunnel", "reqid": p.Host, "esp_proposals": []string{c.Cipher.proposal}, "remote_ts": texts(p.Ranges),
@@ -252,8 +252,8 @@ func connection(c Config, p Peer) map[string]any {
 
 func anywhere() []string { return []string{"0.0.0.0/0", "::/0"} }
 
-// Initiate makes it agree on security associations with the peers that have a lower number. Those with a higher one do
-// that themselves. It does not wait for them.
+// Initiate starts the negotiation of security associations with the peers that have a lower number. Those with a higher
+// number start it themselves. Initiate does not wait for them.
 func (i Instance) Initiate(c Config) error {
 	if err := os.WriteFile(i.pending(), nil, 0o600); err != nil {
 		return err
@@ -276,12 +276,12 @@ func initiate(s *vici.Session, c Config, p Peer) error {
 	return err
 }
 
-// standing is how long it may take until all security associations stand, from when they are asked for.
+// standing is how long it may take until all security associations are up, from the request on.
 const standing = 15 * time.Second
 
-// Stands lists in what charon differs from what it was told. Until all security associations have stood once, it waits
-// for them. It also asks for one again that the peer has refused: a charon that was not told anything yet refuses all,
-// and hosts are built at the same time. It shows no key.
+// Stands lists the differences between charon and its configuration. Until all security associations have been up once,
+// it waits for them. It also repeats requests that the peer has refused: a charon without configuration refuses
+// everything, and hosts are built at the same time. It shows no key.
 func (i Instance) Stands(c Config, gone <-chan struct{}) ([]linux.Difference, error) {
 	for {
 		var list []linux.Difference
@@ -314,16 +314,16 @@ func (i Instance) Stands(c Config, gone <-chan struct{}) ([]linux.Difference, er
 	}
 }
 
-// lull is between two looks at whether security associations stand.
+// lull is the time between two checks of the security associations.
 const lull = 20 * time.Millisecond
 
-// missing is a peer without security associations. agreeing says that they are being agreed on.
+// missing is a peer without security associations. agreeing says that they are being negotiated.
 type missing struct {
 	peer     Peer
 	agreeing bool
 }
 
-// again asks for the security associations that are not being agreed on.
+// again repeats the request for security associations that are not being negotiated.
 func (i Instance) again(c Config, list []missing) error {
 	return i.talk(func(s *vici.Session) error {
 		for _, m := range list {
@@ -364,7 +364,7 @@ type security struct {
 	Remote     []string `vici:"remote-ts"`
 }
 
-// policy is what is installed of a child, as charon reports it.
+// policy is an installed policy of a child, as charon reports it.
 type policy struct {
 	Child  string   `vici:"child"`
 	Ike    string   `vici:"ike"`
@@ -436,8 +436,8 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 		}
 	}
 	for other, found := range sessions {
-		// Somebody may have asked for an association, without showing so far who it is: "(unnamed)". Also a host may have, by
-		// a request that it has repeated.
+		// An association may have been requested without an identity so far: "(unnamed)". A host may also have made one
+		// by a repeated request.
 		if slices.ContainsFunc(found, func(s session) bool { return s.State != "CONNECTING" }) {
 			differ("security association "+other, linux.Absent, linux.Present)
 		}
@@ -450,12 +450,12 @@ func compare(s *vici.Session, c Config) (list []linux.Difference, without []miss
 	return list, without, nil
 }
 
-// worded joins those of the words that are not empty.
+// worded joins the words that are not empty.
 func worded(words ...string) string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
-// stream returns what charon lists, by names.
+// stream returns the entries of a listing of charon, by name.
 func stream[T any](s *vici.Session, command, event string, request map[string]any) (map[string][]T, error) {
 	m, err := vici.MarshalMessage(request)
 	if err != nil {
@@ -485,7 +485,7 @@ func stream[T any](s *vici.Session, command, event string, request map[string]an
 	return all, nil
 }
 
-// Version returns the version of the program that runs: "5.9.8".
+// Version returns the version of the running program: "5.9.8".
 func (i Instance) Version() (version string, err error) {
 	err = i.talk(func(s *vici.Session) error {
 		answer, err := call(s, "version", nil)

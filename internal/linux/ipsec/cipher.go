@@ -5,34 +5,34 @@ import (
 	"strings"
 )
 
-// A Cipher is how packets of ESP are encrypted and authenticated.
+// A Cipher says how ESP packets are encrypted and authenticated.
 type Cipher struct {
-	// Name is the one that users choose it by: "aes-256-gcm".
+	// Name is the name that users choose: "aes-256-gcm".
 	Name string
 	// IV and ICV are the lengths in bytes of the initialization vector and of the integrity check value.
 	IV, ICV int
-	// Block is the length in bytes to whose multiples packets are padded: at least 4 (RFC 4303, section 2.4).
+	// Block is the length in bytes to a multiple of which packets are padded: at least 4 (RFC 4303, section 2.4).
 	Block int
-	// Source is where these numbers stand.
+	// Source is the source of these numbers.
 	Source string
-	// Null says that packets are authenticated only: who sees them can read them.
+	// Null says that packets are only authenticated: anyone who sees them can read them.
 	Null bool
 
-	// proposal is what strongSwan calls it, and encryption, bits and integrity are what it reports.
+	// proposal is strongSwan's name; encryption, bits and integrity are what it reports.
 	proposal, encryption, bits, integrity string
-	// aead or crypt and auth are what the kernel calls its algorithms, and key and authKey the lengths of their keys in
-	// bytes. The key of GCM has a salt of 4 bytes at its end (RFC 4106, section 8.1).
+	// aead or crypt and auth are the kernel's names of the algorithms, and key and authKey the lengths of their keys in
+	// bytes. The key of GCM ends in a salt of 4 bytes (RFC 4106, section 8.1).
 	aead, crypt, auth string
 	key, authKey      int
 }
 
-// Numbers of RFC 2404: the length of the key of HMAC-SHA1-96, and that of its value.
+// Lengths from RFC 2404: that of the key of HMAC-SHA1-96, and that of its value.
 const (
 	sha1Key = 20
 	sha1ICV = 12
 )
 
-// Ciphers lists them, the usual one first.
+// Ciphers lists the ciphers, the default first.
 func Ciphers() []Cipher {
 	const gcm, sha1 = "rfc4106(gcm(aes))", "hmac(sha1)"
 	const gcmSource, sha1Source = "RFC 4106, sections 3 and 6", "RFC 2404, section 3"
@@ -58,7 +58,7 @@ func Ciphers() []Cipher {
 	}
 }
 
-// Find returns the cipher of a name.
+// Find returns the cipher with a name.
 func Find(name string) (Cipher, error) {
 	for _, c := range Ciphers() {
 		if c.Name == name {
@@ -68,7 +68,7 @@ func Find(name string) (Cipher, error) {
 	return Cipher{}, fmt.Errorf("invalid cipher %q (valid: %s)", name, strings.Join(Names(), ", "))
 }
 
-// Names lists the names of the ciphers, the usual one first.
+// Names lists the names of the ciphers, the default first.
 func Names() []string {
 	var names []string
 	for _, c := range Ciphers() {
@@ -77,5 +77,5 @@ func Names() []string {
 	return names
 }
 
-// KeyLength is the length in bytes of all that one direction needs: the key, and that of the authentication.
+// KeyLength returns the length in bytes of the keys for one direction: the encryption key and the authentication key.
 func (c Cipher) KeyLength() int { return c.key + c.authKey }

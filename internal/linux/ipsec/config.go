@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// Port is the one of UDP for ESP and IKE (RFC 3948, section 2).
+// Port is the UDP port for ESP and IKE (RFC 3948, section 2).
 const Port = 4500
 
-// Families is the number of families of packets inside, IPv4 and IPv6.
+// Families is the number of families of inner packets, IPv4 and IPv6.
 const Families = 2
 
-// A Config is what a host is told.
+// A Config is the configuration of a host.
 type Config struct {
 	Cipher Cipher
 	// Host is the number of the host, from 1, and At its address on the span below.
 	Host int
 	At   netip.Addr
-	// Own are the addresses at which others reach the host and its containers.
+	// Own are the addresses of the host and its containers as seen by other hosts.
 	Own []netip.Prefix
 	// Peers are the other hosts.
 	Peers []Peer
 	// Encapsulated says that ESP is in UDP.
 	Encapsulated bool
-	// Transport says that it is in transport mode: all that hosts send each other at these addresses is encrypted. There
-	// are no other addresses then, neither of the host nor of the others.
+	// Transport selects transport mode: everything that hosts send each other at these addresses is encrypted. There
+	// are then no other addresses, neither of this host nor of the others.
 	Transport bool
-	// Epoch is how often keys were renewed (by the kernel): associations of different epochs stand beside each other. It
-	// wraps at [Epochs].
+	// Epoch is how often keys were renewed (with the kernel): associations of different epochs can exist at the same
+	// time. It wraps at [Epochs].
 	Epoch int
 }
 
@@ -43,25 +43,25 @@ type Peer struct {
 	// Host is its number, and At its address on the span below.
 	Host int
 	At   netip.Addr
-	// Ranges are the addresses that are sent to it and taken from it.
+	// Ranges are the addresses to which packets are sent, and from which they are accepted.
 	Ranges []netip.Prefix
-	// Shared is what both prove to each other that they know (IKEv2, by charon).
+	// Shared is the pre-shared key by which both authenticate each other (IKEv2, with charon).
 	Shared Key
-	// In and Out are the keys of the packets from it and to it (by the kernel): one of [Cipher.KeyLength] for each of
+	// In and Out are the keys of packets from and to the peer (with the kernel): one of [Cipher.KeyLength] for each of
 	// [Families].
 	In, Out Key
 }
 
-// A Key does not print itself.
+// A Key never prints its bytes.
 type Key struct{ bytes []byte }
 
-// NewKey makes a key of bytes that nobody else knows.
+// NewKey makes a key from a copy of the bytes.
 func NewKey(b []byte) Key { return Key{slices.Clone(b)} }
 
-// Format writes what it is and not its bytes, whatever the verb.
+// Format writes the type and never the bytes, for any verb.
 func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "a key") }
 
-// MarshalJSON is always an error.
+// MarshalJSON always returns an error.
 func (Key) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a key must not be written anywhere")
 }
@@ -75,5 +75,5 @@ func texts(list []netip.Prefix) []string {
 	return all
 }
 
-// listed writes a list in an order of its own.
+// listed writes a list in sorted order.
 func listed(list []string) string { return strings.Join(slices.Sorted(slices.Values(list)), ", ") }

@@ -20,7 +20,7 @@ func example() Config {
 	}
 }
 
-// No verb shows a key, nothing encodes one, and what charon is told of a connection holds none.
+// No verb shows a key, no encoder encodes one, and charon's configuration of a connection contains none.
 func TestKeyIsNotShown(t *testing.T) {
 	c := example()
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%s", "%d", "%q"} {
@@ -38,7 +38,7 @@ func TestKeyIsNotShown(t *testing.T) {
 	}
 }
 
-// The settings of charon name its socket and no key.
+// The settings of charon contain its socket and no key.
 func TestSettings(t *testing.T) {
 	i := Instance{Dir: "/run/x"}
 	text := fmt.Sprintf(settings, table, priority, i.socket())

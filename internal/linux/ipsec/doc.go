@@ -1,3 +1,3 @@
-// Package ipsec makes security associations of ESP (RFC 4303) between hosts: those of the kernel by netlink, and those
-// of strongSwan's daemon charon, which encrypts in userspace and is told what to do over its socket of vici.
+// Package ipsec makes ESP security associations (RFC 4303) between hosts: those of the kernel through netlink, and
+// those of strongSwan's daemon charon, which encrypts in userspace and is configured through its vici socket.
 package ipsec

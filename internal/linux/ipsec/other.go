@@ -16,7 +16,7 @@ func DropRules() error { return unsupported("delete routing rules") }
 // CompareRoutes is not supported here.
 func CompareRoutes() ([]linux.Difference, error) { return nil, unsupported("list routes") }
 
-// InKernel says that there is none.
+// InKernel is not supported here.
 func InKernel(Cipher) error { return unsupported("encrypt by IPsec of the kernel") }
 
 // Decapsulate is not supported here.

@@ -9,8 +9,7 @@ import (
 	"github.com/strongswan/govici/vici"
 )
 
-// Rekey has charon agree on new security associations with a peer, and returns when packets to it are encrypted by
-// them.
+// Rekey makes charon negotiate new security associations with a peer, and returns when they encrypt packets to it.
 func (i Instance) Rekey(ctx context.Context, p Peer, gone <-chan struct{}) error {
 	return i.talk(func(s *vici.Session) error {
 		before, err := outbound(s, p)
@@ -45,7 +44,7 @@ func (i Instance) Rekey(ctx context.Context, p Peer, gone <-chan struct{}) error
 	})
 }
 
-// outbound returns the number (SPI) of the association that encrypts packets to a peer, "" if there is none.
+// outbound returns the number (SPI) of the association that encrypts packets to a peer; "" if there is none.
 func outbound(s *vici.Session, p Peer) (string, error) {
 	sessions, err := stream[session](s, "list-sas", "list-sa", nil)
 	if err != nil {

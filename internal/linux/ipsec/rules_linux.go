@@ -9,8 +9,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// DropRules removes the rules that charon has added to the calling thread's network namespace, in both families: those
-// that have its routing table looked into. There may be none.
+// DropRules removes the rules for charon's routing table, which charon added to the calling thread's network namespace,
+// in both families. There may be none.
 func DropRules() error {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		rules, err := rules(family)
@@ -30,7 +30,7 @@ func DropRules() error {
 	return nil
 }
 
-// rules lists those that have the routing table of charon looked into.
+// rules lists the rules for the routing table of charon.
 func rules(family int) (list []netlink.Rule, err error) {
 	all, err := netlink.RuleList(family)
 	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -44,10 +44,10 @@ func rules(family int) (list []netlink.Rule, err error) {
 	return list, nil
 }
 
-// CompareRoutes lists in what the routing table of charon is not as its policies leave it, in the calling thread's
-// network namespace: a rule has it looked into, or a route in it has a source. charon gives routes one that it makes
-// for policies of an association (install_route in src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c). It
-// tells nobody else that an association has some.
+// CompareRoutes lists how the routing table of charon differs from what its policies need, in the calling thread's
+// network namespace: a rule uses it, or a route in it has a source. charon sets a source in routes for policies of an
+// association (install_route in src/libcharon/plugins/kernel_libipsec/kernel_libipsec_ipsec.c). There is no other sign
+// that an association has such policies.
 func CompareRoutes() (list []linux.Difference, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		found, err := rules(family)

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// linked joins the link with its policies and associations: the network namespace has one such link.
+	// linked joins the link with its policies and associations: a network namespace has one such link.
 	linked = 1
-	// window is how far behind the newest packet one may come, in packets (RFC 4303, section 3.4.3): that of charon
-	// (strongSwan 5.9.8, src/libipsec/esp_context.c).
+	// window is how far behind the newest packet a packet may arrive, in packets (RFC 4303, section 3.4.3): the same as
+	// in charon (strongSwan 5.9.8, src/libipsec/esp_context.c).
 	window = 128
 )
 
-// ifid joins policies and associations with the link. In transport mode there is no link, and no number.
+// ifid joins policies and associations with the link. In transport mode there is no link, and the number is 0.
 func (c Config) ifid() int {
 	if c.Transport {
 		return 0
@@ -35,8 +35,8 @@ func (c Config) ifid() int {
 	return linked
 }
 
-// families is the number of families of packets inside: an association is for one of them, as its selector says. In
-// transport mode it is for those of the hosts' own addresses.
+// families returns the number of families of inner packets: an association is for one of them, as its selector says. In
+// transport mode it is for the family of the hosts' own addresses.
 func (c Config) families() int {
 	if c.Transport {
 		return 1
@@ -44,8 +44,8 @@ func (c Config) families() int {
 	return Families
 }
 
-// InKernel says whether the kernel can encrypt so, nil or what is missing. It is tried in a network namespace of its
-// own.
+// InKernel returns nil if the kernel can encrypt with this cipher, and otherwise what is missing. It tries in a network
+// namespace of its own.
 func InKernel(c Cipher) error {
 	const what = "encrypt by IPsec of the kernel"
 	hint := "load the kernel modules xfrm_interface, esp4 and esp6, or use impl=strongswan"
@@ -66,7 +66,7 @@ func InKernel(c Cipher) error {
 	})
 	if err != nil {
 		if errors.Is(err, errors.ErrUnsupported) {
-			return nil // without the right to try it, building says it
+			return nil // without the privilege to try, building will report it
 		}
 		return err
 	}
@@ -88,7 +88,7 @@ func InKernel(c Cipher) error {
 	return nil
 }
 
-// state is the association with a peer for packets inside of a family, 0 for IPv4 and 1 for IPv6.
+// state returns the association with a peer for inner packets of a family: 0 is IPv4, 1 is IPv6.
 func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 	from, to, src, dst, key := c.Host, p.Host, c.At, p.At, p.Out.bytes
 	if in {
@@ -102,7 +102,7 @@ func (c Config) state(p Peer, family int, in bool) netlink.XfrmState {
 		Spi: c.Epoch%Epochs<<24 | from<<16 | to<<1 | family, Reqid: reqid(p, family), Ifid: c.ifid(), ESN: true,
 		ReplayWindow: window, Selector: &netlink.XfrmPolicy{Src: all, Dst: all},
 	}
-	if c.Transport { // which is for its own addresses by itself
+	if c.Transport { // it applies to its own addresses anyway
 		s.Selector = nil
 	}
 	switch cipher, auth := key[:c.Cipher.key], key[c.Cipher.key:]; {
@@ -127,14 +127,15 @@ func (c Config) mode() netlink.Mode {
 
 func reqid(p Peer, family int) int { return p.Host<<1 | family }
 
-// everything is all addresses of IPv4 and all of IPv6.
+// everything returns all IPv4 addresses and all IPv6 addresses.
 func everything() []*net.IPNet {
 	return []*net.IPNet{
 		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}, {IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
 	}
 }
 
-// policies are those of a peer: what goes to its addresses is encrypted, and nothing else comes from them.
+// policies returns the policies of a peer: packets to its addresses are encrypted, and only encrypted packets are
+// accepted from them.
 func (c Config) policies(p Peer) []netlink.XfrmPolicy {
 	var list []netlink.XfrmPolicy
 	ranges := p.Ranges
@@ -171,7 +172,7 @@ func network(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// AddKernel makes the link in the calling thread's network namespace, which is down, with policies and associations,
+// AddKernel makes the link, which is down, in the calling thread's network namespace, with policies and associations,
 // and returns its index. In transport mode there is no link, and the index is 0.
 func AddKernel(name string, c Config) (index int, err error) {
 	l := &netlink.Xfrmi{LinkAttrs: netlink.LinkAttrs{Name: name}, Ifid: uint32(c.ifid())}
@@ -198,9 +199,9 @@ func AddKernel(name string, c Config) (index int, err error) {
 	return l.Index, nil
 }
 
-// RekeyKernel replaces associations by others, in the calling thread's network namespace. Both ends do stage 0, in
-// which they learn to decrypt with the new ones, before one of them does stage 1, in which they encrypt with them, and
-// that before stage 2, in which they forget the old ones. So no packet arrives that cannot be decrypted.
+// RekeyKernel replaces associations in the calling thread's network namespace. In stage 0, both ends add the new ones
+// for decryption. Only after that do both ends start to encrypt with them, in stage 1, and after that remove the old
+// ones, in stage 2. So no packet arrives that cannot be decrypted.
 func RekeyKernel(old, now Config, stage int) error {
 	for i := range now.Peers {
 		for family := range now.families() {
@@ -220,8 +221,8 @@ func RekeyKernel(old, now Config, stage int) error {
 	return nil
 }
 
-// inNamespace returns the associations and policies of the link, or those of no link, in the calling thread's network
-// namespace.
+// inNamespace returns the associations and policies of the link, or those without a link, in the calling thread's
+// network namespace.
 func (c Config) inNamespace() (states []netlink.XfrmState, policies []netlink.XfrmPolicy, err error) {
 	for _, family := range []int{netlink.FAMILY_V4, netlink.FAMILY_V6} {
 		some, err := netlink.XfrmStateList(family)
@@ -239,14 +240,14 @@ func (c Config) inNamespace() (states []netlink.XfrmState, policies []netlink.Xf
 		slices.DeleteFunc(policies, func(p netlink.XfrmPolicy) bool { return p.Ifid != c.ifid() || ofSocket(p) }), nil
 }
 
-// ofSocket says whether a policy is one that a socket has brought, and not one for packets of all.
+// ofSocket reports whether a policy belongs to a socket and does not apply to all packets.
 func ofSocket(p netlink.XfrmPolicy) bool { return p.Dir > netlink.XFRM_DIR_FWD }
 
 // RemoveKernel removes policies and associations from the calling thread's network namespace. There may be none.
 func RemoveKernel(c Config) error {
 	states, policies, err := c.inNamespace()
 	if errors.Is(err, unix.EPROTONOSUPPORT) {
-		return nil // nor can there be
+		return nil // so there are none
 	}
 	if err != nil {
 		return err
@@ -261,8 +262,8 @@ func RemoveKernel(c Config) error {
 	return errors.Join(errs...)
 }
 
-// CompareKernel lists in what the kernel differs from what it was told, in the calling thread's network namespace. It
-// shows no key.
+// CompareKernel lists the differences between the kernel and the configuration, in the calling thread's network
+// namespace. It shows no key.
 func CompareKernel(name string, c Config) (list []linux.Difference, err error) {
 	differ := func(what, want, got string) {
 		if want != got {
@@ -327,7 +328,7 @@ func CompareKernel(name string, c Config) (list []linux.Difference, err error) {
 	return list, nil
 }
 
-// What is said of associations and policies. The texts of the library would show keys.
+// The descriptions of associations and policies. The texts of the library would show keys.
 
 func called(s netlink.XfrmState) string {
 	return fmt.Sprintf("security association %#x to %s", s.Spi, s.Dst)
@@ -377,7 +378,7 @@ func does(p netlink.XfrmPolicy) string {
 	return strings.Join(all, ", ")
 }
 
-// sockets are those at which the kernel takes ESP out of UDP.
+// sockets are the sockets at which the kernel decapsulates ESP from UDP.
 type sockets []int
 
 // Close closes them.
@@ -389,9 +390,9 @@ func (s sockets) Close() error {
 	return errors.Join(errs...)
 }
 
-// Decapsulate lets the kernel take ESP out of UDP in the calling thread's network namespace (udp(7), UDP_ENCAP), in
-// both families, until what it returns is closed. In transport mode ESP has the addresses of the packets that it
-// protects: policies would want it to be encrypted once more.
+// Decapsulate makes the kernel decapsulate ESP from UDP in the calling thread's network namespace (udp(7), UDP_ENCAP),
+// in both families, until the result is closed. In transport mode, ESP packets have the same addresses as the packets
+// that they protect, so policies would otherwise encrypt them a second time.
 func Decapsulate(c Config) (held io.Closer, err error) {
 	var list sockets
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -420,7 +421,7 @@ func Decapsulate(c Config) (held io.Closer, err error) {
 	return list, nil
 }
 
-// bypass lets what a socket receives and sends pass whatever policies say, by policies of its own (IP_XFRM_POLICY,
+// bypass exempts a socket's packets from all other policies with policies of its own (IP_XFRM_POLICY,
 // include/uapi/linux/in.h).
 func bypass(fd, family int) error {
 	level, option := unix.IPPROTO_IP, unix.IP_XFRM_POLICY

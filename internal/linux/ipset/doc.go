@@ -1,3 +1,3 @@
-// Package ipset makes, changes, compares and destroys sets of the kernel, by the program ipset. What it does, it does
-// in the network namespace of the calling thread, which is locked.
+// Package ipset makes, changes, compares and destroys kernel sets with the program ipset. It works in the network
+// namespace of the calling thread, which must be locked.
 package ipset

@@ -13,18 +13,18 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Type is the type of the sets: two addresses, and a protocol with a port or the type of a message in between.
+// Type is the type of the sets: two addresses, with a protocol and port, or the type of a message, between them.
 const Type = "hash:ip,port,ip"
 
 // A Set is a set of that type.
 type Set struct {
 	Name string
 	V6   bool
-	// Entries are written as by ipset(8): "10.1.1.0,udp:20000,10.1.1.1". No two are the same.
+	// Entries are written as for ipset(8): "10.1.1.0,udp:20000,10.1.1.1". All are different.
 	Entries []string
 }
 
-// Check wants the program.
+// Check returns an error if the program is missing.
 func Check() error {
 	if _, err := exec.LookPath("ipset"); err != nil {
 		return &linux.UnsupportedError{
@@ -42,16 +42,16 @@ func (s Set) family() string {
 	return "inet"
 }
 
-// Sizes of sets: that of the hash table is in buckets, from its default on (IPSET_DEFAULT_HASHSIZE,
-// include/linux/netfilter/ipset/ip_set_hash.h) to one an entry, so that it need not grow while it is loaded; the most
-// entries that a set may have (IPSET_DEFAULT_MAXELEM), and how many can be added to a full list at least.
+// Sizes of sets. The hash table's is in buckets, from the default (IPSET_DEFAULT_HASHSIZE,
+// include/linux/netfilter/ipset/ip_set_hash.h) to one per entry, so that it need not grow while it is loaded. The
+// others are the most entries of a set (IPSET_DEFAULT_MAXELEM), and how many can at least be added to a full list.
 const (
 	leastBuckets = 1024
 	mostEntries  = 65536
 	room         = 4096
 )
 
-// text are the sets as "ipset restore" reads them.
+// text returns the sets in the format of "ipset restore".
 func text(sets []Set) string {
 	var b strings.Builder
 	for _, s := range sets {
@@ -68,7 +68,7 @@ func text(sets []Set) string {
 	return b.String()
 }
 
-// normal writes an entry in one way of several: versions differ in the names of ICMPv6 and of messages.
+// normal returns an entry in a canonical form: versions differ in the names of ICMPv6 and of messages.
 func normal(entry string) string {
 	f := strings.Split(entry, ",")
 	if len(f) != 3 {
@@ -96,8 +96,8 @@ func normal(entry string) string {
 	return strings.Join(f, ",")
 }
 
-// Parse reads what "ipset save" prints of one set, entries as [normal] writes them. The kind is its type and family:
-// "hash:ip,port,ip inet".
+// Parse reads the output of "ipset save" for one set, with entries as [normal] writes them. The kind is its type and
+// family: "hash:ip,port,ip inet".
 func Parse(r io.Reader, name string) (kind string, entries []string, err error) {
 	s := bufio.NewScanner(r)
 	for n := 1; s.Scan(); n++ {
@@ -124,11 +124,11 @@ func Parse(r io.Reader, name string) (kind string, entries []string, err error) 
 	return kind, entries, nil
 }
 
-// pointer is the size of one in the kernel, in bytes.
+// pointer is the size of a pointer in the kernel, in bytes.
 const pointer = bits.UintSize / 8
 
-// parseMemory reads what "ipset list -terse" prints of one set. Its size in memory is that of the entries: the hash
-// table has a pointer to each bucket besides (struct htable, net/netfilter/ipset/ip_set_hash_gen.h).
+// parseMemory reads the output of "ipset list -terse" for one set. Its size in memory covers only the entries; the hash
+// table also has a pointer for each bucket (struct htable, net/netfilter/ipset/ip_set_hash_gen.h).
 func parseMemory(out string) (size int64, err error) {
 	f := strings.Fields(out)
 	buckets := int64(0)
@@ -149,10 +149,10 @@ func parseMemory(out string) (size int64, err error) {
 	return size + buckets*pointer, nil
 }
 
-// maxDifferences is how many entries are named.
+// maxDifferences is the largest number of entries that an error names.
 const maxDifferences = 5
 
-// compare returns what differs between a set and what was read of it.
+// compare returns the differences between a set and the entries read from the kernel.
 func (s Set) compare(kind string, entries []string) []linux.Difference {
 	var list []linux.Difference
 	if want := Type + " " + s.family(); kind != want {

@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Create makes sets with their entries; one that is there already is an error, and nothing is made. What the kernel
-// does not have is a [linux.UnsupportedError].
+// Create makes sets with their entries. If one of them already exists, it returns an error and makes nothing. If the
+// kernel lacks something, the error is a [linux.UnsupportedError].
 func Create(sets ...Set) error {
 	there, err := names()
 	if err != nil {
@@ -34,7 +34,7 @@ func Create(sets ...Set) error {
 	return nil
 }
 
-// Change adds and deletes entries. Lines are those of "ipset restore": "add SET ENTRY", "del SET ENTRY".
+// Change adds and deletes entries. Lines are in the format of "ipset restore": "add SET ENTRY", "del SET ENTRY".
 func Change(lines []string) error {
 	if _, err := run(strings.Join(lines, "\n")+"\n", "restore"); err != nil {
 		return fmt.Errorf("change sets: %w", err)
@@ -42,7 +42,7 @@ func Change(lines []string) error {
 	return nil
 }
 
-// Compare reads a set back and returns what differs.
+// Compare reads a set and returns the differences.
 func Compare(want Set) ([]linux.Difference, error) {
 	there, err := names()
 	if err != nil {
@@ -62,8 +62,8 @@ func Compare(want Set) ([]linux.Difference, error) {
 	return want.compare(kind, entries), nil
 }
 
-// Memory returns what the kernel says that a set takes with all its entries, in bytes: the "Size in memory" of
-// ipset(8), and its hash table.
+// Memory returns the memory of a set with all its entries, in bytes: the "Size in memory" of ipset(8), plus its hash
+// table.
 func Memory(set string) (int64, error) {
 	out, err := run("", "list", "-terse", set)
 	if err == nil {
@@ -75,7 +75,7 @@ func Memory(set string) (int64, error) {
 	return 0, fmt.Errorf("read the memory of set %s: %w", set, err)
 }
 
-// release is how long a rule may hold on to its set after it was removed: nf_tables frees rules in the background
+// release is how long a removed rule may still hold its set: nf_tables frees rules in the background
 // (nf_tables_trans_destroy_work, net/netfilter/nf_tables_api.c).
 const release = 2 * time.Second
 
@@ -102,7 +102,7 @@ func Destroy(sets ...string) error {
 	return nil
 }
 
-// Version returns what the program says of itself, "ipset v7.17".
+// Version returns the version that the program prints, "ipset v7.17".
 func Version() (string, error) {
 	out, err := run("", "version")
 	version, _, _ := strings.Cut(strings.TrimSpace(string(out)), ",")
@@ -115,7 +115,7 @@ func names() ([]string, error) {
 	return strings.Fields(string(out)), err
 }
 
-// run runs the program to its end and returns what it printed. The calling thread is locked.
+// run runs the program until it ends and returns its output. The calling thread must be locked.
 func run(input string, args ...string) ([]byte, error) {
 	if err := Check(); err != nil {
 		return nil, err
@@ -130,11 +130,11 @@ func run(input string, args ...string) ([]byte, error) {
 	return stdout.Bytes(), nil
 }
 
-// explain turns what the program says of a kernel without sets into a [linux.UnsupportedError].
+// explain turns the program's error about a kernel without sets into a [linux.UnsupportedError].
 func explain(err error) error {
 	said := err.Error()
 	switch {
-	case errors.Is(err, errors.ErrUnsupported): // no program has said anything
+	case errors.Is(err, errors.ErrUnsupported): // the program did not run
 		return err
 	case strings.Contains(said, "set type not supported"):
 		return &linux.UnsupportedError{

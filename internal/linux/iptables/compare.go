@@ -15,8 +15,8 @@ const (
 	none = "none"
 )
 
-// Parse reads what iptables-save(8) prints of the table "filter". Of other tables it reads nothing, and without the
-// table it returns an empty one. Rules are as [normal] writes them.
+// Parse reads the output of iptables-save(8) for the table "filter". It ignores other tables, and returns an empty
+// table if there is none. Rules are as [normal] writes them.
 func Parse(r io.Reader) (Table, error) {
 	var t Table
 	places := map[string]int{}
@@ -59,8 +59,8 @@ func Parse(r io.Reader) (Table, error) {
 	return t, s.Err()
 }
 
-// normal writes a rule in one way of several: without the matches that a protocol brings along, with the protocols'
-// names and the shortest form of addresses, and with states in order. Versions and variants differ in these.
+// normal returns a rule in a canonical form: without the matches that a protocol implies, with names of protocols, with
+// the shortest form of addresses, and with sorted states. Versions and variants differ in these.
 func normal(rule string) string {
 	f := strings.Fields(rule)
 	out := f[:0]
@@ -107,7 +107,7 @@ func normal(rule string) string {
 	return strings.Join(out, " ")
 }
 
-// compare returns what differs between two tables; of each chain the first rule that does.
+// compare returns the differences between two tables; for each chain, only the first different rule.
 func compare(want, got Table) []linux.Difference {
 	var list []linux.Difference
 	rest := map[string]Chain{}
@@ -162,11 +162,11 @@ func (c Chain) compare(got Chain) []linux.Difference {
 	return list
 }
 
-// Counters are what a hook has let pass and what it has dropped, in packets.
+// Counters are the packets that a hook has accepted and dropped.
 type Counters struct{ Allowed, Refused uint64 }
 
-// ParseCounters reads what "iptables -S HOOK -v" prints of a hook of an [Allowlist]: allowed are packets of known
-// connections, and those that were asked about and not dropped in the end.
+// ParseCounters reads the output of "iptables -S HOOK -v" for a hook of an [Allowlist]. Allowed are packets of known
+// connections, and packets that were checked and not dropped in the end.
 func ParseCounters(r io.Reader, hook string) (Counters, error) {
 	var passed, asked, dropped uint64
 	found := 0

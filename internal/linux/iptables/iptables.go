@@ -11,20 +11,20 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
-// The variants of iptables. Tables of one are not seen by the other, and packets meet both.
+// The variants of iptables. Neither sees the tables of the other, and packets pass through both.
 const (
 	NFT    = "nft"
 	Legacy = "legacy"
 )
 
-// A Tool is the programs of a variant for one family.
+// A Tool stands for the programs of a variant for one family.
 type Tool struct {
 	// Variant is NFT or Legacy.
 	Variant string
 	V6      bool
 }
 
-// program is the name of one of them: "ip6tables-nft-restore".
+// program returns the name of one of them: "ip6tables-nft-restore".
 func (t Tool) program(does string) string {
 	name := "iptables"
 	if t.V6 {
@@ -37,13 +37,13 @@ func (t Tool) program(does string) string {
 	return name
 }
 
-// what is the table in errors.
+// what returns the name of the table in errors.
 func (t Tool) what() string { return fmt.Sprintf("table %q of %s", name, t.program("")) }
 
-// name is the table's.
+// name is the name of the table.
 const name = "filter"
 
-// Check wants the programs of a variant, of both families.
+// Check returns an error if the programs of a variant are missing for one of the families.
 func Check(variant string) error {
 	for _, v6 := range []bool{false, true} {
 		for _, does := range []string{"", "restore", "save"} {
@@ -64,7 +64,7 @@ func Check(variant string) error {
 	return nil
 }
 
-// Bridged wants a kernel whose bridges can ask iptables about the packets they forward:
+// Bridged returns an error if the kernel's bridges cannot pass forwarded packets to iptables:
 // net.bridge.bridge-nf-call-iptables.
 func Bridged() error {
 	_, err := sysctl.Read("net.bridge.bridge-nf-call-iptables")
@@ -77,20 +77,20 @@ func Bridged() error {
 	return err
 }
 
-// A Table is what the table "filter" holds. Built-in chains that it does not name are empty, with the policy ACCEPT.
+// A Table holds the contents of the table "filter". Built-in chains that it does not list are empty, with the policy
+// ACCEPT.
 type Table struct{ Chains []Chain }
 
 // A Chain is a list of rules.
 type Chain struct {
 	Name string
-	// Policy is what becomes of packets at the end of a built-in chain, "ACCEPT" or "DROP"; "" where the chain is none of
-	// those.
+	// Policy is the policy at the end of a built-in chain, "ACCEPT" or "DROP"; "" for other chains.
 	Policy string
-	// Rules are written as iptables-save(8) does, without the "-A" and the name of the chain.
+	// Rules are in the format of iptables-save(8), without the "-A" and the name of the chain.
 	Rules []string
 }
 
-// text is the table as iptables-restore(8) reads it.
+// text returns the table in the format of iptables-restore(8).
 func (t Table) text() string {
 	var b strings.Builder
 	b.WriteString("*" + name + "\n")
@@ -110,24 +110,24 @@ func (t Table) text() string {
 	return b.String()
 }
 
-// An Allowlist is a table that drops whatever its rules do not let pass.
+// An Allowlist is a table that drops every packet that its rules do not accept.
 type Allowlist struct {
 	V6 bool
-	// Stateful lets packets of known connections pass before all rules.
+	// Stateful accepts packets of known connections before all rules.
 	Stateful bool
-	// Neighbours lets neighbour discovery pass.
+	// Neighbours accepts neighbour discovery.
 	Neighbours bool
-	// Hooks are the built-in chains that it guards.
+	// Hooks are the built-in chains with an allow-list.
 	Hooks []Hook
-	// Pairs are those between which, either way, fragments pass that are not the first of their packet: where nothing puts
-	// packets together, these have no ports to be decided by. With Stateful there are none: connection tracking puts
-	// packets together.
+	// Pairs are the pairs between which non-first fragments pass in both directions. If nothing reassembles packets,
+	// such fragments have no ports to match. With Stateful there are no Pairs, because connection tracking reassembles
+	// packets.
 	Pairs []Pair
-	// Chains are those to which rules of hooks lead.
+	// Chains are the chains to which rules of hooks lead.
 	Chains []Chain
 }
 
-// A Hook is a built-in chain and the rules of the allow-list there.
+// A Hook is a built-in chain with its rules of the allow-list.
 type Hook struct {
 	// Name is "FORWARD", "INPUT" or "OUTPUT".
 	Name  string
@@ -138,22 +138,22 @@ type Hook struct {
 	Uplinks []string
 }
 
-// A Pair is two addresses, as rules have them: "10.1.1.0/32".
+// A Pair is two addresses in the form of rules: "10.1.1.0/32".
 type Pair struct{ A, B string }
 
-// Fragments is the chain of the fragments.
+// Fragments is the chain for fragments.
 const Fragments = "nettoll-fragments"
 
-// OwnChain is the chain that holds the rules of a hook.
+// OwnChain returns the name of the chain with the rules of a hook.
 func OwnChain(hook string) string { return "nettoll-" + strings.ToLower(hook) }
 
-// Rules of a hook's own that [Allowlist.Table] makes and [ParseCounters] looks for.
+// Rules that [Allowlist.Table] adds to a hook and that [ParseCounters] looks for.
 const (
 	known   = "-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT"
 	refused = "-j DROP"
 )
 
-// Table is the list as a table: each hook asks its own chain, and drops what comes back from there.
+// Table returns the list as a table: each hook calls its own chain, and drops packets that return from it.
 func (a Allowlist) Table() Table {
 	var t Table
 	for _, h := range a.Hooks {
@@ -171,13 +171,13 @@ func (a Allowlist) Table() Table {
 			c.Rules = append(c.Rules, "-o lo -j ACCEPT")
 		}
 		if (a.Neighbours || h.Host) && a.V6 { // ICMPv6 types 135 and 136, RFC 4861 section 4.3 and 4.4
-			// and from the same link: no router forwards what still has 255 hops to go (section 7.1)
+			// and from the same link: no router forwards packets whose hop limit is still 255 (section 7.1)
 			for _, kind := range []int{135, 136} {
 				c.Rules = append(c.Rules, fmt.Sprintf("-p ipv6-icmp -m icmp6 --icmpv6-type %d -m hl --hl-eq 255 -j ACCEPT", kind))
 			}
 		}
 		c.Rules = append(c.Rules, "-j "+OwnChain(h.Name))
-		if !a.Stateful && !h.Host { // what is for the host was put together
+		if !a.Stateful && !h.Host { // packets for the host are reassembled
 			match := "-f"
 			if a.V6 {
 				match = "-m frag"
@@ -195,7 +195,7 @@ func (a Allowlist) Table() Table {
 		return t
 	}
 	c := Chain{Name: Fragments}
-	if a.V6 { // a match for IPv6 finds any fragment, the first too, whose ports no rule has let pass
+	if a.V6 { // an IPv6 match finds any fragment, including the first, whose ports no rule has accepted
 		c.Rules = append(c.Rules, "-m frag --fragfirst -j RETURN")
 	}
 	for _, p := range a.Pairs {
@@ -205,7 +205,7 @@ func (a Allowlist) Table() Table {
 	return t
 }
 
-// Rules are what the pair has in the chain of the fragments.
+// Rules returns the rules of the pair in the chain for fragments.
 func (p Pair) Rules() []string {
 	return []string{fmt.Sprintf("-s %s -d %s -j ACCEPT", p.A, p.B), fmt.Sprintf("-s %s -d %s -j ACCEPT", p.B, p.A)}
 }

@@ -12,16 +12,16 @@ import (
 )
 
 // The options of ip_tables and ip6_tables: IPT_SO_GET_INFO and IP6T_SO_GET_INFO,
-// include/uapi/linux/netfilter_ipv4/ip_tables.h, and where a struct ipt_getinfo has its name, which goes in, and its
-// size, which comes back.
+// include/uapi/linux/netfilter_ipv4/ip_tables.h, and the offsets in struct ipt_getinfo of the name, which is passed in,
+// and the size, which is returned.
 const (
 	getInfo    = 64
 	infoLength = 84
 	infoSize   = 80
 )
 
-// Memory returns how long the table is that the kernel walks along, in bytes: all rules with their matches and targets,
-// without their counters (struct xt_table_info). nf_tables does not tell.
+// Memory returns the length in bytes of the table that the kernel walks: all rules with their matches and targets,
+// without their counters (struct xt_table_info). nf_tables does not report it.
 func (t Tool) Memory() (int64, error) {
 	what := "read the memory of " + t.what()
 	if t.Variant != Legacy {

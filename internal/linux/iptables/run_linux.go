@@ -19,8 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
-// Load puts a table into a namespace whose own is empty, in one transaction: all of it or nothing. What the kernel does
-// not have is a [linux.UnsupportedError].
+// Load loads a table into a namespace whose own table is empty, in one transaction: all of it or nothing. If the kernel
+// lacks something, the error is a [linux.UnsupportedError].
 func (t Tool) Load(want Table) error {
 	there, err := t.there()
 	if err == nil && there {
@@ -43,12 +43,12 @@ func (t Tool) Load(want Table) error {
 	return nil
 }
 
-// piece is how many rules go into a message of a process that may not have a larger buffer, which is for root of the
-// first user namespace (SO_SNDBUFFORCE, socket(7)): of IPv4 without connection tracking about 300 fit into the default,
-// net.core.wmem_default.
+// piece is the number of rules in a message if the process may not use a larger buffer. Only root of the first user
+// namespace may (SO_SNDBUFFORCE, socket(7)). About 300 IPv4 rules without connection tracking fit into the default
+// buffer, net.core.wmem_default.
 const piece = 250
 
-// pieces loads a table in several transactions. All is dropped from the first on.
+// pieces loads a table in several transactions. From the first one on, all packets are dropped.
 func (t Tool) pieces(want Table) error {
 	var first Table
 	for _, c := range want.Chains {
@@ -77,7 +77,7 @@ func (t Tool) pieces(want Table) error {
 	return nil
 }
 
-// parts adds rules, in halves where they do not fit.
+// parts adds rules, split in half if they do not fit.
 func (t Tool) parts(lines []string) error {
 	err := t.Change(lines)
 	if half := len(lines) / 2; half > 0 && errors.Is(err, errTooLong) {
@@ -86,8 +86,8 @@ func (t Tool) parts(lines []string) error {
 	return err
 }
 
-// Change adds and deletes rules, in one transaction. Lines are those of iptables-restore(8): "-A CHAIN RULE", "-I CHAIN
-// RULE", "-D CHAIN RULE".
+// Change adds and deletes rules in one transaction. Lines are in the format of iptables-restore(8): "-A CHAIN RULE",
+// "-I CHAIN RULE", "-D CHAIN RULE".
 func (t Tool) Change(lines []string) error {
 	if len(lines) == 0 {
 		return nil
@@ -99,7 +99,7 @@ func (t Tool) Change(lines []string) error {
 	return nil
 }
 
-// Compare reads the table back and returns what differs.
+// Compare reads the table and returns the differences.
 func (t Tool) Compare(want Table) ([]linux.Difference, error) {
 	sleeps, err := t.dormant()
 	if err != nil {
@@ -143,7 +143,7 @@ func (t Tool) Unload() error {
 	return nil
 }
 
-// Counters reads what a hook has seen.
+// Counters reads the counters of a hook.
 func (t Tool) Counters(hook string) (Counters, error) {
 	out, err := t.run("", "", "-S", hook, "-v")
 	if err != nil {
@@ -152,25 +152,25 @@ func (t Tool) Counters(hook string) (Counters, error) {
 	return ParseCounters(bytes.NewReader(out), hook)
 }
 
-// Version returns what the programs say of themselves: "iptables v1.8.9 (nf_tables)".
+// Version returns the version that the programs print: "iptables v1.8.9 (nf_tables)".
 func (t Tool) Version() (string, error) {
 	out, err := t.run("", "", "--version")
 	return strings.TrimSpace(string(out)), err
 }
 
-// dormant says whether the table is one whose chains no packet comes to, which its programs do not tell
+// dormant reports whether the table is dormant, so that no packet reaches its chains. Its programs do not report that
 // (NFT_TABLE_F_DORMANT, include/uapi/linux/netfilter/nf_tables.h).
 func (t Tool) dormant() (bool, error) {
 	if t.Variant != NFT {
 		return false, nil
 	}
-	// Flags are in the order of the network, and the library (0.3) reads them in that of the machine. There are three.
+	// Flags are in network byte order, but the library (0.3) reads them in that of the machine. There are three.
 	const flag, swapped = unix.NFT_TABLE_F_DORMANT, unix.NFT_TABLE_F_DORMANT << 24
 	table, err := t.table()
 	return table != nil && table.Flags&(flag|swapped) != 0, err
 }
 
-// table is the table of nf_tables, nil where there is none.
+// table returns the nf_tables table; nil if there is none.
 func (t Tool) table() (*nftables.Table, error) {
 	c, err := nftables.New()
 	if err != nil {
@@ -190,7 +190,7 @@ func (t Tool) table() (*nftables.Table, error) {
 	return nil, err
 }
 
-// there says whether the namespace has the table at all, without making it: programs do when they look.
+// there reports whether the namespace has the table, without making it: the programs make it when they look.
 func (t Tool) there() (bool, error) {
 	if t.Variant == NFT {
 		table, err := t.table()
@@ -201,7 +201,7 @@ func (t Tool) there() (bool, error) {
 		file = "/proc/thread-self/net/ip6_tables_names"
 	}
 	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) { // the module may come when it is needed
+	if errors.Is(err, fs.ErrNotExist) { // the module may be loaded when it is needed
 		return false, nil
 	}
 	return slices.Contains(strings.Fields(string(data)), name), err
@@ -226,10 +226,10 @@ func (t Tool) family() nftables.TableFamily {
 	return nftables.TableFamilyIPv4
 }
 
-// errTooLong is that a transaction does not fit into the buffer of a socket.
+// errTooLong reports that a transaction does not fit into the buffer of a socket.
 var errTooLong = errors.New("the transaction is too long")
 
-// run runs a program to its end and returns what it printed. The calling thread is locked.
+// run runs a program until it ends and returns its output. The calling thread must be locked.
 func (t Tool) run(does, input string, args ...string) ([]byte, error) {
 	program := t.program(does)
 	path, err := exec.LookPath(program)
@@ -253,7 +253,7 @@ func (t Tool) run(does, input string, args ...string) ([]byte, error) {
 	return nil, fmt.Errorf("%s: %w: %s", program, err, said)
 }
 
-// explain turns what a program says of a kernel without something into a [linux.UnsupportedError].
+// explain turns a program's error about something that the kernel lacks into a [linux.UnsupportedError].
 func (t Tool) explain(err error, text string) error {
 	var missing, hint string
 	said := err.Error()
@@ -261,7 +261,7 @@ func (t Tool) explain(err error, text string) error {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
 	}
 	switch {
-	case errors.Is(err, errors.ErrUnsupported): // no program has said anything
+	case errors.Is(err, errors.ErrUnsupported): // the program did not run
 		return err
 	case has("you must be root", "Operation not permitted", "Permission denied"):
 		missing, hint = "CAP_NET_ADMIN", "run it as root"
@@ -276,7 +276,7 @@ func (t Tool) explain(err error, text string) error {
 	return &linux.UnsupportedError{What: "load " + t.what(), Missing: missing, Hint: hint, Err: err}
 }
 
-// lacking names the matches of the line that a program complains of, or of all lines where it complains of none.
+// lacking names the matches of the line in the error message, or of all lines if it names none.
 func lacking(said, text string) string {
 	if m := regexp.MustCompile(`line:? (\d+)`).FindStringSubmatch(said); m != nil {
 		lines := strings.Split(text, "\n")

@@ -61,7 +61,8 @@ func tools(t *testing.T, f func(t *testing.T, tool Tool, want Table) error) {
 	}
 }
 
-// expect wants a table to stand as it should, or some difference that holds a text.
+// expect returns an error unless the table is as wanted or, if difference is given, unless a difference contains that
+// text.
 func (t Tool) expect(want Table, difference string) error {
 	diff, err := t.Compare(want)
 	if err != nil {
@@ -78,7 +79,7 @@ func (t Tool) expect(want Table, difference string) error {
 	return nil
 }
 
-// grown wants the table to be longer than it was, where that is known.
+// grown returns an error unless the table has grown, if its length is known.
 func (t Tool) grown(before int64) error {
 	if now, err := t.Memory(); err == nil && now <= before {
 		return fmt.Errorf("with a rule more it takes %d bytes, and %d before", now, before)
@@ -118,7 +119,7 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// TestPieces loads a table in transactions that fit everywhere.
+// TestPieces loads a table in transactions that fit into every buffer.
 func TestPieces(t *testing.T) {
 	tools(t, func(t *testing.T, tool Tool, want Table) error {
 		first := &want.Chains[0]
@@ -172,10 +173,10 @@ func TestTampering(t *testing.T) {
 	})
 }
 
-// asUser is the variable that tells this program that it is the one TestAsUser has started.
+// asUser is the variable that marks this program as started by TestAsUser.
 const asUser = "NETTOLL_IPTABLES_AS_USER"
 
-// TestAsUser loads more rules than go into one message of who is root of a user namespace only.
+// TestAsUser loads more rules than fit into one message of a user who is root only in a user namespace.
 func TestAsUser(t *testing.T) {
 	testnet.Root(t)
 	testnet.Skip(t, Check(NFT))

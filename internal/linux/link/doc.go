@@ -1,3 +1,3 @@
-// Package link makes, reads and removes links, their addresses and routes by rtnetlink: a [Handle] is a socket in one
-// network namespace, on which any number of requests are made.
+// Package link makes, reads and removes links, their addresses and routes through rtnetlink. A [Handle] is a socket in
+// one network namespace, for any number of requests.
 package link

@@ -17,14 +17,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// timeout bounds the wait for an answer of the kernel, which answers in milliseconds; a lost one must not hang an
-// agent.
+// timeout limits the wait for an answer of the kernel. The kernel answers in milliseconds; without a limit, a lost
+// answer would hang an agent.
 const timeout = 30 * time.Second
 
 // A Handle is a rtnetlink socket in one namespace. It can be used from any thread and by several goroutines.
 type Handle struct {
 	h *netlink.Handle
-	// a listing asked for by it has what was asked for, where the other's has all (NETLINK_GET_STRICT_CHK)
+	// listings on this socket are filtered by the kernel; on the other one they have everything
+	// (NETLINK_GET_STRICT_CHK)
 	strict *nl.NetlinkSocket
 }
 
@@ -60,8 +61,8 @@ func strictSocket() (*nl.NetlinkSocket, error) {
 	return s, nil
 }
 
-// Close closes the socket. A closed handle must not be used: it panics, where the library would go on in whatever
-// namespace the calling thread is in.
+// Close closes the socket. A closed handle must not be used: it panics, because the library would otherwise work in the
+// current namespace of the calling thread.
 func (h *Handle) Close() {
 	h.h.Close()
 	h.strict.Close()
@@ -82,7 +83,7 @@ func (h *Handle) AddBridge(b Bridge) (int, error) {
 	}
 	index, err := h.index(b.Name, bridge.Index)
 	if err == nil && b.MTU != 0 {
-		// Not at its creation: a bridge takes the MTU of its ports until it is told one afterwards (net/bridge/br_device.c,
+		// Set after its creation: a bridge takes the MTU of its ports until its own is set (net/bridge/br_device.c,
 		// br_change_mtu).
 		err = h.SetMTU(index, b.MTU)
 	}
@@ -95,8 +96,8 @@ func (h *Handle) AddBridge(b Bridge) (int, error) {
 	return index, nil
 }
 
-// AddVeth makes a pair of veth links. The near end is set up and its index returned; the peer is made in its namespace,
-// where it is still down.
+// AddVeth makes a pair of veth links. It sets the near end up and returns its index. The peer is made in its namespace
+// and is still down.
 func (h *Handle) AddVeth(v Veth) (int, error) {
 	what := fmt.Sprintf("make veth %q", v.Name)
 	for _, name := range []string{v.Name, v.PeerName} {
@@ -113,7 +114,7 @@ func (h *Handle) AddVeth(v Veth) (int, error) {
 		PeerNamespace: netlink.NsFd(v.PeerNS.Fd()), PeerTxQLen: -1,
 	}
 	if err := h.h.LinkAdd(veth); err != nil {
-		if veth.Index != 0 { // it is there, but is no port
+		if veth.Index != 0 { // it exists, but is not a port
 			err = errors.Join(err, h.h.LinkDel(veth))
 			if errors.Is(err, unix.EXFULL) {
 				return 0, fmt.Errorf("%s: %w (hint: a bridge has at most 1023 ports)", what, err)
@@ -153,7 +154,7 @@ func macvlanModes() map[string]netlink.MacvlanMode {
 	}
 }
 
-// SetMacvlanMode changes the mode of a macvlan. That of mode passthru cannot be changed.
+// SetMacvlanMode changes the mode of a macvlan. Mode passthru cannot be changed.
 func (h *Handle) SetMacvlanMode(index int, mode string) error {
 	m, ok := macvlanModes()[mode]
 	if !ok {
@@ -163,7 +164,7 @@ func (h *Handle) SetMacvlanMode(index int, mode string) error {
 	return explain(fmt.Sprintf("set mode of macvlan %d to %q", index, mode), h.h.LinkSetMacvlanMode(l, m), "")
 }
 
-// index is what the library found out after it had made the link; it hides an error of that.
+// index returns the index that the library found after it made the link; the library hides an error of that step.
 func (h *Handle) index(name string, found int) (int, error) {
 	if found != 0 {
 		return found, nil
@@ -172,12 +173,12 @@ func (h *Handle) index(name string, found int) (int, error) {
 	return l.Index, err
 }
 
-// Delete removes a link. One that is gone already is [ErrNotFound].
+// Delete removes a link. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) Delete(index int) error {
 	return explain(fmt.Sprintf("remove link %d", index), h.h.LinkDel(by(index)), "")
 }
 
-// ByName reads a link. One that does not exist is [ErrNotFound].
+// ByName reads a link. If it does not exist, the error is [ErrNotFound].
 func (h *Handle) ByName(name string) (Link, error) {
 	if err := checkName(name); err != nil {
 		return Link{}, err
@@ -189,7 +190,7 @@ func (h *Handle) ByName(name string) (Link, error) {
 	return read(l), nil
 }
 
-// ByIndex reads a link. One that does not exist is [ErrNotFound].
+// ByIndex reads a link. If it does not exist, the error is [ErrNotFound].
 func (h *Handle) ByIndex(index int) (Link, error) {
 	l, err := h.h.LinkByIndex(index)
 	if err != nil {
@@ -229,8 +230,8 @@ func (h *Handle) SetMAC(index int, mac net.HardwareAddr) error {
 	return explain(fmt.Sprintf("set address of link %d to %q", index, mac), h.h.LinkSetHardwareAddr(by(index), mac), "")
 }
 
-// AddAddress adds an address. One of IPv6 can be used at once: duplicates are not looked for. One that is there already
-// is [ErrExists].
+// AddAddress adds an address. An IPv6 address is usable at once, without duplicate address detection. If the address
+// already exists, the error is [ErrExists].
 func (h *Handle) AddAddress(index int, address netip.Prefix) error {
 	a := addr(address)
 	if address.Addr().Is6() {
@@ -240,14 +241,14 @@ func (h *Handle) AddAddress(index int, address netip.Prefix) error {
 		family(address.Addr()))
 }
 
-// DeleteAddress removes an address. One that is gone already is [ErrNotFound].
+// DeleteAddress removes an address. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
 	return explain(fmt.Sprintf("remove address %q from link %d", address, index), h.h.AddrDel(by(index), addr(address)),
 		"")
 }
 
-// Addresses reads the addresses of a link that are usable, of both families. The kernel looks at that link alone, where
-// a listing of all would have to be gone through for each of a thousand.
+// Addresses reads the usable addresses of a link, of both families. The kernel reads only that link; a full listing
+// would have to be read for each of a thousand links.
 func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
 	found, err := dump(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
@@ -273,8 +274,8 @@ func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// address reads one address and its flags (include/uapi/linux/if_addr.h): of IPv4 it is the local one, of IPv6 too
-// where there is one, which there is at an end of a tunnel.
+// address reads one address and its flags (include/uapi/linux/if_addr.h). For IPv4 it is the local address; for IPv6
+// too, if there is one, as at an end of a tunnel.
 func address(message []byte) (a netip.Prefix, flags uint32, err error) {
 	msg := nl.DeserializeIfAddrmsg(message)
 	attrs, err := nl.ParseRouteAttrAsMap(message[msg.Len():])
@@ -295,9 +296,9 @@ func address(message []byte) (a netip.Prefix, flags uint32, err error) {
 	return netip.PrefixFrom(ip, int(msg.Prefixlen)), flags, nil
 }
 
-// Local says whether packets to the address are taken in here. For one of IPv6 that comes after the address itself,
-// from a work queue even where duplicates are not looked for (net/ipv6/addrconf.c, addrconf_dad_work); packets are
-// dropped before.
+// Local reports whether packets to the address are accepted here. An IPv6 address is only accepted after a delay,
+// through a work queue, even without duplicate address detection (net/ipv6/addrconf.c, addrconf_dad_work). Until then,
+// packets are dropped.
 func (h *Handle) Local(a netip.Addr) (bool, error) {
 	found, err := h.h.RouteGet(a.AsSlice())
 	if errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH) {
@@ -309,7 +310,7 @@ func (h *Handle) Local(a netip.Addr) (bool, error) {
 	return len(found) > 0 && found[0].Type == unix.RTN_LOCAL, nil
 }
 
-// AddRoute adds a route to the main table. One that is there already is [ErrExists].
+// AddRoute adds a route to the main table. If it already exists, the error is [ErrExists].
 func (h *Handle) AddRoute(r Route) error {
 	missing := family(r.To.Addr())
 	if r.Encap != (Encap{}) {
@@ -318,12 +319,12 @@ func (h *Handle) AddRoute(r Route) error {
 	return explain("add route to "+r.To.String(), h.h.RouteAdd(route(r)), missing)
 }
 
-// DeleteRoute removes a route from the main table. One that is gone already is [ErrNotFound].
+// DeleteRoute removes a route from the main table. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) DeleteRoute(r Route) error {
 	return explain("remove route to "+r.To.String(), h.h.RouteDel(route(r)), "")
 }
 
-// Routes reads the routes of the main table that lead to exactly this prefix.
+// Routes reads the routes of the main table to exactly this prefix.
 func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	if found, ok := h.matched(to); ok {
 		return found, nil
@@ -347,8 +348,9 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	return list, nil
 }
 
-// matched asks for the route that packets to one address take, and returns it if it leads to that address alone: the
-// whole table, which a listing is, holds thousands of those on a host of many containers. Another answer says nothing.
+// matched asks for the route of packets to one address, and returns it if it leads to that address alone. A listing of
+// the whole table would have thousands of routes on a host with many containers. The bool is false if the answer is
+// another route.
 func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
 	if !to.IsSingleIP() {
 		return nil, false
@@ -362,8 +364,8 @@ func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
 	return []Route{{To: to, Via: via.Unmap(), Link: found[0].LinkIndex}}, true
 }
 
-// maxDumps bounds how often a listing is begun again. The kernel marks one during which something changed
-// (NLM_F_DUMP_INTR, include/uapi/linux/netlink.h), as when it is taking down namespaces in the background.
+// maxDumps limits how often a listing is repeated. The kernel marks a listing during which something changed
+// (NLM_F_DUMP_INTR, include/uapi/linux/netlink.h), for example because it is removing namespaces in the background.
 const maxDumps = 100
 
 func dump[T any](list func() ([]T, error)) (found []T, err error) {
@@ -451,7 +453,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// explain says what an error means. missing is what EOPNOTSUPP says is not there, "" where it says nothing.
+// explain explains an error. missing is the feature whose absence EOPNOTSUPP means; "" if it means nothing in
+// particular.
 func explain(what string, err error, missing string) error {
 	if err == nil {
 		return nil

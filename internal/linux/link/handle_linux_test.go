@@ -89,7 +89,7 @@ func TestHandle(t *testing.T) {
 	if l, err := h.ByIndex(br); err != nil || l.MTU != 9000 || l.MAC.String() != "02:00:00:00:00:01" || l.Snooping {
 		t.Errorf("the bridge is %+v (%v)", l, err)
 	}
-	// A bridge keeps its address and its MTU when its last port goes.
+	// A bridge keeps its address and its MTU when its last port is removed.
 	if err := h.Delete(near); err != nil {
 		t.Error(err)
 	}
@@ -154,7 +154,7 @@ func TestMacvlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		mac := "02:00:00:00:00:09"
-		if mode == "passthru" { // it has that of the link below
+		if mode == "passthru" { // it has the address of the link below
 			below, err := h.ByIndex(lower)
 			if err != nil {
 				t.Fatal(err)

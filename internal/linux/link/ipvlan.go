@@ -11,11 +11,11 @@ type IPVlan struct {
 	Lower int
 	// Mode is one of [IPVlanModes].
 	Mode string
-	// MTU in bytes, 0 for that of the link below.
+	// MTU in bytes; 0 for that of the link below.
 	MTU int
 }
 
-// IPVlanModes are the modes of an ipvlan as ip-link(8) calls them: in mode l2 it is a neighbour of all on the segment,
-// in mode l3 its packets are routed by the namespace of the link below, and in mode l3s those that come pass netfilter
-// there, too.
+// IPVlanModes returns the modes of an ipvlan, with the names of ip-link(8). In mode l2, the link is a neighbour of all
+// others on the segment. In mode l3, the namespace of the link below routes its packets. In mode l3s, received packets
+// also pass netfilter there.
 func IPVlanModes() []string { return []string{"l2", "l3", "l3s"} }

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// notSupported is ENOTSUPP of include/linux/errno.h, which is meant for the kernel alone and yet comes out of it.
+// notSupported is ENOTSUPP of include/linux/errno.h, which is internal to the kernel but is sometimes returned by it.
 const notSupported = unix.Errno(524)
 
 // AddIPVlan makes an ipvlan link in its namespace and sets it up there.
@@ -47,8 +47,8 @@ func (h *Handle) SetIPVlanMode(index int, name string) error {
 	}
 	l, err := h.h.LinkByIndex(index)
 	if err == nil {
-		// Without the index: with both, the name is a new one. Before Linux 6.2 a link that is up refuses any, also the one
-		// that it has (net/core/rtnetlink.c, do_setlink; net/core/dev.c, dev_change_name).
+		// The request has no index: with an index, the name would be a new name. Before Linux 6.2, a link that is up
+		// refuses any new name, even its own (net/core/rtnetlink.c, do_setlink; net/core/dev.c, dev_change_name).
 		attrs := netlink.NewLinkAttrs()
 		attrs.Name, attrs.ParentIndex = l.Attrs().Name, l.Attrs().ParentIndex
 		err = h.h.LinkModify(&netlink.IPVlan{LinkAttrs: attrs, Mode: mode})
@@ -56,7 +56,7 @@ func (h *Handle) SetIPVlanMode(index int, name string) error {
 	return explain(what, err, "")
 }
 
-// ipvlanMode finds a mode, whose number is its place among them (include/uapi/linux/if_link.h).
+// ipvlanMode returns a mode. Its number is its position in the list (include/uapi/linux/if_link.h).
 func ipvlanMode(name string) (netlink.IPVlanMode, error) {
 	i := slices.Index(IPVlanModes(), name)
 	if i < 0 {

@@ -13,16 +13,16 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// CheckKind says whether links of a kind that stand on others ("macvlan", "ipvlan") can be made, with a hint for where
-// they cannot. It asks, in a namespace of its own, for one that stands on nothing: what the kernel says to that shows
-// whether it knows the kind, for which it loads its module, and nothing is made. Without the right to ask, it is the
-// kernel's configuration that counts.
+// CheckKind returns an error with a hint if links of a kind that need a link below ("macvlan", "ipvlan") cannot be
+// made. In a namespace of its own, it asks for one without a link below. The kernel's answer shows whether it knows the
+// kind, for which it loads its module; nothing is made. Without the privilege to ask, CheckKind reads the kernel's
+// configuration.
 func CheckKind(kind, hint string) error {
 	missing := &linux.UnsupportedError{
 		What: fmt.Sprintf("make links of type %q", kind), Missing: fmt.Sprintf("link type %q", kind), Hint: hint,
 	}
 	err := alone(func() error {
-		// Not by the library, which would not ask.
+		// Without the library, which would not send the request.
 		req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 		req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
 		info := nl.NewRtAttr(unix.IFLA_LINKINFO, nil)
@@ -43,7 +43,7 @@ func CheckKind(kind, hint string) error {
 	return nil
 }
 
-// alone calls f in a new namespace, which ends then.
+// alone calls f in a new namespace, which ends afterwards.
 func alone(f func() error) error {
 	ns, err := netns.New(f)
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Move gives a link to another namespace. It is down there, and has lost its addresses and routes.
+// Move moves a link to another namespace. The link is down there, and has lost its addresses and routes.
 func (h *Handle) Move(index int, ns *os.File) error {
 	return explain(fmt.Sprintf("move link %d", index), h.h.LinkSetNsFd(by(index), int(ns.Fd())), "")
 }
@@ -28,7 +28,7 @@ func (h *Handle) SetName(index int, name string) error {
 	return explain(what, h.h.LinkSetName(by(index), name), "")
 }
 
-// InUse says what a link of the namespace is needed for there, "" for nothing: it could be taken away.
+// InUse returns what a link is needed for in its namespace; "" if it is not needed and could be moved.
 func (h *Handle) InUse(name string) (string, error) {
 	u, err := h.uses()
 	if err != nil {
@@ -42,9 +42,9 @@ func (h *Handle) InUse(name string) (string, error) {
 	return "", fmt.Errorf("read link %q: %w", name, ErrNotFound)
 }
 
-// Spare says, as a [linux.UnsupportedError], why a link of the namespace cannot be given to a container: it is not
-// there, it is needed, or it would be lost. The kernel removes a virtual link with the last namespace that it was moved
-// to, and gives any other back to the machine's first one (net/core/dev.c, default_device_exit_net).
+// Spare returns, as a [linux.UnsupportedError], why a link of the namespace cannot be given to a container: it does not
+// exist, it is needed, or it would be lost. The kernel removes a virtual link with the last namespace to which it was
+// moved, and returns any other link to the machine's first namespace (net/core/dev.c, default_device_exit_net).
 func (h *Handle) Spare(name string) error {
 	u, err := h.uses()
 	if err != nil {
@@ -76,13 +76,13 @@ func (h *Handle) Spare(name string) error {
 	}
 }
 
-// physical is the library's name for the type of links that have none.
+// physical is the library's name for the type of links without a kind.
 const physical = "device"
 
-// uses is what links of a namespace are needed for.
+// uses holds what the links of a namespace are needed for.
 type uses struct {
 	links     []netlink.Link
-	addresses map[int]netip.Prefix // one of each, by index, that is not of link scope
+	addresses map[int]netip.Prefix // by index: one address of each link that is not of link scope
 	ways      map[int]bool         // by index: default routes
 }
 

@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AddMultipath adds a route to the main table that has several next hops of equal weight.
+// AddMultipath adds a route with several next hops of equal weight to the main table.
 func (h *Handle) AddMultipath(to netip.Prefix, hops []Route) error {
 	return explain("add route to "+to.String(), h.h.RouteAdd(multipath(to, hops)),
 		"routes with several next hops (CONFIG_IP_ROUTE_MULTIPATH)")
 }
 
-// DeleteMultipath removes such a route. One that is gone already is [ErrNotFound].
+// DeleteMultipath removes such a route. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) DeleteMultipath(to netip.Prefix, hops []Route) error {
 	return explain("remove route to "+to.String(), h.h.RouteDel(multipath(to, hops)), "")
 }
 
-// Multipath reads the next hops of the routes of the main table that lead to exactly this prefix.
+// Multipath reads the next hops of the routes of the main table to exactly this prefix.
 func (h *Handle) Multipath(to netip.Prefix) ([]Route, error) {
 	f := netlink.FAMILY_V4
 	if to.Addr().Is6() {

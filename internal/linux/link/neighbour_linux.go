@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetNeighbour makes a permanent entry, in the place of one that was learnt.
+// SetNeighbour makes a permanent entry. It replaces a learned one.
 func (h *Handle) SetNeighbour(n Neighbour) error {
 	return explain(fmt.Sprintf("make neighbour %q of link %d", n.Address, n.Link), h.h.NeighSet(neighbour(n)), "")
 }
 
-// DeleteNeighbour removes an entry. One that is gone already is [ErrNotFound].
+// DeleteNeighbour removes an entry. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) DeleteNeighbour(n Neighbour) error {
 	what := fmt.Sprintf("remove neighbour %q of link %d", n.Address, n.Link)
 	return explain(what, absent(h.h.NeighDel(neighbour(n))), "")
@@ -65,8 +65,7 @@ func askForNeighbour(index int, a netip.Addr, proxy bool) *nl.NetlinkRequest {
 	return req
 }
 
-// absent is what the kernel's answer about a neighbour that is not there means (net/core/neighbour.c, neigh_get and
-// neigh_delete).
+// absent converts the kernel's error about a missing neighbour (net/core/neighbour.c, neigh_get and neigh_delete).
 func absent(err error) error {
 	if err == unix.ENOENT { //nolint:errorlint // the library returns the number itself
 		return unix.ESRCH

@@ -5,13 +5,13 @@ import (
 	"os"
 )
 
-// A Netkit is a pair of netkit links of mode l2 to make: as a veth, but what its far end sends goes through the eBPF
-// programs that its near end has for it (drivers/net/netkit.c, Linux 6.7).
+// A Netkit is a pair of netkit links of mode l2 to make. It is like a veth, but packets that its far end sends pass
+// through the eBPF programs that its near end has for it (drivers/net/netkit.c, Linux 6.7).
 type Netkit struct {
 	Name string
-	// MAC and PeerMAC are nil for addresses the kernel chooses.
+	// MAC and PeerMAC are the addresses; nil lets the kernel choose.
 	MAC net.HardwareAddr
-	// MTU in bytes of both ends, 0 for the kernel's.
+	// MTU in bytes of both ends; 0 lets the kernel choose.
 	MTU      int
 	PeerName string
 	PeerMAC  net.HardwareAddr

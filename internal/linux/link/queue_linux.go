@@ -34,8 +34,8 @@ func (h *Handle) Queue(index int) (Queue, error) {
 	return q, nil
 }
 
-// SetQueue gives a link a queue of so many packets (pfifo_fast), or none where it is 0 (noqueue). To set the length
-// alone does nothing to a link like veth: it has a length of 1,000 and no queue since Linux 4.3 (IFF_NO_QUEUE;
+// SetQueue gives a link a queue for this number of packets (pfifo_fast), or none if it is 0 (noqueue). Setting only the
+// length has no effect on a link like veth: since Linux 4.3 it has a length of 1,000 and no queue (IFF_NO_QUEUE;
 // net/sched/sch_generic.c, attach_one_default_qdisc).
 func (h *Handle) SetQueue(index, length int) error {
 	kind := noQueue
@@ -45,14 +45,14 @@ func (h *Handle) SetQueue(index, length int) error {
 	return h.PutQueue(index, Queue{Kind: kind, Length: length})
 }
 
-// PutQueue makes the queue of a link what [Handle.Queue] had read.
+// PutQueue restores the queue of a link as [Handle.Queue] had read it.
 func (h *Handle) PutQueue(index int, q Queue) error {
 	what := fmt.Sprintf("set queue of link %d to %s of %d packets", index, q.Kind, q.Length)
-	if err := h.h.LinkSetTxQLen(by(index), q.Length); err != nil { // first: a queue takes its length when it is made
+	if err := h.h.LinkSetTxQLen(by(index), q.Length); err != nil { // first: a queue takes its length when made
 		return explain(what, err, "")
 	}
-	// Anew: one of the same kind that is there keeps the length it was made with. What is at the root by default cannot be
-	// removed, which the kernel says in more than one way (net/sched/sch_api.c, tc_get_qdisc).
+	// Make a new one: an existing queue of the same kind keeps its length. The default at the root cannot be removed,
+	// and the kernel has several errors for that (net/sched/sch_api.c, tc_get_qdisc).
 	root := netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT}
 	if err := h.h.QdiscDel(&netlink.GenericQdisc{QdiscAttrs: root}); err != nil && !errors.Is(err, unix.ENOENT) &&
 		!errors.Is(err, unix.EINVAL) {

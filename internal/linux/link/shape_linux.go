@@ -14,27 +14,28 @@ import (
 )
 
 const (
-	// shapeBurst is how long a link may send at once after it was idle: as much as a timer may be late by.
+	// shapeBurst is how long a link may send at full speed after it was idle: as long as a timer may be late.
 	shapeBurst = 2 * time.Millisecond
-	// shapeQueue is how long what waits takes to be sent. More is dropped.
+	// shapeQueue is how long the queued packets take to be sent. More packets are dropped.
 	shapeQueue = 25 * time.Millisecond
-	// tick is the unit of times of queueing disciplines: PSCHED_SHIFT, include/net/pkt_sched.h.
+	// tick is the unit of time in queueing disciplines: PSCHED_SHIFT, include/net/pkt_sched.h.
 	tick = 64 * time.Nanosecond
 	// ethernetHeader is ETH_HLEN, include/uapi/linux/if_ether.h.
 	ethernetHeader = 14
-	// netemPackets is how many packets wait at least, as by default (net/sched/sch_netem.c takes what it is given; tc(8)
-	// gives 1000).
+	// netemPackets is the least number of packets that may wait, as by default: net/sched/sch_netem.c has no default of
+	// its own, and tc(8) sets 1000.
 	netemPackets = 1000
-	// netemFast is the rate that a queue is made for if none is given, in bit/s.
+	// netemFast is the rate for which a queue is sized if no rate is given, in bit/s.
 	netemFast = 40e9
-	// netemOrdered is a rate in bit/s that limits nothing: a frame of 64 KiB takes half a microsecond. With a rate netem
-	// keeps the order of packets whose delays differ, without one it does not (net/sched/sch_netem.c, netem_enqueue).
+	// netemOrdered is a rate in bit/s that limits nothing: a frame of 64 KiB takes half a microsecond. With a rate,
+	// netem keeps the order of packets with different delays; without one, it does not (net/sched/sch_netem.c,
+	// netem_enqueue).
 	netemOrdered = 1e12
 )
 
-// qdisc returns the queueing discipline of a shape: a token bucket, or netem if packets are delayed or lost. Both count
-// the length of a frame without its checksum, of a large segment that of all frames that it is cut to
-// (net/core/dev.c, qdisc_pkt_len_segs_init).
+// qdisc returns the queueing discipline of a shape: a token bucket, or netem if packets are delayed or dropped. Both
+// count the length of a frame without its checksum. For a large segment, they count the lengths of all frames into
+// which it is cut (net/core/dev.c, qdisc_pkt_len_segs_init).
 func (s Shape) qdisc(index int) netlink.Qdisc {
 	at := netlink.QdiscAttrs{LinkIndex: index, Parent: netlink.HANDLE_ROOT, Handle: netlink.MakeHandle(1, 0)}
 	bytes := float64(s.Rate) / 8 // per second
@@ -59,7 +60,7 @@ func (s Shape) qdisc(index int) netlink.Qdisc {
 	}
 }
 
-// SetShape has a link send so.
+// SetShape makes a link send with a shape.
 func (h *Handle) SetShape(index int, s Shape) error {
 	q := s.qdisc(index)
 	what := fmt.Sprintf("shape link %d by %s", index, q.Type())
@@ -70,7 +71,7 @@ func (h *Handle) SetShape(index int, s Shape) error {
 	return explain(what, err, "")
 }
 
-// CompareShape reads how a link sends, in words that are the same where that is as wanted.
+// CompareShape describes how a link should send and how it does. The texts are equal if the shape is as wanted.
 func (h *Handle) CompareShape(index int, s Shape) (want, got string, err error) {
 	list, err := dump(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
 	if err != nil {
@@ -96,7 +97,7 @@ func shapeText(q netlink.Qdisc) string {
 	return q.Type()
 }
 
-// CheckShape says whether this kernel can have links send so. It tries in a namespace of its own.
+// CheckShape returns an error if this kernel does not support the shape. It tries in a namespace of its own.
 func CheckShape(s Shape) error {
 	const loopback = 1 // the index of lo in each namespace: net/core/dev.c, LOOPBACK_IFINDEX
 	err := alone(func() error {
@@ -112,7 +113,7 @@ func CheckShape(s Shape) error {
 	if lacking, ok := errors.AsType[*linux.UnsupportedError](err); ok {
 		lacking.What = what
 	}
-	if errors.Is(err, unix.EPERM) { // no namespace for us here
+	if errors.Is(err, unix.EPERM) { // without permission for a namespace
 		option := map[string]string{"tbf": "CONFIG_NET_SCH_TBF", "netem": "CONFIG_NET_SCH_NETEM"}[kind]
 		if value, known := procfs.KernelOption(option); known && value == "n" {
 			return noShape(what, kind, nil)

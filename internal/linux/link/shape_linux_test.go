@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestShape wants the kernel to have what it was told, and says what differs.
+// TestShape checks that the kernel has the shape that was set, and that differences are reported.
 func TestShape(t *testing.T) {
 	for name, s := range map[string]Shape{
 		"rate":   {Rate: 1e9, MTU: 1500},

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Survey reads all links of the namespace with their addresses, and all routes but those to itself.
+// Survey reads all links of the namespace with their addresses, and all routes except those to the namespace itself.
 func (h *Handle) Survey() (Survey, error) {
 	links, err := dump(h.h.LinkList)
 	if err != nil {
@@ -38,7 +38,7 @@ func (h *Handle) Survey() (Survey, error) {
 	return s, err
 }
 
-// routes reads all but the table of local addresses, and the links' own of IPv6.
+// routes reads all routes except the table of local addresses, and the links' own IPv6 routes.
 func (h *Handle) routes() ([]SurveyedRoute, error) {
 	found, err := dump(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
@@ -83,14 +83,14 @@ func (h *Handle) routes() ([]SurveyedRoute, error) {
 	return routes, nil
 }
 
-// bits is the length of a prefix. The library says the default route of IPv4 with an address of 16 bytes and a mask of
-// 4.
+// bits returns the length of a prefix. The library writes the IPv4 default route with an address of 16 bytes and a mask
+// of 4.
 func bits(n *net.IPNet) int {
 	ones, _ := n.Mask.Size()
 	return ones
 }
 
-// ID is how this namespace calls another one, see [Surveyed.There]; -1 where it has no name for it.
+// ID returns this namespace's id for another one, see [Surveyed.There]; -1 if it has none.
 func (h *Handle) ID(other *os.File) (int, error) {
 	id, err := h.h.GetNetNsIdByFd(int(other.Fd()))
 	return id, explain("read the number of a namespace", err, "")

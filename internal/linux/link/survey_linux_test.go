@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// A survey says where the other end of a link is, and lists addresses and routes of both families.
+// A survey shows the place of the other end of a link, and lists addresses and routes of both families.
 func TestSurvey(t *testing.T) {
 	m := testnet.New(t)
 	other, err := netns.New(nil)

@@ -34,8 +34,8 @@ func (h *Handle) Traffic() ([]Traffic, error) {
 	return list, nil
 }
 
-// Next asks the kernel where packets from an address of the namespace to another address leave it for. An invalid from
-// is any.
+// Next asks the kernel for the next hop of packets from an address of the namespace to another address. An invalid from
+// means any.
 func (h *Handle) Next(from, to netip.Addr) (Next, error) {
 	what := fmt.Sprintf("read how packets go to %q", to)
 	options := &netlink.RouteGetOptions{}
@@ -70,7 +70,7 @@ func (h *Handle) Next(from, to netip.Addr) (Next, error) {
 	return n, nil
 }
 
-// neighbourMAC reads an entry of the neighbour table, whoever made it; nil for none.
+// neighbourMAC reads an entry of the neighbour table, learned or static; nil if there is none.
 func (h *Handle) neighbourMAC(index int, a netip.Addr) (net.HardwareAddr, error) {
 	req := askForNeighbour(index, a, false)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}

@@ -9,8 +9,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// CheckTUN says whether programs can make links of their own by /dev/net/tun: nil, or what is missing. What is what
-// they are to do.
+// CheckTUN returns nil if programs can make links through /dev/net/tun, and otherwise what is missing. What describes
+// their purpose.
 func CheckTUN(what string) error {
 	const device = "/dev/net/tun"
 	f, err := os.OpenFile(device, os.O_RDWR, 0)

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	inheritTOS = 1 // the inner packet's: ip-link(8)
+	inheritTOS = 1 // from the inner packet: ip-link(8)
 
 	ignoreLimit = 1  // IP6_TNL_F_IGN_ENCAP_LIMIT: no option of 8 bytes (include/uapi/linux/ip6_tunnel.h; RFC 2473, 4.1.1)
-	useClass    = 2  // IP6_TNL_F_USE_ORIG_TCLASS: the inner packet's
+	useClass    = 2  // IP6_TNL_F_USE_ORIG_TCLASS: from the inner packet
 	anyProtocol = 0  // inner packets of both families
 	greFlags    = 13 // IFLA_GRE_FLAGS, include/uapi/linux/if_tunnel.h
-	findPathMTU = 1  // outer packets are not cut
+	findPathMTU = 1  // outer packets are not fragmented
 )
 
 // AddTunnel makes a tunnel and returns its index. It is down.
@@ -62,7 +62,7 @@ func (h *Handle) AddTunnel(t Tunnel) (int, error) {
 	return l.Index, err
 }
 
-// addGRE6 is for GRE over IPv6: the library does not send its flags, without which outer packets have an option.
+// addGRE6 makes GRE links over IPv6: the library does not send their flags, without which outer packets have an option.
 func (h *Handle) addGRE6(t Tunnel, kind string) error {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -85,12 +85,12 @@ func (h *Handle) addGRE6(t Tunnel, kind string) error {
 	data.AddRtAttr(nl.IFLA_GRE_TTL, nl.Uint8Attr(TTL))
 	data.AddRtAttr(greFlags, nl.Uint32Attr(ignoreLimit|useClass))
 	req.AddData(info)
-	// In the namespace of the handle, which has sockets of its own only for the library: the caller's thread is there.
+	// In the namespace of the handle, whose sockets only the library can use: the caller's thread is in that namespace.
 	_, err := req.Execute(unix.NETLINK_ROUTE, 0)
 	return err
 }
 
-// Tunnel reads a tunnel. What is none has no addresses.
+// Tunnel reads a tunnel. For another kind of link, it returns no addresses.
 func (h *Handle) Tunnel(name string) (Tunnel, error) {
 	l, err := h.h.LinkByName(name)
 	if err != nil {
@@ -114,7 +114,7 @@ func (h *Handle) Tunnel(name string) (Tunnel, error) {
 	return t, nil
 }
 
-// SetNoARP makes a link ask nobody for the addresses of its neighbours.
+// SetNoARP switches off address resolution on a link.
 func (h *Handle) SetNoARP(index int) error {
 	l, err := h.h.LinkByIndex(index)
 	if err == nil {

@@ -6,49 +6,50 @@ import (
 	"net/netip"
 )
 
-// A VXLAN is a VXLAN device (RFC 7348). It learns nothing: it sends where its entries say ([FDBEntry]), or where each
-// packet's route says ([Encap]).
+// A VXLAN is a VXLAN device (RFC 7348). It does not learn: its entries ([FDBEntry]), or the route of each packet
+// ([Encap]), give the destination.
 type VXLAN struct {
 	Name string
 	MAC  net.HardwareAddr
 	// MTU in bytes.
 	MTU int
-	// ID is the network identifier (VNI), 0 if External.
+	// ID is the network identifier (VNI); 0 if External.
 	ID uint32
-	// Port is the UDP port that it receives at and sends to.
+	// Port is the UDP port on which it receives and to which it sends.
 	Port uint16
-	// Local is the source address of its packets, invalid if External. Its family is that of all packets.
+	// Local is the source address of its packets; invalid if External. All packets are of its family.
 	Local netip.Addr
-	// Checksum lets packets have a UDP checksum. If External, each route says that.
+	// Checksum adds a UDP checksum to packets. If External, each route decides that.
 	Checksum bool
-	// External lets routes say where packets go and with which identifier; it receives those of all identifiers.
+	// External lets routes give the destination and identifier of packets; the device receives packets of all
+	// identifiers.
 	External bool
-	// Learning says that the device learns from what it receives. It is only read.
+	// Learning says that the device learns from received packets. It is only read.
 	Learning bool
 }
 
-// A Geneve is a GENEVE device (RFC 8926) whose packets go where their route says ([Encap]). It receives those of all
-// identifiers.
+// A Geneve is a GENEVE device (RFC 8926). The route of each packet gives its destination ([Encap]). The device receives
+// packets of all identifiers.
 type Geneve struct {
 	Name string
 	MAC  net.HardwareAddr
 	// MTU in bytes.
 	MTU int
-	// Port is the UDP port that it receives at and sends to.
+	// Port is the UDP port on which it receives and to which it sends.
 	Port uint16
 	// External is only read.
 	External bool
 }
 
-// An FDBEntry says where a VXLAN device sends the frames for a MAC address.
+// An FDBEntry gives the destination of a VXLAN device's frames to a MAC address.
 type FDBEntry struct {
 	// Link is the index of the device.
 	Link int
 	MAC  net.HardwareAddr
-	// At is the address of the host to send to.
+	// At is the address of the destination host.
 	At netip.Addr
-	// Port, ID and Through are what differs from the device: the port, the identifier, and the link to leave by. 0 is
-	// the device's. They are only read.
+	// Port, ID and Through are values that differ from the device's: the port, the identifier, and the outgoing link. 0
+	// means the device's. They are only read.
 	Port    uint16
 	ID      uint32
 	Through int
@@ -56,7 +57,7 @@ type FDBEntry struct {
 	Learned bool
 }
 
-// String says the entry in a few words, without the device.
+// String describes the entry in a few words, without the device.
 func (e FDBEntry) String() string {
 	s := fmt.Sprintf("%s at %s", e.MAC, e.At)
 	if e.Port != 0 {
@@ -74,20 +75,21 @@ func (e FDBEntry) String() string {
 	return s
 }
 
-// An Encap is what a route tells an external device about its packets (ip-route(8), encap ip and encap ip6). The zero
-// value tells nothing.
+// An Encap is what a route passes to an external device about its packets (ip-route(8), encap ip and encap ip6). The
+// zero value is nothing.
 type Encap struct {
 	// ID is the network identifier.
 	ID uint64
-	// Local and Remote are the addresses of the packets that carry others. They are of one family.
+	// Local and Remote are the source and destination of the outer packets. They are of one family.
 	Local, Remote netip.Addr
-	// Checksum lets the packets have a UDP checksum.
+	// Checksum adds a UDP checksum to the packets.
 	Checksum bool
-	// TTL is that of the packets, or their hop limit. 0 is what a GENEVE device sends then: no router forwards it.
+	// TTL is the TTL or hop limit of the packets. If it is 0, a GENEVE device sends 0, and no router forwards the
+	// packet.
 	TTL uint8
 }
 
-// String says it in a few words, "" of the zero value.
+// String describes it in a few words; "" for the zero value.
 func (e Encap) String() string {
 	if e == (Encap{}) {
 		return ""

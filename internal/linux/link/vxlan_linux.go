@@ -17,8 +17,8 @@ func (h *Handle) AddVXLAN(v VXLAN) (int, error) {
 	if err := checkName(v.Name); err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
-	// Not by the library: without an attribute the kernel makes checksums over IPv4 (drivers/net/vxlan/vxlan_core.c,
-	// vxlan_nl2conf), and the library sends none to leave them out.
+	// Without the library: the kernel adds checksums over IPv4 unless an attribute disables them
+	// (drivers/net/vxlan/vxlan_core.c, vxlan_nl2conf), and the library does not send that attribute.
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -58,7 +58,7 @@ func flag(on bool) []byte {
 	return nl.Uint8Attr(0)
 }
 
-// VXLAN reads a VXLAN device. A link of another type is an empty one of that name.
+// VXLAN reads a VXLAN device. For a link of another type, it returns only the name.
 func (h *Handle) VXLAN(name string) (VXLAN, error) {
 	l, err := h.h.LinkByName(name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (h *Handle) AddGeneve(g Geneve) (int, error) {
 	return h.index(g.Name, geneve.Index)
 }
 
-// Geneve reads a GENEVE device. A link of another type is an empty one of that name.
+// Geneve reads a GENEVE device. For a link of another type, it returns only the name.
 func (h *Handle) Geneve(name string) (Geneve, error) {
 	l, err := h.h.LinkByName(name)
 	if err != nil {
@@ -112,7 +112,7 @@ func (h *Handle) AddFDBEntry(e FDBEntry) error {
 	return explain(fmt.Sprintf("add %s to link %d", e, e.Link), h.h.NeighAppend(fdb(e)), "")
 }
 
-// DeleteFDBEntry removes an entry. One that is gone already is [ErrNotFound].
+// DeleteFDBEntry removes an entry. If it is already gone, the error is [ErrNotFound].
 func (h *Handle) DeleteFDBEntry(e FDBEntry) error {
 	return explain(fmt.Sprintf("remove %s from link %d", e, e.Link), absent(h.h.NeighDel(fdb(e))), "")
 }
@@ -165,9 +165,9 @@ func (h *Handle) FDB(index int) ([]FDBEntry, error) {
 	return list, nil
 }
 
-// Attributes of what a route tells a device: enum lwtunnel_encap_types, lwtunnel_ip_t and lwtunnel_ip6_t of
-// include/uapi/linux/lwtunnel.h, and TUNNEL_CSUM of include/uapi/linux/if_tunnel.h. Those of both families are numbered
-// alike.
+// Attributes that a route passes to a device: enum lwtunnel_encap_types, lwtunnel_ip_t and lwtunnel_ip6_t of
+// include/uapi/linux/lwtunnel.h, and TUNNEL_CSUM of include/uapi/linux/if_tunnel.h. Those of both families have the
+// same numbers.
 const (
 	encapIP, encapIP6 = 2, 4
 
@@ -180,7 +180,7 @@ const (
 	tunnelChecksum = 1
 )
 
-// Type is that of a route's attribute.
+// Type returns the type of the route's attribute.
 func (e Encap) Type() int {
 	if e.Remote.Is6() {
 		return encapIP6
@@ -207,7 +207,7 @@ func (e Encap) Encode() ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads them.
+// Decode reads the attributes.
 func (e *Encap) Decode(b []byte) error {
 	attrs, err := nl.ParseRouteAttrAsMap(b)
 	if err != nil {
@@ -227,14 +227,14 @@ func (e *Encap) Decode(b []byte) error {
 	return nil
 }
 
-// Equal makes it an encap of the library.
+// Equal makes Encap implement the library's interface.
 func (e *Encap) Equal(x netlink.Encap) bool {
 	o, ok := x.(*Encap)
 	return ok && *o == *e
 }
 
-// EncapRoutes reads as [Handle.Routes] does, with what the routes tell a device: the library reads only other kinds of
-// that. It goes through the whole table.
+// EncapRoutes is like [Handle.Routes], but includes what the routes pass to a device: the library only reads other
+// kinds of that. It reads the whole table.
 func (h *Handle) EncapRoutes(to netip.Prefix) ([]Route, error) {
 	what := "read routes to " + to.String()
 	found, err := dump(func() ([][]byte, error) {
@@ -248,7 +248,7 @@ func (h *Handle) EncapRoutes(to netip.Prefix) ([]Route, error) {
 		req.AddData(msg)
 		return req.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
 	})
-	if errors.Is(err, unix.ENOENT) { // the table is made with its first route
+	if errors.Is(err, unix.ENOENT) { // the kernel makes the table with its first route
 		return nil, nil
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// handle opens one in a namespace of the test's own.
+// handle opens a handle in a namespace of the test.
 func handle(t *testing.T) *Handle {
 	t.Helper()
 	m := testnet.New(t)

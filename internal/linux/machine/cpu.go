@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// readCPUInfo takes from /proc/cpuinfo the name of the CPU and whether a hypervisor runs it. x86 has both (the flag
-// "hypervisor", arch/x86/include/asm/cpufeatures.h), others mostly neither.
+// readCPUInfo reads from /proc/cpuinfo the name of the CPU and whether a hypervisor runs it. x86 has both (the flag
+// "hypervisor", arch/x86/include/asm/cpufeatures.h), other architectures mostly neither.
 func (m *machine) readCPUInfo() {
 	for line := range strings.Lines(m.read("proc/cpuinfo")) {
 		key, value, _ := strings.Cut(line, ":")
@@ -38,7 +38,7 @@ func (m *machine) readTopology() {
 		dir := fmt.Sprintf("%scpu%d/topology/", cpuDir, n)
 		c := cpu{number: n, socket: -1}
 		if socket, ok := m.number(dir + "physical_package_id"); ok {
-			c.socket = socket // -1 where the firmware does not say
+			c.socket = socket // -1 if the firmware does not report it
 		}
 		for _, file := range []string{"core_cpus_list", "thread_siblings_list"} { // the second is the name before Linux 5.3
 			if threads, ok := parseList(m.read(dir + file)); ok {
@@ -76,7 +76,7 @@ func (m *machine) hypervisor() Finding {
 	return found(name, "yes ("+of+")")
 }
 
-// cores returns the CPUs by core, in the order of their first threads; nil if the kernel does not say.
+// cores returns the CPUs by core, in the order of their first threads; nil if the kernel does not report them.
 func (m *machine) cores() [][]int {
 	var cores [][]int
 	seen := map[string]bool{}
@@ -148,7 +148,7 @@ func (m *machine) smt() Finding {
 	return f
 }
 
-// shared returns the CPUs used that share a core with another one used, of the first such core.
+// shared returns the used CPUs of the first core that has several of them.
 func (m *machine) shared() []int {
 	for _, threads := range m.cores() {
 		var here []int
@@ -164,7 +164,7 @@ func (m *machine) shared() []int {
 	return nil
 }
 
-// onePerCore returns the first CPU used of each core.
+// onePerCore returns the first used CPU of each core.
 func (m *machine) onePerCore() []int {
 	var first []int
 	for _, threads := range m.cores() {
@@ -178,7 +178,7 @@ func (m *machine) onePerCore() []int {
 	return first
 }
 
-// both returns the CPUs used, in ascending order.
+// both returns the used CPUs, in ascending order.
 func (m *machine) both() []int {
 	all := slices.Concat(m.Sources, m.Sinks)
 	slices.Sort(all)
@@ -197,7 +197,7 @@ func (m *machine) used() Finding {
 	return f
 }
 
-// each returns what a file of each CPU used says, or of every CPU if that is not known.
+// each returns the contents of a file of each used CPU, or of every CPU if the used ones are unknown.
 func (m *machine) each(file string) []string {
 	which := m.both()
 	if len(which) == 0 {
@@ -248,7 +248,7 @@ func (m *machine) turbo() Finding {
 	return m.hidden(name)
 }
 
-// deepSleep is from which exit latency on waking up shows in a round trip, in µs.
+// deepSleep is the exit latency from which waking up shows in a round trip, in µs.
 const deepSleep = 20
 
 func (m *machine) idleStates() Finding {
@@ -298,7 +298,7 @@ func (m *machine) clocksource() Finding {
 		return m.hidden(name)
 	}
 	f := found(name, now)
-	// Those that user space cannot read without a system call to a slow device (arch/x86/kernel/hpet.c,
+	// Clock sources that user space can read only by a system call to a slow device (arch/x86/kernel/hpet.c,
 	// drivers/clocksource/acpi_pm.c).
 	if slices.Contains([]string{"hpet", "acpi_pm", "jiffies", "refined-jiffies", "xen"}, now) {
 		f.Advice = "reading the time is slow"
@@ -312,11 +312,11 @@ func (m *machine) clocksource() Finding {
 }
 
 const (
-	// stealLimit is how much of a core a hypervisor may take away before results suffer from it; control warns from there
-	// on, too.
+	// stealLimit is the share of a core that a hypervisor may take before results suffer; control warns from the same
+	// value on.
 	stealLimit = 0.02
-	// busyLimit is how many cores others may keep busy: above, they share a CPU with sources and sinks more often than
-	// not.
+	// busyLimit is how many cores other programs may keep busy. Above it, they share a CPU with sources and sinks more
+	// often than not.
 	busyLimit = 0.25
 )
 

@@ -1,3 +1,3 @@
-// Package machine looks at a machine as somebody does who wants steady results: its CPUs, how they are clocked and
-// shared, what else runs, and the limits of its kernel. It reads files only, and says so where they do not tell.
+// Package machine inspects a machine for what makes results unsteady: its CPUs, how they are clocked and shared, other
+// programs, and the limits of its kernel. It only reads files, and reports which facts they do not have.
 package machine

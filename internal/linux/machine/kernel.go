@@ -46,7 +46,7 @@ const (
 	wantNamespaces = 1024
 )
 
-// limits are what many containers would run into.
+// limits returns the limits that many containers would reach.
 func (m *machine) limits() []Finding {
 	return []Finding{
 		m.limit("neighbours", "net.ipv4.neigh.default.gc_thresh3", wantNeighbours, 8192,
@@ -61,7 +61,7 @@ func (m *machine) limits() []Finding {
 	}
 }
 
-// userNamespaces is whether ordinary users can run experiments.
+// userNamespaces reports whether unprivileged users can run experiments.
 func (m *machine) userNamespaces() Finding {
 	const name = "user_namespaces"
 	if obstacles := userns.Obstacles(m.root); len(obstacles) > 0 {
@@ -76,7 +76,7 @@ func (m *machine) userNamespaces() Finding {
 	return found(name, fmt.Sprintf("at most %d per user", n))
 }
 
-// limit is a sysctl with a number that must not be too small.
+// limit returns a finding about a sysctl whose number must not be too small.
 func (m *machine) limit(name, key string, least, better int, why string) Finding {
 	n, ok := m.number(sysctlDir + strings.ReplaceAll(key, ".", "/"))
 	if !ok {
@@ -113,7 +113,7 @@ func (m *machine) limitRow(name string) (soft, hard int, ok bool) {
 	return 0, 0, false
 }
 
-// threads is the smallest of the limits that processes and threads run into.
+// threads returns the smallest of the limits on processes and threads.
 func (m *machine) threads() Finding {
 	const name = "threads"
 	least, which, help := -1, "", ""
@@ -132,7 +132,7 @@ func (m *machine) threads() Finding {
 	}
 	for line := range strings.Lines(m.read("proc/self/cgroup")) {
 		where, ok := strings.CutPrefix(strings.TrimSpace(line), "0::/")
-		for ; ok; where = path.Dir(where) { // version 2, cgroups(7): every group above has a say
+		for ; ok; where = path.Dir(where) { // version 2, cgroups(7): every group above also has a limit
 			dir := path.Join("sys/fs/cgroup", where)
 			if n, limited := m.number(dir + "/pids.max"); limited {
 				take(n, "cgroup /"+where, fmt.Sprintf("a larger pids.max in /%s", dir))

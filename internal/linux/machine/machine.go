@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// A Finding is one thing about the machine.
+// A Finding is a fact about the machine.
 type Finding struct {
 	Name   string // stable: "idle_states"
-	Value  string // for people; where it is not known, why
+	Value  string // for people; if it is unknown, the reason
 	Known  bool
-	Advice string // what would make results steadier or runs larger; "" where nothing would
+	Advice string // what would make results steadier or runs larger; "" if nothing would
 }
 
-// Options say what is known about the machine besides its files.
+// Options hold what is known about the machine in addition to its files.
 type Options struct {
 	// Sources and Sinks are the CPUs that an experiment would use by default.
 	Sources, Sinks []int
-	// Modes is how many cores were in each mode of /proc/stat just now; nil if that is not known.
+	// Modes is how many cores were in each mode of /proc/stat just now; nil if unknown.
 	Modes map[string]float64
-	// Awake says that nettoll can keep CPUs awake during trials, and Asleep why it cannot; "" if that is not known.
+	// Awake says that nettoll can keep CPUs awake during trials, and Asleep why it cannot; "" if unknown.
 	Awake  bool
 	Asleep string
 }
@@ -40,16 +40,16 @@ func Look(root fs.FS, o Options) []Finding {
 	)
 }
 
-// machine is what several findings need.
+// machine holds the facts that several findings need.
 type machine struct {
 	Options
 	root    fs.FS
-	name    string // of the CPU; "" if not known
+	name    string // of the CPU; "" if unknown
 	virtual answer
-	cpus    []cpu // those online, in ascending order
+	cpus    []cpu // online CPUs, in ascending order
 }
 
-// answer is yes, no, or not known.
+// answer is yes, no, or unknown.
 type answer int
 
 const (
@@ -61,14 +61,14 @@ const (
 // cpu is one CPU of the kernel: a thread of a core.
 type cpu struct {
 	number  int
-	core    string // the same for all threads of a core: the list of their numbers; "" if not known
+	core    string // the same for all threads of a core: the list of their numbers; "" if unknown
 	threads []int  // of that core
-	socket  int    // -1 if not known
+	socket  int    // -1 if unknown
 }
 
 const cpuDir = "sys/devices/system/cpu/"
 
-// read returns what a file says, without the space around it; "" if it cannot be read.
+// read returns the contents of a file, without surrounding space; "" if it cannot be read.
 func (m *machine) read(path string) string {
 	b, err := fs.ReadFile(m.root, path)
 	if err != nil {
@@ -83,7 +83,7 @@ func (m *machine) number(path string) (int, bool) {
 	return n, err == nil
 }
 
-// hidden says why something is not known.
+// hidden returns a finding that says why a fact is unknown.
 func (m *machine) hidden(name string) Finding {
 	if m.virtual == yes {
 		return Finding{Name: name, Value: "not known: the virtual machine hides it"}
@@ -93,7 +93,7 @@ func (m *machine) hidden(name string) Finding {
 
 func found(name, value string) Finding { return Finding{Name: name, Value: value, Known: true} }
 
-// parseList reads a list of numbers as the kernel writes it: "0-3,8" (cpulist,
+// parseList reads a list of numbers in the kernel's format: "0-3,8" (cpulist,
 // Documentation/admin-guide/cputopology.rst).
 func parseList(s string) ([]int, bool) {
 	var list []int
@@ -116,7 +116,7 @@ func parseList(s string) ([]int, bool) {
 	return list, true
 }
 
-// maxCPUs is more than any kernel is built for (NR_CPUS, arch/x86/Kconfig).
+// maxCPUs is more than any kernel supports (NR_CPUS, arch/x86/Kconfig).
 const maxCPUs = 8192
 
 // writeList is the inverse of parseList.

@@ -18,7 +18,7 @@ func root(files map[string]string) fstest.MapFS {
 	return fs
 }
 
-// laptop is a machine of its own with everything that makes results scatter.
+// laptop returns a real machine with everything that makes results scatter.
 func laptop() map[string]string {
 	files := map[string]string{
 		"proc/cpuinfo": "processor\t: 0\nmodel name\t: Some CPU @ 3 " +
@@ -66,7 +66,7 @@ func laptop() map[string]string {
 	return files
 }
 
-// lines writes findings as a reader may compare them.
+// lines returns findings as lines that are easy to compare.
 func lines(findings []Finding) []string {
 	var all []string
 	for _, f := range findings {
@@ -163,7 +163,7 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// One thing of a machine is another way; the finding about it says so.
+// Each case changes one thing of a machine; the finding about it reports that.
 func TestFindings(t *testing.T) {
 	guest := "flags\t: fpu tsc hypervisor"
 	for _, tt := range []struct {
@@ -388,7 +388,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// What every kernel shows is found on the machine that the tests run on, too.
+// Facts that every kernel shows are also found on the machine of the tests.
 func TestLookHere(t *testing.T) {
 	known := map[string]bool{}
 	for _, f := range Look(os.DirFS("/"), Options{Sources: []int{0}, Sinks: []int{0}}) {

@@ -13,29 +13,29 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// EtherType is that of protected frames: IEEE 802.1AE-2018, table 9-1.
+// EtherType is the EtherType of protected frames: IEEE 802.1AE-2018, table 9-1.
 const EtherType = 0x88e5
 
-// port is that of every device in its identifier (SCI), which else is its MAC address.
+// port is the port of every device in its identifier (SCI). The rest of the identifier is the MAC address.
 const port = 1
 
-// widestExtended is the widest window in packets with extended numbers (MACSEC_XPN_MAX_REPLAY_WINDOW,
+// widestExtended is the largest window in packets with extended packet numbers (MACSEC_XPN_MAX_REPLAY_WINDOW,
 // drivers/net/macsec.c).
 const widestExtended = 1<<30 - 1
 
-// A Cipher is how frames are encrypted and authenticated.
+// A Cipher says how frames are encrypted and authenticated.
 type Cipher struct {
-	// Name is that of ip-macsec(8): "gcm-aes-128".
+	// Name is its name in ip-macsec(8): "gcm-aes-128".
 	Name string
-	// Extended says that packets have numbers of 64 bits, of which 32 are sent.
+	// Extended says that packet numbers have 64 bits, of which 32 are sent.
 	Extended bool
-	// KeyLength is that of the key, in bytes.
+	// KeyLength is the length of the key, in bytes.
 	KeyLength int
-	// id is the cipher's own: IEEE 802.1AE-2018, table 14-1.
+	// id is the identifier of the cipher: IEEE 802.1AE-2018, table 14-1.
 	id uint64
 }
 
-// Ciphers lists them, the kernel's default first.
+// Ciphers lists the ciphers, the kernel's default first.
 func Ciphers() []Cipher {
 	return []Cipher{
 		{Name: "gcm-aes-128", KeyLength: 16, id: 0x0080c20001000001},
@@ -54,7 +54,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the cipher of a name.
+// Find returns the cipher with a name.
 func Find(name string) (Cipher, error) {
 	for _, c := range Ciphers() {
 		if c.Name == name {
@@ -64,7 +64,7 @@ func Find(name string) (Cipher, error) {
 	return Cipher{}, fmt.Errorf("invalid cipher %q (valid: %s)", name, strings.Join(Names(), ", "))
 }
 
-// CheckWindow returns why a device with the cipher cannot have a window of that many packets.
+// CheckWindow returns an error if a device with the cipher cannot have a window of that many packets.
 func (c Cipher) CheckWindow(packets uint32) error {
 	if c.Extended && packets > widestExtended {
 		return fmt.Errorf("invalid window %d (valid with cipher %s: 0 to %d)", packets, c.Name, widestExtended)
@@ -72,9 +72,9 @@ func (c Cipher) CheckWindow(packets uint32) error {
 	return nil
 }
 
-// named returns the name of the cipher that the kernel tells.
+// named returns the name of the cipher that the kernel reports.
 func named(id uint64) string {
-	const old = 0x0080020001000001 // what kernels say for gcm-aes-128 (MACSEC_DEFAULT_CIPHER_ID, if_macsec.h)
+	const old = 0x0080020001000001 // the kernel's value for gcm-aes-128 (MACSEC_DEFAULT_CIPHER_ID, if_macsec.h)
 	for _, c := range Ciphers() {
 		if c.id == id || id == old && c.id == Ciphers()[0].id {
 			return c.Name
@@ -83,28 +83,29 @@ func named(id uint64) string {
 	return fmt.Sprintf("%#x", id)
 }
 
-// A Config is what a device is told.
+// A Config is the configuration of a device.
 type Config struct {
-	// Below is the index of the link that it stands on.
+	// Below is the index of the link below it.
 	Below  int
 	Cipher Cipher
-	// Window is how far behind the newest packet one may come, in packets. With 0 each must be newer than the last.
+	// Window is how far behind the newest packet a packet may arrive, in packets. With 0, each packet must be newer
+	// than the last.
 	Window uint32
-	// Own is what it sends by, and Peers what it receives by.
+	// Own is the channel on which it sends, and Peers are the channels on which it receives.
 	Own   Channel
 	Peers []Channel
 }
 
-// A Channel is a secure channel: a device that sends, with its key.
+// A Channel is a secure channel: a sending device, with its key.
 type Channel struct {
-	// Host is the number of the host, from 1: with extended numbers of packets that of the channel.
+	// Host is the number of the host, from 1; with extended packet numbers, it is also the number of the channel.
 	Host int
 	// MAC is the address of the device.
 	MAC net.HardwareAddr
 	Key Key
 }
 
-// sci is its identifier: IEEE 802.1AE-2018, section 9.9.
+// sci returns its identifier: IEEE 802.1AE-2018, section 9.9.
 func (c Channel) sci() []byte { return binary.BigEndian.AppendUint16(bytes.Clone(c.MAC), port) }
 
 // Lengths in bytes (MACSEC_KEYID_LEN and MACSEC_SALT_LEN, include/uapi/linux/if_macsec.h).
@@ -113,11 +114,11 @@ const (
 	SaltLength = 12
 )
 
-// A Key is a key of a channel with the name that the kernel tells of it, which is no secret, and a salt, which extended
-// numbers of packets need. It does not print itself.
+// A Key is a key of a channel. It has an identifier, which the kernel reports and which is not secret, and a salt,
+// which extended packet numbers need. It never prints its bytes.
 type Key struct{ bytes, id, salt []byte }
 
-// NewKey makes a key. The kernel never shows one: its name must be of no other key.
+// NewKey makes a key. The kernel never reports the key itself, so no other key may have the same identifier.
 func NewKey(b, id, salt []byte) (Key, error) {
 	if len(id) != IDLength || len(salt) != SaltLength {
 		return Key{}, fmt.Errorf("a name of %d bytes and a salt of %d: want %d and %d", len(id), len(salt), IDLength,
@@ -126,15 +127,15 @@ func NewKey(b, id, salt []byte) (Key, error) {
 	return Key{slices.Clone(b), slices.Clone(id), slices.Clone(salt)}, nil
 }
 
-// Format writes what it is and not its bytes, whatever the verb.
+// Format writes the type and never the bytes, for any verb.
 func (Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "a key") }
 
-// MarshalJSON is always an error.
+// MarshalJSON always returns an error.
 func (Key) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a key must not be written anywhere")
 }
 
-// A state is what the kernel says of a device.
+// A state is what the kernel reports about a device.
 type state struct {
 	sci                                                    []byte
 	cipher                                                 uint64
@@ -145,7 +146,7 @@ type state struct {
 	peers                                                  []receiving
 }
 
-// A receiving is a channel that a device receives by.
+// A receiving is a channel on which a device receives.
 type receiving struct {
 	sci    []byte
 	active bool
@@ -182,13 +183,13 @@ func listed(list []association) string {
 	return strings.Join(all, ", ")
 }
 
-// strict is that frames are dropped unless they are protected by a key that is known (MACSEC_VALIDATE_STRICT).
+// strict means that frames are dropped unless a known key protects them (MACSEC_VALIDATE_STRICT).
 const strict = 2
 
 // icv is the length of the check value in bytes: IEEE 802.1AE-2018, section 14.5.
 const icv = 16
 
-// wanted is what the kernel is to say of a device.
+// wanted returns the state that the kernel should report.
 func (c Config) wanted() state {
 	one := func(of Channel) []association {
 		a := association{active: true, id: of.Key.id}
@@ -207,7 +208,7 @@ func (c Config) wanted() state {
 	return s
 }
 
-// compare lists in what the state of a device differs from the one that is wanted.
+// compare lists the differences of the state of a device from the wanted one.
 func (s state) compare(name string, got state) (list []linux.Difference) {
 	differ := func(what, want, got string) {
 		if want != got {
@@ -257,7 +258,7 @@ func (s state) compare(name string, got state) (list []linux.Difference) {
 	return list
 }
 
-// said says a setting.
+// said returns a setting as text.
 func said(v any) string {
 	switch v {
 	case true:

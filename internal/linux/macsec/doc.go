@@ -1,2 +1,2 @@
-// Package macsec makes MACsec devices of the kernel (IEEE 802.1AE), whose keys are given and never agreed on.
+// Package macsec makes MACsec devices of the kernel (IEEE 802.1AE) with given keys, without key agreement.
 package macsec

@@ -17,10 +17,10 @@ import (
 
 const hint = "load the kernel module macsec (CONFIG_MACSEC), or choose another encryption"
 
-// kind is that of its links, and the name of the family of generic netlink that its keys are set by.
+// kind is the kind of its links, and the name of the generic netlink family that sets their keys.
 const kind = "macsec"
 
-// Attributes of a link: enum in include/uapi/linux/if_link.h. The library has none of them.
+// Attributes of a link: enum in include/uapi/linux/if_link.h. The library does not have them.
 const (
 	linkSCI        = 1
 	linkICV        = 3
@@ -75,8 +75,8 @@ const (
 	assocSalt   = 9
 )
 
-// InKernel says whether the kernel can have a device with the cipher, nil or what is missing. It is tried in a network
-// namespace of its own.
+// InKernel returns nil if the kernel supports a device with the cipher, and otherwise what is missing. It tries in a
+// network namespace of its own.
 func InKernel(c Cipher) error {
 	if err := link.CheckKind(kind, hint); err != nil {
 		return err
@@ -88,7 +88,7 @@ func InKernel(c Cipher) error {
 	})
 	if err != nil {
 		if errors.Is(err, errors.ErrUnsupported) {
-			return nil // without the right to try it, building says it
+			return nil // without the privilege to try, building will report it
 		}
 		return err
 	}
@@ -133,8 +133,8 @@ func try(c Cipher) error {
 	return err
 }
 
-// Add makes the device in the calling thread's network namespace, with all of its keys. It is down. Its index is 0 if
-// it was not made.
+// Add makes the device in the calling thread's network namespace, with all of its keys. The device is down. The index
+// is 0 if it was not made.
 func Add(name string, c Config) (index int, err error) {
 	req := nl.NewNetlinkRequest(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL|unix.NLM_F_ACK)
 	req.AddData(nl.NewIfInfomsg(unix.AF_UNSPEC))
@@ -184,7 +184,7 @@ func Add(name string, c Config) (index int, err error) {
 	return index, nil
 }
 
-// add makes a request of the family.
+// add sends a request of the family.
 func add(family *netlink.GenlFamily, command uint8, index int, more ...*nl.RtAttr) error {
 	req := nl.NewNetlinkRequest(int(family.ID), unix.NLM_F_ACK)
 	req.AddData(&nl.Genlmsg{Command: command, Version: uint8(family.Version)})
@@ -198,7 +198,7 @@ func add(family *netlink.GenlFamily, command uint8, index int, more ...*nl.RtAtt
 	return err
 }
 
-// receiver names a channel to receive by.
+// receiver returns the attribute for a channel on which to receive.
 func receiver(of Channel, active bool) *nl.RtAttr {
 	a := nl.NewRtAttr(ofReceiver|unix.NLA_F_NESTED, nil)
 	a.AddRtAttr(receiverSCI, of.sci())
@@ -208,7 +208,7 @@ func receiver(of Channel, active bool) *nl.RtAttr {
 	return a
 }
 
-// association is the only one of a channel.
+// association returns the only association of a channel.
 func (c Config) association(of Channel) *nl.RtAttr {
 	a := nl.NewRtAttr(ofAssoc|unix.NLA_F_NESTED, nil)
 	a.AddRtAttr(assocNumber, nl.Uint8Attr(0))
@@ -225,7 +225,7 @@ func (c Config) association(of Channel) *nl.RtAttr {
 	return a
 }
 
-// Compare lists in what the device differs from what it was told, in the calling thread's network namespace.
+// Compare lists the differences between the device and its configuration, in the calling thread's network namespace.
 func Compare(name string, c Config) ([]linux.Difference, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
@@ -244,7 +244,7 @@ func Compare(name string, c Config) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// read returns what the kernel says of the device of an index.
+// read returns the state that the kernel reports for the device with an index.
 func read(index int) (state, error) {
 	family, err := netlink.GenlFamilyGet(kind)
 	if err != nil {
@@ -271,7 +271,7 @@ func read(index int) (state, error) {
 	return state{}, errors.New("the kernel tells nothing of it")
 }
 
-// attributes are those of a message, by type.
+// attributes holds the attributes of a message, by type.
 type attributes map[uint16][]byte
 
 func parse(b []byte) (attributes, error) {
@@ -286,7 +286,7 @@ func parse(b []byte) (attributes, error) {
 	return all, nil
 }
 
-// number is the value of an attribute of 1, 4 or 8 bytes.
+// number returns the value of an attribute of 1, 4 or 8 bytes.
 func (a attributes) number(of uint16) uint64 {
 	switch b := a[of]; len(b) {
 	case 1:

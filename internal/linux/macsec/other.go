@@ -4,7 +4,7 @@ package macsec
 
 import "github.com/nettoll/nettoll/internal/linux"
 
-// InKernel says that there is none.
+// InKernel is not supported here.
 func InKernel(Cipher) error {
 	return &linux.UnsupportedError{What: "make links of type \"macsec\"", Missing: "Linux"}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// own is the namespace of the calling thread, proc(5). It needs the /proc of the caller's own PID namespace.
+// own is the namespace of the calling thread, proc(5). It requires the /proc of the caller's own PID namespace.
 const own = "/proc/thread-self/ns/net"
 
 // Current opens the network namespace of the calling thread.
@@ -25,9 +25,9 @@ func Current() (*os.File, error) {
 	return f, nil
 }
 
-// New makes a network namespace that lives as long as the file, or as what it is bound to ([Bind]). All it holds is a
-// loopback link that is down. A function inside, if it is not nil, is called in it as by [Do]. Without CAP_SYS_ADMIN
-// the error is a [linux.UnsupportedError].
+// New makes a network namespace that exists as long as the file, or its mount ([Bind]). It contains only a loopback
+// link that is down. inside, if not nil, is called in it like in [Do]. Without CAP_SYS_ADMIN, the error is a
+// [linux.UnsupportedError].
 func New(inside func() error) (*os.File, error) {
 	var f *os.File
 	err := away(func() error {
@@ -49,9 +49,9 @@ func New(inside func() error) (*os.File, error) {
 	return f, nil
 }
 
-// Do calls f on a thread inside the network namespace that fd refers to and returns its error. What f opens there (a
-// socket, a netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in
-// it. f must not end its goroutine (t.FailNow). Who is there already needs no privilege.
+// Do calls f on a thread inside the network namespace of fd and returns its error. What f opens there (a socket, a
+// netlink handle, a file below /proc/sys/net) stays in that namespace; goroutines that f starts are not in it. f must
+// not end its goroutine (t.FailNow). A caller that is already in the namespace needs no privilege.
 func Do(fd int, f func() error) error {
 	if inside(fd) {
 		return f()
@@ -64,18 +64,18 @@ func Do(fd int, f func() error) error {
 	})
 }
 
-// inside says whether the calling thread is in the namespace that fd refers to. A goroutine that is not locked stays
-// there also on another thread: those in other namespaces are locked.
+// inside reports whether the calling thread is in the namespace of fd. A goroutine that is not locked stays there even
+// on another thread, because threads in other namespaces are locked.
 func inside(fd int) bool {
 	var here, there unix.Stat_t
 	err := errors.Join(unix.Stat(own, &here), unix.Fstat(fd, &there))
 	return err == nil && here.Dev == there.Dev && here.Ino == there.Ino
 }
 
-// Here calls f on the calling thread, inside the network namespace that fd refers to: for what that very thread must
-// do, like starting a process that inherits its CPUs and dies with it. The caller has locked the thread. A thread that
-// cannot come back takes the whole process with it, because nothing else may run in the wrong namespace. One that is
-// there already needs no privilege.
+// Here calls f on the calling thread, inside the network namespace of fd. It is for work that this very thread must do,
+// such as starting a process that inherits its CPUs and dies with it. The caller has locked the thread. If the thread
+// cannot return, it ends the whole process, because nothing else may run in the wrong namespace. A thread that is
+// already in the namespace needs no privilege.
 func Here(fd int, f func() error) error {
 	home, err := Current()
 	if err != nil {
@@ -96,8 +96,8 @@ func Here(fd int, f func() error) error {
 	return f()
 }
 
-// Bind makes the namespace stand at path, so that it outlives its file and other processes of this mount namespace can
-// open it there. The path must not exist.
+// Bind mounts the namespace at path, so that it outlives its file and other processes of this mount namespace can open
+// it there. The path must not exist.
 func Bind(ns *os.File, path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o444)
 	if err != nil {
@@ -111,9 +111,9 @@ func Bind(ns *os.File, path string) error {
 	return nil
 }
 
-// Unbind undoes [Bind]. It succeeds if nothing stands at path.
+// Unbind undoes [Bind]. It succeeds if nothing is at path.
 func Unbind(path string) error {
-	// EINVAL: it is there, but no mount (mount(2)); ENOENT: it is gone.
+	// EINVAL: the path is not a mount (mount(2)); ENOENT: it is gone.
 	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
 		!errors.Is(err, unix.ENOENT) {
 		return explain(fmt.Sprintf("unbind network namespace from %q", path), err)
@@ -124,7 +124,7 @@ func Unbind(path string) error {
 	return nil
 }
 
-// Open opens the namespace that stands at path. A file that is no network namespace is an error.
+// Open opens the namespace at path. A file that is not a network namespace is an error.
 func Open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -152,7 +152,7 @@ func Same(a, b *os.File) (bool, error) {
 	return os.SameFile(x, y), nil
 }
 
-// away calls f on a thread of its own that f may send to another namespace, and brings it back.
+// away calls f on a thread of its own, which f may move to another namespace, and moves it back.
 func away(f func() error) error {
 	err := errors.New("the function ended its goroutine inside the namespace")
 	done := make(chan struct{})
@@ -166,7 +166,7 @@ func away(f func() error) error {
 			return
 		}
 		defer func() {
-			// A thread that cannot come back stays locked, and ends with this goroutine.
+			// A thread that cannot return stays locked, and ends with this goroutine.
 			if unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil {
 				runtime.UnlockOSThread()
 			}

@@ -53,7 +53,7 @@ func TestDo(t *testing.T) {
 		!strings.Contains(err.Error(), "ended its goroutine") {
 		t.Errorf("Do of a function that ends its goroutine returns %v", err)
 	}
-	// No thread has stayed there: Main looks for that, too.
+	// No thread has stayed there: Main also checks that.
 	for range 100 {
 		here, err := netns.Current()
 		if err != nil {
@@ -102,7 +102,7 @@ func TestSocketStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	// The machine's lo is down, and that of this process too: only the error tells them apart from a working one.
+	// The machine's lo is down, and so is that of this process: only the error distinguishes them from a working one.
 	if _, err := c.WriteToUDP([]byte("x"), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 9}); err == nil {
 		t.Error("a socket of a namespace without routes sends")
 	}

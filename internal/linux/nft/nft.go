@@ -9,61 +9,61 @@ import (
 	"strings"
 )
 
-// ErrNotFound says that there is no such table.
+// ErrNotFound means that there is no such table.
 var ErrNotFound = errors.New("not found")
 
-// ErrExists says that the table is there already.
+// ErrExists means that the table already exists.
 var ErrExists = errors.New("exists already")
 
-// A Table is a table of the family inet, which sees packets of IPv4 and of IPv6.
+// A Table is a table of the family inet, for IPv4 and IPv6 packets.
 type Table struct {
 	Name   string
 	Maps   []Map
 	Chains []Chain
 }
 
-// A Map gives addresses for port numbers.
+// A Map maps port numbers to addresses.
 type Map struct {
 	Name string
-	// IPv6 says that the addresses are of IPv6, else they are of IPv4.
+	// IPv6 says that the addresses are IPv6; otherwise they are IPv4.
 	IPv6 bool
-	// Entries do not overlap. Their order means nothing.
+	// Entries do not overlap. Their order has no meaning.
 	Entries []Entry
 }
 
-// An Entry of a map is an address for the ports from First to Last, both among them.
+// An Entry of a map is an address for the ports from First to Last, inclusive.
 type Entry struct {
 	First, Last uint16
 	To          netip.Addr
 }
 
-// A Chain is a list of rules for which packets stop on their way. What no rule decides passes.
+// A Chain is a list of rules at a hook. Packets that no rule decides pass.
 type Chain struct {
 	Name string
-	// Type is what its rules may do: "nat".
+	// Type is the type of the chain, which limits its rules: "nat".
 	Type string
-	// Hook is where packets stop: "prerouting", "input", "forward", "output", "postrouting".
+	// Hook is the hook of the chain: "prerouting", "input", "forward", "output", "postrouting".
 	Hook string
-	// Priority orders it among those that use the hook: -100 (dstnat) and 100 (srcnat) are usual for "nat", see nft(8).
+	// Priority orders the chains at a hook. For "nat", -100 (dstnat) and 100 (srcnat) are usual, see nft(8).
 	Priority int
 	Rules    []Rule
 }
 
-// A Rule does something to packets. It has conditions, which must all hold, and one action. An address, in either of
-// them, confines it to packets of its family.
+// A Rule has conditions, which must all hold, and one action. An address in a condition or in the action limits the
+// rule to packets of its family.
 type Rule struct {
-	// Source and Destination are where packets are from and to; the zero value is anywhere.
+	// Source and Destination are the addresses of packets; the zero value means any.
 	Source, Destination netip.Prefix
 	// Protocol is "udp" or "tcp", or "" for any.
 	Protocol string
-	// DNAT names the map that gives another destination for the port of the packet's; without one the packet is left
-	// alone. It needs Protocol.
+	// DNAT names the map that gives a new destination for the packet's port. A packet without an entry is not changed.
+	// It requires Protocol.
 	DNAT string
-	// SNAT is another source. The port is kept unless another connection has it.
+	// SNAT is the new source. The port stays the same unless another connection uses it.
 	SNAT netip.Addr
 }
 
-// String writes the entry as nft(8) does.
+// String returns the entry in the syntax of nft(8).
 func (e Entry) String() string {
 	if e.First == e.Last {
 		return fmt.Sprintf("%d : %s", e.First, e.To)
@@ -71,7 +71,7 @@ func (e Entry) String() string {
 	return fmt.Sprintf("%d-%d : %s", e.First, e.Last, e.To)
 }
 
-// String writes the rule as nft(8) does.
+// String returns the rule in the syntax of nft(8).
 func (r Rule) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -98,7 +98,7 @@ func (r Rule) String() string {
 	return strings.Join(parts, " ")
 }
 
-// word is what nft(8) calls the family of an address.
+// word returns nft(8)'s name for the family of an address.
 func word(a netip.Addr) string {
 	if a.Is6() {
 		return "ip6"
@@ -106,7 +106,7 @@ func word(a netip.Addr) string {
 	return "ip"
 }
 
-// Check returns what is wrong with a table, nil if nothing is known to be.
+// Check returns an error if a table is known to be invalid.
 func (t Table) Check() error {
 	if t.Name == "" {
 		return errors.New("a table without a name")

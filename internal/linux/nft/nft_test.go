@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// translation is a table with something of everything.
+// translation returns a table with something of everything.
 func translation() Table {
 	p, a := netip.MustParsePrefix, netip.MustParseAddr
 	return Table{

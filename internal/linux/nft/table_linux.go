@@ -19,8 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Add makes a table with all that is in it, in one transaction: all of it or nothing. A table that is there already is
-// [ErrExists]. What the kernel does not have is a [linux.UnsupportedError].
+// Add makes a table with everything in it, in one transaction: all of it or nothing. If the table already exists, the
+// error is [ErrExists]; if the kernel lacks something, it is a [linux.UnsupportedError].
 func Add(t Table) error {
 	what := fmt.Sprintf("make table %q of nftables", t.Name)
 	if err := t.Check(); err != nil {
@@ -43,8 +43,8 @@ func Add(t Table) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// lacking finds out what of a table that cannot be made the kernel does not have, "" if it cannot tell: the smallest
-// part that cannot be made either.
+// lacking returns what the kernel lacks for a table that cannot be made; "" if it cannot tell. It looks for the
+// smallest part that cannot be made either.
 func lacking(t Table) string {
 	tries := []struct {
 		missing string
@@ -82,16 +82,16 @@ func lacking(t Table) string {
 	return ""
 }
 
-// chunk is how many entries of a map go in one message, whose attributes have lengths of 16 bits (struct nlattr,
+// chunk is the number of entries of a map in one message, whose attributes have lengths of 16 bits (struct nlattr,
 // include/uapi/linux/netlink.h). An entry takes about a hundred bytes.
 const chunk = 256
 
-// sendBuffer holds the transaction, which is one message to the socket. The kernel gives twice as much, and at most
-// net.core.wmem_max (net/core/sock.c, sock_setsockopt).
+// sendBuffer is the buffer for the transaction, which is one message. The kernel doubles it, up to net.core.wmem_max
+// (net/core/sock.c, sock_setsockopt).
 const sendBuffer = 1 << 20
 
-// send makes a table. With dry set the transaction also removes it again, so that nothing is changed and the kernel has
-// its say.
+// send makes a table. If dry is set, the transaction also removes it again, so that the kernel checks it and nothing is
+// changed.
 func send(t Table, dry bool) error {
 	c, err := nftables.New(nftables.WithSockOptions(func(s *netlink.Conn) error { return s.SetWriteBuffer(sendBuffer) }))
 	if err != nil {
@@ -101,7 +101,7 @@ func send(t Table, dry bool) error {
 	ids := map[string]uint32{}
 	for i, m := range t.Maps {
 		set := m.set(table)
-		set.ID = uint32(i + 1) // the library's own come from a variable without a lock
+		set.ID = uint32(i + 1) // the library takes its own from a variable without a lock
 		ids[m.Name] = set.ID
 		if err := c.AddSet(set, nil); err != nil {
 			return err
@@ -132,7 +132,7 @@ func send(t Table, dry bool) error {
 	return c.Flush()
 }
 
-// Delete removes a table and all that is in it. One that is gone already is [ErrNotFound].
+// Delete removes a table and everything in it. If it is already gone, the error is [ErrNotFound].
 func Delete(name string) error {
 	c, err := nftables.New()
 	if err == nil {
@@ -169,8 +169,8 @@ func List() ([]string, error) {
 	return names, nil
 }
 
-// Compare reads a table back and returns what differs. A table that the kernel does not have is a difference, as is
-// anything in it that it should not have.
+// Compare reads a table and returns the differences. A missing table is a difference, as is anything in it that is not
+// wanted.
 func Compare(want Table) ([]linux.Difference, error) {
 	what := fmt.Sprintf("read table %q of nftables", want.Name)
 	c, err := nftables.New()
@@ -185,7 +185,7 @@ func Compare(want Table) ([]linux.Difference, error) {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	d := &differences{}
-	// The kernel writes the flags in network order, the library reads them in the machine's.
+	// The kernel writes the flags in network byte order; the library reads them in that of the machine.
 	if binaryutil.BigEndian.Uint32(binaryutil.NativeEndian.PutUint32(table.Flags))&unix.NFT_TABLE_F_DORMANT != 0 {
 		d.add("table "+want.Name, "active", "dormant")
 	}
@@ -195,7 +195,7 @@ func Compare(want Table) ([]linux.Difference, error) {
 	return d.list, nil
 }
 
-// differences collects them.
+// differences collects the differences.
 type differences struct{ list []linux.Difference }
 
 func (d *differences) add(what, want, got string) {
@@ -290,7 +290,7 @@ func (d *differences) chains(c *nftables.Conn, table *nftables.Table, want []Cha
 	return nil
 }
 
-// rules compares those of a chain, as the bytes that make them.
+// rules compares the rules of a chain by their bytes.
 func (d *differences) rules(chain string, want []Rule, got []*nftables.Rule) error {
 	there := make([][]byte, len(got))
 	for i, r := range got {
@@ -327,7 +327,7 @@ func (d *differences) rules(chain string, want []Rule, got []*nftables.Rule) err
 func encode(list []expr.Any) ([]byte, error) {
 	var b []byte
 	for _, e := range list {
-		if l, ok := e.(*expr.Lookup); ok { // the number is that of a transaction
+		if l, ok := e.(*expr.Lookup); ok { // the number belongs to a transaction
 			l.SetID = 0
 		}
 		part, err := expr.Marshal(unix.NFPROTO_INET, e)
@@ -356,7 +356,7 @@ func describe(c *nftables.Chain) string {
 	return fmt.Sprintf("type %s hook %s priority %d policy %s", c.Type, name, *c.Priority, policy)
 }
 
-// hooks are those of the family inet, include/uapi/linux/netfilter.h.
+// hooks returns the hooks of the family inet, include/uapi/linux/netfilter.h.
 func hooks() map[string]nftables.ChainHook {
 	return map[string]nftables.ChainHook{
 		"prerouting":  unix.NF_INET_PRE_ROUTING,
@@ -378,8 +378,8 @@ func (m Map) set(table *nftables.Table) *nftables.Set {
 	}
 }
 
-// elements writes entries as the kernel takes intervals: an element where one begins, and an element that is an end
-// behind it, unless it ends with the last port there is (net/netfilter/nft_set_rbtree.c).
+// elements returns entries in the kernel's form of intervals: an element at the beginning of each, and an end element
+// after it, unless it ends with the last port (net/netfilter/nft_set_rbtree.c).
 func elements(list []Entry) []nftables.SetElement {
 	var found []nftables.SetElement
 	for _, e := range list {
@@ -391,7 +391,7 @@ func elements(list []Entry) []nftables.SetElement {
 	return found
 }
 
-// entries undoes elements, whose order means nothing.
+// entries reverses elements, whose order has no meaning.
 func entries(list []nftables.SetElement) (map[Entry]bool, error) {
 	var starts []Entry
 	var ends []uint16
@@ -429,10 +429,10 @@ const (
 	destinationPort       = 2
 )
 
-// register is the one that all expressions use: the first of 16 bytes.
+// register is the register of all expressions: the first one of 16 bytes.
 const register = unix.NFT_REG_1
 
-// expressions writes a rule as the kernel reads it. ids are the maps' numbers in the transaction.
+// expressions returns a rule in the kernel's form. ids are the maps' numbers in the transaction.
 func (r Rule) expressions(ids map[string]uint32) []expr.Any {
 	var list []expr.Any
 	is := func(data ...byte) expr.Any { return &expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data} }
@@ -479,7 +479,8 @@ func (r Rule) expressions(ids map[string]uint32) []expr.Any {
 		}
 		list = append(list, &expr.Meta{Key: expr.MetaKeyL4PROTO, Register: register}, is(number))
 	}
-	// The kernel writes both ends of the range of addresses even if one was given (net/netfilter/nft_nat.c, nft_nat_dump).
+	// The kernel returns both ends of the range of addresses even if only one was given (net/netfilter/nft_nat.c,
+	// nft_nat_dump).
 	nat := &expr.NAT{Family: uint32(family), RegAddrMin: register, RegAddrMax: register}
 	switch {
 	case r.DNAT != "":

@@ -58,7 +58,7 @@ func TestTable(t *testing.T) {
 	})
 }
 
-// TestCompareNames changes one thing of a table and wants exactly that to be named.
+// TestCompareNames changes one thing of a table, and checks that the difference names exactly that.
 func TestCompareNames(t *testing.T) {
 	inet := nftables.TableFamilyINet
 	type change = func(c *nftables.Conn, table *nftables.Table) error
@@ -211,7 +211,7 @@ func TestLarge(t *testing.T) {
 	})
 }
 
-// TestAddFails wants an error that says what the kernel does not have, and no table.
+// TestAddFails checks that the error names what the kernel lacks, and that no table is left.
 func TestAddFails(t *testing.T) {
 	do(t, func() error {
 		table := translation()
@@ -222,7 +222,7 @@ func TestAddFails(t *testing.T) {
 			t.Errorf("Add with an unknown type of chain = %v", err)
 		}
 		table = translation()
-		table.Chains[1].Hook = "input" // no place for a change of sources of what was routed elsewhere, but possible
+		table.Chains[1].Hook = "input" // possible, although forwarded packets do not come here
 		table.Chains[0].Hook = "forward"
 		if err := Add(table); err == nil || !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("Add with nat at a hook where there is none = %v", err)
@@ -238,7 +238,7 @@ func TestAddFails(t *testing.T) {
 	})
 }
 
-// setDormant turns a table off. The library cannot.
+// setDormant makes a table dormant, which the library cannot do.
 func setDormant(_ *nftables.Conn, table *nftables.Table) error {
 	c, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Types of messages about the configuration of a bridge (OpenFlow 1.4, section 7.3.2), and what is to be done with
-// fragments in it.
+// Types of messages about the configuration of a bridge (OpenFlow 1.4, section 7.3.2), and its handling of fragments.
 const (
 	typeGetConfig   = 7
 	typeGotConfig   = 8
@@ -20,8 +19,8 @@ const (
 	fragmentMatched = 3 // OFPC_FRAG_NX_MATCH, nicira-ext.h
 )
 
-// MatchFragments says whether flows see the ports of the first fragment of a packet, and of the others that they are
-// such (nx-match in ovs-ofctl(8)). Else they see of no fragment what protocol's ports it has.
+// MatchFragments sets whether flows see the ports in the first fragment of a packet, and can recognize the other
+// fragments (nx-match in ovs-ofctl(8)). Otherwise they see no ports in fragments.
 func (c *Conn) MatchFragments(on bool) error {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -42,7 +41,7 @@ func (c *Conn) MatchFragments(on bool) error {
 	return nil
 }
 
-// MatchesFragments says whether that is so.
+// MatchesFragments reports the setting of MatchFragments.
 func (c *Conn) MatchesFragments() (bool, error) {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return false, err

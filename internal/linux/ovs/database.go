@@ -8,48 +8,49 @@ import (
 	"time"
 )
 
-// Datapath types, as ovs-vswitchd.conf.db(5) has them.
+// Datapath types, as in ovs-vswitchd.conf.db(5).
 const (
 	Userspace = "netdev"
 	Kernel    = "system"
 )
 
-// A Config is all that the database of an instance is to hold.
+// A Config is the complete content of the database of an instance.
 type Config struct {
 	Bridges []Bridge
-	// Settings are those of the daemon that are not its defaults.
+	// Settings are the settings of the daemon that differ from its defaults.
 	Settings []Setting
 }
 
 // A Bridge is one bridge of a [Config].
 type Bridge struct {
-	// Name is that of the bridge, and that of its own link on the host.
+	// Name is the name of the bridge and of its own link on the host.
 	Name string
-	// MAC is the address of that link, "" for any.
+	// MAC is the address of that link; "" for any.
 	MAC string
-	// MTU in bytes of that link.
+	// MTU of that link, in bytes.
 	MTU int
 	// Datapath is Userspace or Kernel.
 	Datapath string
-	// Ports are the others. The first becomes port 1 of the bridge in OpenFlow, and so on.
+	// Ports are the other ports. The first becomes port 1 of the bridge in OpenFlow, and so on.
 	Ports []PortConfig
 }
 
-// A PortConfig is a port that is wanted.
+// A PortConfig is a wanted port.
 type PortConfig struct {
-	// Name is that of the link, if Type is "".
+	// Name is the name of the link, if Type is "".
 	Name string
-	// Type is "", or that of a tunnel: "geneve" (ovs-vswitchd.conf.db(5), Interface, type), with its options.
+	// Type is "", or the type of a tunnel: "geneve" (ovs-vswitchd.conf.db(5), Interface, type), with its options.
 	Type    string
 	Options map[string]string
 }
 
-// A Port is what became of a port.
+// A Port is the state of a port.
 type Port struct {
 	Name string
-	// Number is that in OpenFlow, not above 0 where the link could not be opened, and 65534 for the bridge's own.
+	// Number is its number in OpenFlow. It is 0 or less if the link could not be opened, and 65534 for the bridge's
+	// own.
 	Number int
-	// Error is what the daemon says of it.
+	// Error is the daemon's error about it.
 	Error string
 	// Type and Options are as in [PortConfig].
 	Type    string
@@ -63,7 +64,7 @@ type object = map[string]any
 // named refers to a row of the same transaction.
 func named(name string) []any { return []any{"named-uuid", name} }
 
-// pairs is a map as the database has them.
+// pairs returns a map in the database's format.
 func pairs(m map[string]string) []any {
 	list := [][]any{}
 	for k, v := range m {
@@ -88,7 +89,7 @@ func unpair(m []json.RawMessage) (map[string]string, error) {
 	return all, nil
 }
 
-// transact does some operations and wants all of them to succeed (RFC 7047, section 4.1.3).
+// transact performs some operations, and returns an error unless all of them succeed (RFC 7047, section 4.1.3).
 func (r *rpc) transact(operations []any) ([]json.RawMessage, error) {
 	var results []json.RawMessage
 	if err := r.call("transact", append([]any{database}, operations...), &results); err != nil {
@@ -129,7 +130,7 @@ func (i Instance) Configure(c Config) error {
 	return nil
 }
 
-// rows are what inserts a bridge, which is called so in the transaction, and its ports.
+// rows returns the operations that insert a bridge, with its name in the transaction, and its ports.
 func (b Bridge) rows(id string) []any {
 	var operations, ports []any
 	add := func(n int, link object) {
@@ -152,12 +153,12 @@ func (b Bridge) rows(id string) []any {
 	}
 	return append(operations, object{"op": "insert", "table": "Bridge", "uuid-name": id, "row": object{
 		"name": b.Name, "datapath_type": b.Datapath, "ports": []any{"set", ports},
-		"fail_mode":    "secure", // no flows but ours
+		"fail_mode":    "secure", // no flows except ours
 		"other_config": pairs(other),
 	}})
 }
 
-// Configured waits until the daemon has done what Configure asked for. gone is closed when the daemon is.
+// Configured waits until the daemon has applied the configuration. gone is closed when the daemon has ended.
 func (i Instance) Configured(gone <-chan struct{}) error {
 	r, err := dialRPC(i.Database())
 	if err != nil {
@@ -193,10 +194,10 @@ func (i Instance) Configured(gone <-chan struct{}) error {
 	}
 }
 
-// optional is a column that holds one value or none: a value, or an empty set (RFC 7047, section 5.1).
+// optional is a column with at most one value: a value, or an empty set (RFC 7047, section 5.1).
 type optional[T any] struct{ value T }
 
-// UnmarshalJSON takes an empty set for the zero value.
+// UnmarshalJSON reads an empty set as the zero value.
 func (o *optional[T]) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '[' {
 		return nil

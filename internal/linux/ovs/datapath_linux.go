@@ -23,8 +23,8 @@ const (
 	datapathHeader  = 4 // struct ovs_header
 )
 
-// KernelDatapath says whether the kernel has the module openvswitch, which asking for loads where it can be: nil, or
-// what is missing.
+// KernelDatapath returns nil if the kernel has the module openvswitch, and otherwise what is missing. The request loads
+// the module if possible.
 func KernelDatapath() error {
 	_, err := netlink.GenlFamilyGet(datapathFamily)
 	if err == nil {
@@ -39,16 +39,16 @@ func KernelDatapath() error {
 	return fmt.Errorf("ask for the kernel module openvswitch: %w", err)
 }
 
-// UserspaceDatapath says whether the daemon can forward itself: nil, or what is missing. It makes the bridge's own
-// link, and asks for others, by /dev/net/tun.
+// UserspaceDatapath returns nil if the daemon can forward packets itself, and otherwise what is missing. The daemon
+// makes the bridge's own link through /dev/net/tun, and needs it for other links.
 func UserspaceDatapath() error { return link.CheckTUN("forward by Open vSwitch in userspace") }
 
-// countsFrom is how long a machine has to run before the daemon counts its CPUs. It counts them anew after as long
-// (lib/ovs-thread.c, COUNT_CPU_UPDATE_TIME_MS), and takes the boot for when it did so last.
+// countsFrom is the uptime after which the daemon counts its CPUs. It recounts after the same interval
+// (lib/ovs-thread.c, COUNT_CPU_UPDATE_TIME_MS), and treats the boot as its last count.
 const countsFrom = 10 * time.Second
 
-// AwaitCPUs waits until the daemon can count the CPUs, 10 s after the boot. One that has counted none gives the kernel
-// nobody to ask, and the datapath drops all packets that no flow of its own matches.
+// AwaitCPUs waits until the daemon can count the CPUs, 10 s after the boot. Without a count, the daemon registers no
+// handlers in the kernel, and the datapath drops all packets that none of its own flows matches.
 func AwaitCPUs() error {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -58,8 +58,8 @@ func AwaitCPUs() error {
 	return nil
 }
 
-// DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. Removing what is gone
-// succeeds.
+// DeleteKernelDatapath removes a datapath with its links from the calling thread's namespace. It succeeds if the
+// datapath is already gone.
 func DeleteKernelDatapath(name string) error {
 	family, err := netlink.GenlFamilyGet(datapathFamily)
 	if err != nil {

@@ -4,12 +4,12 @@ package ovs
 
 import "github.com/nettoll/nettoll/internal/linux"
 
-// KernelDatapath says that there is none.
+// KernelDatapath is not supported here.
 func KernelDatapath() error {
 	return &linux.UnsupportedError{What: "forward by Open vSwitch in the kernel", Missing: "Linux"}
 }
 
-// UserspaceDatapath says that there is none.
+// UserspaceDatapath is not supported here.
 func UserspaceDatapath() error {
 	return &linux.UnsupportedError{What: "forward by Open vSwitch in userspace", Missing: "Linux"}
 }
@@ -17,5 +17,5 @@ func UserspaceDatapath() error {
 // AwaitCPUs does not wait.
 func AwaitCPUs() error { return nil }
 
-// DeleteKernelDatapath has nothing to remove.
+// DeleteKernelDatapath does nothing here.
 func DeleteKernelDatapath(string) error { return nil }

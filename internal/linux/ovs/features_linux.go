@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udpSegments is the feature of a link that takes datagrams which are many (net/ethtool/common.c,
+// udpSegments is the feature of a link that accepts UDP segments larger than the MTU (net/ethtool/common.c,
 // netdev_features_strings).
 const udpSegments = "tx-udp-segmentation"
 
@@ -20,9 +20,9 @@ const (
 	maxFeatures    = 256
 )
 
-// SegmentDatagrams lets the kernel cut datagrams that are many (UDP_SEGMENT) before they get to a link of the calling
-// thread's namespace. The userspace datapath takes segments of TCP as they are and drops those of UDP (tried with 3.1:
-// "error sending Ethernet packet: Message too long").
+// SegmentDatagrams makes the kernel cut large UDP segments (UDP_SEGMENT) before they reach a link of the calling
+// thread's namespace. The userspace datapath accepts TCP segments unchanged and drops UDP ones (tried with 3.1: "error
+// sending Ethernet packet: Message too long").
 func SegmentDatagrams(link string) error {
 	s, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -78,5 +78,5 @@ func SegmentDatagrams(link string) error {
 		change.words[n/32].valid = 1 << (n % 32)
 		return call(unsafe.Pointer(&change))
 	}
-	return nil // a kernel that has no such segments
+	return nil // a kernel without such segments
 }

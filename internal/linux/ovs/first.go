@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	firstTries = 5               // of which the median counts
-	echoLimit  = 2 * time.Second // after which an echo is lost; a daemon on a slow machine takes its time
+	firstTries = 5               // the median counts
+	echoLimit  = 2 * time.Second // after this an echo counts as lost; a daemon on a slow machine takes time
 )
 
 // errLost says that an echo did not come back.
 var errLost = errors.New("no answer")
 
-// FirstPacket returns how long the first echo takes to a place and back after the datapath has forgotten all that it
-// knew of packets, so that each of them goes up to the daemon and through its OpenFlow tables. do calls a function in
-// the namespace that it is asked for from. Where echoes are not answered ok is false.
+// FirstPacket returns the time of the first echo to an address and back after the datapath has forgotten all its
+// decisions. Both packets then go to the daemon and through its OpenFlow tables. do calls a function in the namespace
+// of the source. ok is false if echoes are not answered.
 func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) (took time.Duration, ok bool,
 	err error,
 ) {
@@ -38,7 +38,7 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 	defer c.Close()
 	var list []time.Duration
 	for n := range firstTries {
-		// the ends know each other's links after this
+		// after this the ends know each other's link addresses
 		if _, err := echo(c, to, request, uint16(2*n)); errors.Is(err, errLost) {
 			return 0, false, nil
 		} else if err != nil {
@@ -57,7 +57,7 @@ func (i Instance) FirstPacket(do func(func() error) error, from, to netip.Addr) 
 	return list[len(list)/2], true, nil
 }
 
-// echo asks for one echo and waits for it.
+// echo sends one echo request and waits for the answer.
 func echo(c *net.IPConn, to netip.Addr, request byte, number uint16) (time.Duration, error) {
 	const id = 0x4e54
 	m := []byte{
@@ -67,7 +67,7 @@ func echo(c *net.IPConn, to netip.Addr, request byte, number uint16) (time.Durat
 	reply := byte(0)
 	if request == 8 {
 		binary.BigEndian.PutUint16(m[2:], checksum(m))
-	} else { // of which the kernel makes the checksum (RFC 3542, section 3.1)
+	} else { // the kernel adds its checksum (RFC 3542, section 3.1)
 		reply = 129
 	}
 	began := time.Now()
@@ -94,7 +94,7 @@ func echo(c *net.IPConn, to netip.Addr, request byte, number uint16) (time.Durat
 	}
 }
 
-// checksum is that of RFC 1071.
+// checksum returns the checksum of RFC 1071.
 func checksum(b []byte) uint16 {
 	var sum uint32
 	for i := 0; i+1 < len(b); i += 2 {

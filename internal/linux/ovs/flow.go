@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Ports of a bridge that are no links (OpenFlow 1.4, section 7.2.1).
+// Ports of a bridge that are not links (OpenFlow 1.4, section 7.2.1).
 const (
-	Normal uint32 = 0xfffffffa // the bridge learns and forwards as others do
+	Normal uint32 = 0xfffffffa // the bridge learns and forwards like an ordinary switch
 	Local  uint32 = 0xfffffffe // the bridge's own link on the host
 )
 
@@ -42,50 +42,50 @@ const (
 	Tracked     = 0x20
 )
 
-// A Masked is a value and the mask of its bits that are compared. With an empty mask it is not compared at all.
+// A Masked is a value with the mask of the bits to compare. With an empty mask, nothing is compared.
 type Masked struct{ Value, Mask uint16 }
 
-// Exactly returns a value whose bits are all compared.
+// Exactly returns a value with all bits compared.
 func Exactly(v uint16) Masked { return Masked{v, 0xffff} }
 
-// Flags wants the bits of on to be set and those of off not to be.
+// Flags matches if the bits of on are set and those of off are not.
 func Flags(on, off uint16) Masked { return Masked{on, on | off} }
 
-// A Match is what packets of a flow have in common. The zero value of a field is any.
+// A Match describes the packets of a flow. The zero value of a field matches any packet.
 type Match struct {
 	InPort    uint32
 	EtherTo   [6]byte
 	EtherFrom [6]byte
 	Ether     uint16 // ARP, IPv4 or IPv6; the fields below need it
 	Protocol  uint8
-	From, To  netip.Prefix // of ARP, From is the sender's
-	Sender    [6]byte      // of ARP
+	From, To  netip.Prefix // for ARP, From is the sender's
+	Sender    [6]byte      // for ARP
 	Fragment  uint8
 	TTL       uint8 // or hop limit
 	FromPort  Masked
 	ToPort    Masked
 	TCPFlags  Masked
 	ICMPType  int        // from 1, or -1 for 0
-	Target    netip.Addr // who is asked for, by ARP or neighbour solicitation (ICMPv6 of type 135), or who answers (136)
+	Target    netip.Addr // the address asked for by ARP or neighbour solicitation (ICMPv6 type 135), or that answers (136)
 	Option    [6]byte    // of neighbour discovery: the MAC address of its sender or target
-	NoOption  bool       // neighbour discovery without one
+	NoOption  bool       // neighbour discovery without that option
 	Tracking  Masked     // the state of the connection
 }
 
-// A Flow is what a bridge does with packets. One that does nothing drops them.
+// A Flow says what a bridge does with some packets. A flow that does nothing drops them.
 type Flow struct {
-	// Cookie says whose flow it is.
+	// Cookie identifies the owner of the flow.
 	Cookie   uint64
 	Table    uint8
 	Priority uint16
 	Match    Match
 
-	// Commit notes the connection; Track looks it up and goes on in a table, if that is not 0.
+	// Commit records the connection. Track, if not 0, looks up the connection and goes on in that table.
 	Commit bool
 	Track  uint8
-	// Output is a port; 0 is none.
+	// Output is a port; 0 means none.
 	Output uint32
-	// Goto is the table in which it goes on; 0 is none.
+	// Goto is the next table; 0 means none.
 	Goto uint8
 }
 
@@ -98,7 +98,7 @@ const (
 	nicira      = 0x00002320
 )
 
-// field appends a field of a match. Of a mask with all bits, there is none.
+// field appends a field of a match. If all bits are compared, it writes no mask.
 func field(b []byte, class uint16, number uint8, value, mask []byte) []byte {
 	exact := len(mask) == 0 || !slices.ContainsFunc(mask, func(x byte) bool { return x != 0xff })
 	b = binary.BigEndian.AppendUint16(b, class)
@@ -144,7 +144,7 @@ func prefixed(b []byte, number uint8, p netip.Prefix) []byte {
 	return field(b, classBasic, number, address, mask)
 }
 
-// fields is the match in the order that OpenFlow wants: what a field needs comes before it.
+// fields returns the match in the order that OpenFlow requires: a field's prerequisites come before it.
 func (m Match) fields() []byte {
 	var b []byte
 	if m.InPort != 0 {
@@ -198,7 +198,7 @@ func (m Match) fields() []byte {
 		b = field(b, classBasic, 24, m.Sender[:], nil)
 	}
 	if m.NoOption || m.Option != [6]byte{} {
-		number := uint8(32) // of a solicitation
+		number := uint8(32) // for a solicitation
 		if m.ICMPType == 136 {
 			number = 33
 		}
@@ -229,7 +229,7 @@ const (
 	noTable          = 0xff
 )
 
-// instructions is what the flow does.
+// instructions returns the flow's instructions.
 func (f Flow) instructions() []byte {
 	var actions []byte
 	track := func(flags uint16, table uint8) {
@@ -238,7 +238,7 @@ func (f Flow) instructions() []byte {
 		actions = binary.BigEndian.AppendUint32(actions, nicira)
 		actions = binary.BigEndian.AppendUint16(actions, subtypeCT)
 		actions = binary.BigEndian.AppendUint16(actions, flags)
-		actions = append(actions, 0, 0, 0, 0, 0, 0, table, 0, 0, 0, 0, 0) // of zone 0, no helper
+		actions = append(actions, 0, 0, 0, 0, 0, 0, table, 0, 0, 0, 0, 0) // in zone 0, without a helper
 	}
 	if f.Commit {
 		track(committed, noTable)
@@ -265,12 +265,12 @@ func (f Flow) instructions() []byte {
 	return b
 }
 
-// Key is the same for two flows that are, whoever wrote them down. It is not for reading.
+// Key returns the same text for equal flows, whoever has written them. It is not meant for people.
 func (f Flow) Key() string {
 	return key(f.Cookie, f.Table, f.Priority, f.Match.fields(), f.instructions())
 }
 
-// key puts the fields of a match, which are in any order, into one.
+// key returns the fields of a match, which may be in any order, in a fixed order.
 func key(cookie uint64, table uint8, priority uint16, fields, instructions []byte) string {
 	var list [][]byte
 	for len(fields) >= 4 {
@@ -288,7 +288,7 @@ func key(cookie uint64, table uint8, priority uint16, fields, instructions []byt
 	return string(append(append(b, 0), instructions...))
 }
 
-// String says the flow as ovs-ofctl(8) would, so far as one needs to find it.
+// String describes the flow in the syntax of ovs-ofctl(8), with enough detail to find it.
 func (f Flow) String() string {
 	m := f.Match
 	parts := []string{fmt.Sprintf("table=%d,priority=%d", f.Table, f.Priority)}
@@ -318,7 +318,7 @@ func (f Flow) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Between returns the fewest values with masks that are the numbers from first to last.
+// Between returns the smallest list of values with masks that covers the numbers from first to last.
 func Between(first, last uint16) []Masked {
 	var list []Masked
 	for at, end := int(first), int(last); at <= end; {

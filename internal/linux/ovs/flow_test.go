@@ -35,7 +35,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// Flows differ in their keys wherever they differ.
+// Different flows have different keys.
 func TestKey(t *testing.T) {
 	a, b := netip.MustParsePrefix("10.1.1.0/32"), netip.MustParsePrefix("10.1.1.1/32")
 	base := Flow{
@@ -69,7 +69,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// FuzzEntries reads what a switch could send.
+// FuzzEntries reads data that a switch could send.
 func FuzzEntries(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, flowStatsLen+8))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Version and types of messages (OpenFlow 1.4, section 7.1 and openflow.h of it).
+// The version, and types of messages (OpenFlow 1.4, section 7.1 and its openflow.h).
 const (
 	version14 = 0x05
 
@@ -30,7 +30,7 @@ const (
 	headerLen = 8
 )
 
-// Commands of a flow message, and what asks for all.
+// Commands of a flow message, and values for all tables, any port and no buffer.
 const (
 	commandAdd          = 0
 	commandDelete       = 3
@@ -40,7 +40,7 @@ const (
 	noBuffer            = 0xffffffff
 )
 
-// Steps of a bundle (section 7.3.9), and its flags: all or nothing, in order.
+// Steps of a bundle (section 7.3.9), and its flags: all or nothing, and in order.
 const (
 	bundleOpen        = 0
 	bundleOpened      = 1
@@ -58,7 +58,7 @@ const (
 	bundleAddOverhead = headerLen + 8
 )
 
-// A Conn speaks OpenFlow to a bridge. It is not safe for use by several goroutines.
+// A Conn is an OpenFlow connection to a bridge. It is not safe for use by several goroutines.
 type Conn struct {
 	conn net.Conn
 	r    *bufio.Reader
@@ -83,7 +83,7 @@ func newConn(conn net.Conn) *Conn { return &Conn{conn: conn, r: bufio.NewReaderS
 // Close ends the connection.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// hello agrees on the version: the only one that we offer.
+// hello negotiates the version: it offers only one.
 func (c *Conn) hello() error {
 	if err := c.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -102,7 +102,7 @@ func (c *Conn) hello() error {
 	return nil
 }
 
-// message puts a header before a body.
+// message adds a header to a body.
 func (c *Conn) message(kind byte, body []byte) []byte {
 	c.xid++
 	b := make([]byte, 0, headerLen+len(body))
@@ -112,8 +112,8 @@ func (c *Conn) message(kind byte, body []byte) []byte {
 	return append(b, body...)
 }
 
-// read returns the next message that answers something. A bridge says by itself what happens to its ports, and asks
-// whether we are there (sections 6.1.2 and 6.1.3), which what we ask for shows as well.
+// read returns the next message that is an answer. A bridge also reports changes of its ports, and checks the
+// connection, without being asked (sections 6.1.2 and 6.1.3); read skips those messages.
 func (c *Conn) read() (kind byte, body []byte, err error) {
 	for {
 		var header [headerLen]byte
@@ -136,7 +136,7 @@ func (c *Conn) read() (kind byte, body []byte, err error) {
 	}
 }
 
-// refused is the error that a message says, which is not the one that was waited for.
+// refused returns the error of a message that is not the expected one.
 func refused(kind byte, body []byte) error {
 	if kind != typeError || len(body) < 4 {
 		return fmt.Errorf("unexpected message of type %d", kind)
@@ -152,8 +152,8 @@ func refused(kind byte, body []byte) error {
 	return fmt.Errorf("%s (OpenFlow error of type %d, code %d)", what, number, code)
 }
 
-// flowMod is the body of a message that adds or deletes a flow (section 7.3.4.2). The mask is of the cookies of what is
-// deleted.
+// flowMod returns the body of a message that adds or deletes a flow (section 7.3.4.2). The mask applies to the cookies
+// of deleted flows.
 func flowMod(command byte, f Flow, mask uint64) []byte {
 	fields := f.Match.fields()
 	b := make([]byte, 0, flowModLen+len(fields)+48)
@@ -181,24 +181,22 @@ func appendMatch(b, fields []byte) []byte {
 	return append(b, make([]byte, (8-n%8)%8)...)
 }
 
-// An Owner is whose flows are meant: those whose cookie has the bits of the mask as Cookie has them. The zero value is
-// everyone.
+// An Owner selects flows: those whose cookie has the same bits as Cookie under the mask. The zero value selects all.
 type Owner struct{ Cookie, Mask uint64 }
 
-// Only is who writes one cookie.
+// Only returns the owner of flows with exactly this cookie.
 func Only(cookie uint64) Owner { return Owner{cookie, ^uint64(0)} }
 
 // A FlowMod changes the flows of a bridge: deletions first, then additions.
 type FlowMod struct {
-	// DeleteAll deletes the flows of these.
+	// DeleteAll deletes all flows of these owners.
 	DeleteAll []Owner
-	// Delete and Add are single flows. Deleting what is not there succeeds; adding a flow puts it in the place of one with
-	// the same match and priority.
+	// Delete and Add are single flows. Deleting a missing flow succeeds; adding a flow replaces one with the same match
+	// and priority.
 	Delete, Add iter.Seq[Flow]
 }
 
-// Modify applies a FlowMod at once: packets meet the flows as they were before or as they are after, nothing in
-// between.
+// Modify applies a FlowMod atomically: packets meet either the old or the new flows.
 func (c *Conn) Modify(mod FlowMod) error {
 	if err := c.conn.SetDeadline(time.Now().Add(bundleLimit)); err != nil {
 		return err
@@ -207,7 +205,7 @@ func (c *Conn) Modify(mod FlowMod) error {
 	go func() {
 		err := c.bundle(mod)
 		if err != nil {
-			_ = c.conn.SetReadDeadline(time.Now().Add(patience)) // an error may be why
+			_ = c.conn.SetReadDeadline(time.Now().Add(patience)) // an error may be the reason
 		}
 		done <- err
 	}()
@@ -225,7 +223,7 @@ func (c *Conn) Modify(mod FlowMod) error {
 	return nil
 }
 
-// bundle writes all messages of a FlowMod.
+// bundle sends all messages of a FlowMod.
 func (c *Conn) bundle(mod FlowMod) error {
 	w := bufio.NewWriterSize(c.conn, 1<<16)
 	var err error
@@ -239,7 +237,7 @@ func (c *Conn) bundle(mod FlowMod) error {
 	}
 	add := func(command byte, f Flow, mask uint64) {
 		inner := c.message(typeFlowMod, flowMod(command, f, mask))
-		c.xid-- // both have the same number
+		c.xid-- // both have the same transaction number
 		write(c.message(typeBundleAdd,
 			append([]byte{0, 0, 0, bundleNumber, 0, 0, 0, bundleAtomic | bundleOrdered}, inner...)))
 	}
@@ -268,7 +266,7 @@ func (c *Conn) bundle(mod FlowMod) error {
 	return err
 }
 
-// committed waits until the bundle was taken over.
+// committed waits until the bundle has taken effect.
 func (c *Conn) committed() error {
 	for {
 		kind, body, err := c.read()
@@ -285,7 +283,7 @@ func (c *Conn) committed() error {
 	}
 }
 
-// multipart asks for something of many parts and calls f with each part.
+// multipart sends a multipart request and calls f with each part of the answer.
 func (c *Conn) multipart(kind uint16, body []byte, f func(part []byte) error) error {
 	if err := c.conn.SetDeadline(time.Now().Add(bundleLimit)); err != nil {
 		return err
@@ -312,7 +310,7 @@ func (c *Conn) multipart(kind uint16, body []byte, f func(part []byte) error) er
 	}
 }
 
-// wanted asks for the flows of someone (section 7.3.5.2).
+// wanted returns a request for the flows of an owner (section 7.3.5.2).
 func wanted(o Owner) []byte {
 	b := []byte{allTables, 0, 0, 0}
 	b = binary.BigEndian.AppendUint32(b, anyPort)
@@ -323,7 +321,7 @@ func wanted(o Owner) []byte {
 	return appendMatch(b, nil)
 }
 
-// Keys returns someone's flows as [Flow.Key] has them.
+// Keys returns the keys ([Flow.Key]) of an owner's flows.
 func (c *Conn) Keys(o Owner) (map[string]bool, error) {
 	keys := map[string]bool{}
 	err := c.multipart(multipartFlow, wanted(o), func(part []byte) error { return entries(part, keys) })
@@ -351,8 +349,8 @@ func entries(part []byte, keys map[string]bool) error {
 	return nil
 }
 
-// Packets returns how many packets someone's flows have seen, as of some seconds ago (see [Settings], and
-// [Instance.ForgetDecisions]), and how many flows there are.
+// Packets returns the number of packets that an owner's flows have matched, and the number of flows. The packets are
+// those of some seconds ago (see [Settings], and [Instance.ForgetDecisions]).
 func (c *Conn) Packets(o Owner) (packets uint64, flows int, err error) {
 	err = c.multipart(multipartSum, wanted(o), func(part []byte) error {
 		if len(part) < 20 {

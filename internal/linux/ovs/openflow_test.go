@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What a bridge says by itself is no answer to what it was asked.
+// An unrequested message of a bridge is not taken as an answer.
 func TestUnasked(t *testing.T) {
 	here, there := net.Pipe()
 	defer here.Close()

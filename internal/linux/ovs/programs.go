@@ -13,55 +13,55 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Names of the programs, and of the Debian package that has them.
+// Names of the programs, and of their Debian package.
 const (
 	Server  = "ovsdb-server"
 	Daemon  = "ovs-vswitchd"
 	Package = "openvswitch-switch"
 )
 
-// schema is where packages install the schema of the database.
+// schema is the file in which packages install the schema of the database.
 const schema = "/usr/share/openvswitch/vswitch.ovsschema"
 
-// An Instance is a directory with the database, and the sockets of one Open vSwitch.
+// An Instance is the directory with the database and the sockets of one Open vSwitch.
 type Instance struct{ Dir string }
 
-// Database is the socket of the database.
+// Database returns the socket of the database.
 func (i Instance) Database() string { return filepath.Join(i.Dir, "db.sock") }
 
-// ServerControl is the control socket of the server of the database.
+// ServerControl returns the control socket of the database server.
 func (i Instance) ServerControl() string { return filepath.Join(i.Dir, "db.ctl") }
 
-// DaemonControl is the control socket of the daemon.
+// DaemonControl returns the control socket of the daemon.
 func (i Instance) DaemonControl() string { return filepath.Join(i.Dir, "vsw.ctl") }
 
-// Bridge is the socket at which a bridge speaks OpenFlow.
+// Bridge returns the OpenFlow socket of a bridge.
 func (i Instance) Bridge(name string) string { return filepath.Join(i.Dir, name+".mgmt") }
 
 func (i Instance) database() string { return filepath.Join(i.Dir, "conf.db") }
 
-// quiet keeps the programs from writing logs of their own: what they say goes to their standard error.
+// quiet returns options that keep the programs from writing logs of their own: their messages go to standard error.
 func quiet() []string { return []string{"-vsyslog:off", "-vfile:off", "-vconsole:info", "--no-chdir"} }
 
-// ServerArgs is the command line of the server of the database.
+// ServerArgs returns the command line of the database server.
 func (i Instance) ServerArgs() []string {
 	return append([]string{Server, i.database(), "--remote=punix:" + i.Database(), "--unixctl=" + i.ServerControl()},
 		quiet()...)
 }
 
-// DaemonArgs is the command line of the daemon.
+// DaemonArgs returns the command line of the daemon.
 func (i Instance) DaemonArgs() []string {
 	return append([]string{Daemon, "unix:" + i.Database(), "--unixctl=" + i.DaemonControl()}, quiet()...)
 }
 
-// Env is the environment of both: whatever they make is in the directory.
+// Env returns the environment of both: all their files are in the directory.
 func (i Instance) Env() []string {
 	return []string{"OVS_RUNDIR=" + i.Dir, "OVS_LOGDIR=" + i.Dir, "OVS_DBDIR=" + i.Dir, "OVS_SYSCONFDIR=" + i.Dir}
 }
 
-// Create makes an empty database, and removes what an instance before left in the directory. A database is a log whose
-// first record is the schema: its length, its hash and itself (ovsdb(5), "Standalone and Active-Backup Database
-// Format"). ovsdb-tool(1) writes the same, and is one more program to start.
+// Create makes an empty database, and removes files that a previous instance left in the directory. A database is a log
+// whose first record is the schema: its length, its hash and its text (ovsdb(5), "Standalone and Active-Backup Database
+// Format"). ovsdb-tool(1) would write the same, but is one more program to start.
 func (i Instance) Create() error {
 	for _, path := range []string{i.Database(), i.ServerControl(), i.DaemonControl()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func (i Instance) Create() error {
 	return nil
 }
 
-// Installed says what is missing of the programs, as a [linux.UnsupportedError].
+// Installed returns a [linux.UnsupportedError] if one of the programs is missing.
 func Installed() error {
 	const what = "start Open vSwitch"
 	hint := "install the package " + Package
@@ -97,7 +97,7 @@ func Installed() error {
 	return nil
 }
 
-// Ready waits until a socket accepts connections. gone is closed when the program that should is.
+// Ready waits until a socket accepts connections. gone is closed when its program has ended.
 func Ready(socket string, gone <-chan struct{}) error {
 	deadline := time.Now().Add(patience)
 	for {
@@ -117,5 +117,5 @@ func Ready(socket string, gone <-chan struct{}) error {
 	}
 }
 
-// pause is between two looks at something that takes milliseconds.
+// pause is the time between two checks of something that takes milliseconds.
 const pause = time.Millisecond

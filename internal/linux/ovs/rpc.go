@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// patience is how long an answer may take. An overloaded machine takes a while.
+// patience is how long an answer may take on an overloaded machine.
 const patience = 30 * time.Second
 
-// rpc is a connection that speaks JSON-RPC 1.0, one question at a time (RFC 7047, section 4).
+// rpc is a JSON-RPC 1.0 connection with one request at a time (RFC 7047, section 4).
 type rpc struct {
 	conn net.Conn
 	enc  *json.Encoder
@@ -29,7 +29,7 @@ func dialRPC(path string) (*rpc, error) {
 
 func (r *rpc) close() { _ = r.conn.Close() }
 
-// call asks and waits for the answer. A nil result discards it.
+// call sends a request and waits for the answer. A nil result discards it.
 func (r *rpc) call(method string, params, result any) error {
 	if err := r.conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return err
@@ -54,14 +54,14 @@ func (r *rpc) call(method string, params, result any) error {
 		if err := r.dec.Decode(&m); err != nil {
 			return fmt.Errorf("%s: %w", method, err)
 		}
-		if m.Method == "echo" { // the server asks whether we are there (RFC 7047, section 4.1.11)
+		if m.Method == "echo" { // the server checks the connection (RFC 7047, section 4.1.11)
 			if err := r.enc.Encode(map[string]any{"result": m.Params, "error": nil, "id": m.ID}); err != nil {
 				return err
 			}
 			continue
 		}
 		if m.Method != "" {
-			continue // a notice that nobody asked for
+			continue // an unrequested notification
 		}
 		if len(m.Error) > 0 && string(m.Error) != "null" {
 			var text string
@@ -77,7 +77,7 @@ func (r *rpc) call(method string, params, result any) error {
 	}
 }
 
-// Control gives a daemon a command at its control socket, as ovs-appctl(8) does, and returns what it says.
+// Control sends a command to the control socket of a daemon, like ovs-appctl(8), and returns its output.
 func Control(socket, command string, args ...string) (string, error) {
 	r, err := dialRPC(socket)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// serve answers the questions at a socket one after another with what it is given, each after an echo of its own and a
-// notice.
+// serve answers the requests at a socket one after another with the given answers. Before each, it sends an echo
+// request and a notification of its own.
 func serve(t *testing.T, answers ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")

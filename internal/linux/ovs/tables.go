@@ -6,42 +6,43 @@ import (
 	"strconv"
 )
 
-// What the network "ovs" and the filter "ovs" have to agree on.
+// Names and numbers that the network "ovs" and the filter "ovs" share.
 const (
 	// RunDir is the name of an instance's directory on its host.
 	RunDir = "ovs"
-	// TableForward is where packets go on that may pass: table 0 is for filters, and leads there where there is none.
+	// TableForward is the table for packets that may pass. Table 0 is for filters, and leads there if there is no
+	// filter.
 	TableForward = 10
 )
 
-// A Setting of the daemon that is not its default (other_config in ovs-vswitchd.conf.db(5)).
+// A Setting is a setting of the daemon that differs from its default (other_config in ovs-vswitchd.conf.db(5)).
 type Setting struct{ Name, Value string }
 
-// idleSettings keep a daemon quiet that has nothing to do.
+// idleSettings reduce the work of an idle daemon.
 func idleSettings() []Setting {
-	// The daemon looks through what the datapath remembers twice a second, though nothing has changed: most of what it
-	// does when nothing is sent. When flows or addresses change it does so at once all the same. Counts of packets come
-	// later, and what nobody used for 10 s is forgotten so much later at most.
+	// By default, the daemon checks the datapath's decisions twice a second even if nothing has changed. That is most
+	// of its work when nothing is sent. It still reacts at once to changes of flows or addresses. Packet counters are
+	// updated later, and a decision that is not used for 10 s may stay longer by the same time.
 	return []Setting{{"max-revalidator", "5000"}} // ms
 }
 
-// TunnelSettings are those of an instance in userspace that has tunnels. These drop packets that come without checksums
-// or in large segments, so it does not take such ("Tunneling packets with HW offload flags is not supported", lib/
-// odp-execute.c and lib/dpif-netdev.c of 3.1).
+// TunnelSettings returns the settings of an instance in userspace with tunnels. Tunnels drop packets without checksums
+// and large segments, so the instance does not accept those ("Tunneling packets with HW offload flags is not
+// supported", lib/odp-execute.c and lib/dpif-netdev.c of 3.1).
 func TunnelSettings() []Setting { return idleSettings() }
 
-// Settings are those of an instance.
+// Settings returns the settings of an instance.
 func Settings(datapath string) []Setting {
 	list := idleSettings()
 	if datapath == Userspace {
-		// Segmentation and checksums are left to the receiving end: the daemon would else get packets without checksums from
-		// containers, and these drop them.
+		// The receiving end does segmentation and checksums: otherwise the daemon would get packets without checksums
+		// from containers, and they would drop them.
 		list = append(list, Setting{"userspace-tso-enable", "true"})
 	}
 	return list
 }
 
-// Implementation says who forwards, and how that was set, for records.
+// Implementation describes who forwards, and with which settings, for records.
 func Implementation(datapath string, settings ...Setting) string {
 	text := "userspace"
 	if datapath == Kernel {
@@ -54,24 +55,24 @@ func Implementation(datapath string, settings ...Setting) string {
 	return "ovs (" + text + ")"
 }
 
-// Cookies say whose flows they are. All of ours begin alike.
+// Cookies identify the owners of flows. Those of nettoll have a common prefix.
 const (
 	cookies              = 0x6e657474_00000000 // "nett"
 	CookieNetwork uint64 = cookies | 0x10
-	CookieBase    uint64 = cookies | 0x20 // what every filter lets through
-	CookieAllowed uint64 = cookies | 0x21 // its list
-	CookieRefused uint64 = cookies | 0x22 // all else
-	CookieAdded   uint64 = cookies | 0x23 // what was added later
+	CookieBase    uint64 = cookies | 0x20 // flows that every filter has
+	CookieAllowed uint64 = cookies | 0x21 // the allow-list of a filter
+	CookieRefused uint64 = cookies | 0x22 // everything else
+	CookieAdded   uint64 = cookies | 0x23 // rules that were added later
 	CookieTunnel  uint64 = cookies | 0x30
 )
 
-// Nettoll is who writes all of these.
+// Nettoll is the owner of all these flows.
 func Nettoll() Owner { return Owner{cookies, 0xffffffff_00000000} }
 
-// Filter is who writes those of filters.
+// Filter is the owner of the flows of filters.
 func Filter() Owner { return Owner{CookieBase, ^uint64(0xf)} }
 
-// Strangers returns how many flows are nobody's of ours.
+// Strangers returns the number of flows that do not belong to nettoll.
 func (c *Conn) Strangers() (int, error) {
 	_, all, err := c.Packets(Owner{})
 	if err != nil {
@@ -81,11 +82,10 @@ func (c *Conn) Strangers() (int, error) {
 	return all - ours, err
 }
 
-// maxDiffer is how many differing flows are named.
+// maxDiffer is the largest number of different flows that are named.
 const maxDiffer = 5
 
-// Compare calls differ with the flows that someone was to have and has not, and with the number of those that are too
-// many.
+// Compare calls differ with the flows that an owner lacks, and with the number of flows that it should not have.
 func (c *Conn) Compare(o Owner, want iter.Seq[Flow], differ func(what, want, got string)) error {
 	keys, err := c.Keys(o)
 	if err != nil {

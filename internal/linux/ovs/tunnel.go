@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A PortCount is how many packets a port has received and sent. Those of tunnels are as of some seconds ago (see
-// [TunnelSettings], and [Instance.ForgetDecisions]).
+// A PortCount holds the numbers of packets that a port has received and sent. For tunnels, they are those of some
+// seconds ago (see [TunnelSettings], and [Instance.ForgetDecisions]).
 type PortCount struct{ Received, Sent uint64 }
 
 const (
@@ -19,7 +19,7 @@ const (
 	portStatsLen  = 80 // struct ofp_port_stats without properties
 )
 
-// PortCounts returns what the ports of the bridge have counted, by their numbers (OpenFlow 1.4, section 7.3.5.6).
+// PortCounts returns the counters of the bridge's ports, by number (OpenFlow 1.4, section 7.3.5.6).
 func (c *Conn) PortCounts() (map[uint32]PortCount, error) {
 	counts := map[uint32]PortCount{}
 	body := append(binary.BigEndian.AppendUint32(nil, anyPort), 0, 0, 0, 0)
@@ -45,8 +45,9 @@ func (c *Conn) PortCounts() (map[uint32]PortCount, error) {
 	return counts, nil
 }
 
-// SetNeighbour says at which MAC address the tunnels of the daemon reach a neighbour of a bridge. It forgets that when
-// it was not used for 15 minutes, and asks (NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS of lib/tnl-neigh-cache.c).
+// SetNeighbour sets the MAC address at which the daemon's tunnels reach a neighbour of a bridge. The daemon drops an
+// entry that was not used for 15 minutes, and then resolves it (NEIGH_ENTRY_DEFAULT_IDLE_TIME_MS of
+// lib/tnl-neigh-cache.c).
 func (i Instance) SetNeighbour(bridge string, at netip.Addr, mac net.HardwareAddr) error {
 	if _, err := Control(i.DaemonControl(), "tnl/neigh/set", bridge, at.String(), mac.String()); err != nil {
 		return fmt.Errorf("set neighbour %s of bridge %q: %w", at, bridge, err)
@@ -54,21 +55,21 @@ func (i Instance) SetNeighbour(bridge string, at netip.Addr, mac net.HardwareAdd
 	return nil
 }
 
-// A TunnelRoute says how the packets of a daemon's tunnels leave.
+// A TunnelRoute is the route of the packets of a daemon's tunnels.
 type TunnelRoute struct {
-	// From is their source address, unless the tunnel has one of its own, and Via the next hop, invalid without.
+	// From is their source address, unless the tunnel has its own. Via is the next hop; invalid if there is none.
 	From, Via netip.Addr
-	// Bridge is that whose own link has From.
+	// Bridge is the bridge whose own link has From.
 	Bridge string
 }
 
-// String says it in a few words.
+// String describes it in a few words.
 func (r TunnelRoute) String() string {
 	return fmt.Sprintf("from %s via %s through %s", r.From, r.Via, r.Bridge)
 }
 
-// Route returns how the daemon sends to an address, the zero value if it has no route. It reads the routes and the
-// addresses of its namespace when the kernel says that they have changed.
+// Route returns the daemon's route to an address; the zero value if it has none. The daemon reads the routes and
+// addresses of its namespace when the kernel reports a change.
 func (i Instance) Route(to netip.Addr) (r TunnelRoute, err error) {
 	text, err := Control(i.DaemonControl(), "ovs/route/lookup", to.String())
 	if err != nil {
@@ -95,7 +96,7 @@ func (i Instance) Route(to netip.Addr) (r TunnelRoute, err error) {
 	return r, nil
 }
 
-// Routed waits until the daemon has a route. gone is closed when the daemon is.
+// Routed waits until the daemon has a route. gone is closed when the daemon has ended.
 func (i Instance) Routed(to netip.Addr, want TunnelRoute, gone <-chan struct{}) error {
 	for deadline := time.Now().Add(patience); ; {
 		got, err := i.Route(to)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// CPUTime is how long the threads of a process have run, to the nanosecond (/proc/PID/task/TID/schedstat;
+// CPUTime returns how long the threads of a process have run, to the nanosecond (/proc/PID/task/TID/schedstat;
 // sched-stats.rst).
 func CPUTime(pid int) (time.Duration, error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
@@ -33,8 +33,8 @@ func CPUTime(pid int) (time.Duration, error) {
 	return sum, nil
 }
 
-// Passed is how many packets the links of the calling thread's namespace have received and sent (/proc/net/dev;
-// proc(5)).
+// Passed returns the number of packets that the links of the calling thread's namespace have received and sent
+// (/proc/net/dev; proc(5)).
 func Passed() (sum uint64, err error) {
 	const received, sent = 1, 9 // fields after a link's name, from 0
 	text, err := os.ReadFile("/proc/thread-self/net/dev")
@@ -58,7 +58,7 @@ func Passed() (sum uint64, err error) {
 	return sum, nil
 }
 
-// Memory is how much memory a process has resident, in bytes (/proc/PID/status).
+// Memory returns the resident memory of a process, in bytes (/proc/PID/status).
 func Memory(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -76,12 +76,11 @@ func Memory(pid int) (int64, error) {
 	return 0, fmt.Errorf("read the memory of process %d: /proc does not tell", pid)
 }
 
-// ForgetDecisions lets the datapath forget what it has decided of packets, so that the flows of now decide from here
-// on. By itself the daemon looks through decisions when flows change, but not at once, and not more often than every 5
-// ms (udpif_revalidator in ofproto-dpif-upcall.c): so long they are those of flows that are gone. In userspace the
-// thread that forgets them is the one that forwards; in the kernel's datapath a packet that is with the daemon
-// meanwhile may still be decided by flows that have just gone. What packets were counted is then in the counters of
-// flows.
+// ForgetDecisions makes the datapath forget its decisions about packets, so that the current flows decide from then on.
+// By itself, the daemon checks decisions when flows change, but not at once, and at most every 5 ms (udpif_revalidator
+// in ofproto-dpif-upcall.c). Until then, deleted flows still decide. In userspace, the thread that forwards also
+// forgets the decisions. In the kernel's datapath, flows that were just deleted may still decide a packet that is with
+// the daemon. Afterwards, the counters of flows include all packets.
 func (i Instance) ForgetDecisions() error {
 	if _, err := Control(i.DaemonControl(), "revalidator/purge"); err != nil {
 		return fmt.Errorf("forget the decisions of flows: %w", err)
@@ -89,7 +88,7 @@ func (i Instance) ForgetDecisions() error {
 	return nil
 }
 
-// Forget lets the datapath forget the connections between two places over a protocol to a port.
+// Forget makes the datapath forget the connections between two addresses over a protocol to a port.
 func (i Instance) Forget(from, to netip.Addr, protocol uint8, port uint16) error {
 	name := "nw"
 	if to.Is6() {
@@ -102,7 +101,7 @@ func (i Instance) Forget(from, to netip.Addr, protocol uint8, port uint16) error
 	return nil
 }
 
-// ForgetAll lets the datapath forget all connections.
+// ForgetAll makes the datapath forget all connections.
 func (i Instance) ForgetAll() error {
 	if _, err := Control(i.DaemonControl(), "dpctl/flush-conntrack"); err != nil {
 		return fmt.Errorf("forget connections: %w", err)
@@ -110,8 +109,8 @@ func (i Instance) ForgetAll() error {
 	return nil
 }
 
-// Reassemble says whether the connection tracking of the userspace datapath puts packets together before it decides.
-// That of 3.1 hands on 32 fragments of a packet, and keeps the others until another packet is tracked (tried;
+// Reassemble sets whether the connection tracking of the userspace datapath reassembles packets before it decides. In
+// 3.1, it passes on 32 fragments of a packet, and keeps the others until another packet is tracked (tried;
 // NETDEV_MAX_BURST of lib/dp-packet.h).
 func (i Instance) Reassemble(on bool) error {
 	command := "dpctl/ipf-set-disabled"
@@ -126,9 +125,9 @@ func (i Instance) Reassemble(on bool) error {
 	return nil
 }
 
-// Passages is how many packets the datapath has looked at so far, its own ports' and those of tunnels, whether it had
-// decided about such before or not ("lookups" of dpctl/show, ovs-dpctl(8)). A packet that it looks at more than once,
-// as behind connection tracking, counts each time.
+// Passages returns how many packets the datapath has looked up so far, from its own ports and from tunnels, with or
+// without a previous decision ("lookups" of dpctl/show, ovs-dpctl(8)). A packet that is looked up several times, for
+// example after connection tracking, counts each time.
 func (i Instance) Passages() (uint64, error) {
 	text, err := Control(i.DaemonControl(), "dpctl/show")
 	if err != nil {
@@ -141,7 +140,7 @@ func (i Instance) Passages() (uint64, error) {
 	return n, nil
 }
 
-// lookups adds up hits and misses: "  lookups: hit:11 missed:5 lost:0". Packets that were lost are among those missed.
+// lookups adds hits and misses: " lookups: hit:11 missed:5 lost:0". Lost packets are included in the misses.
 func lookups(text string) (uint64, error) {
 	for line := range strings.Lines(text) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "lookups:")

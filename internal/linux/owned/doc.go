@@ -1,3 +1,3 @@
-// Package owned opens directories and files that belong to this user alone: where somebody else could have put them, or
-// could put others in their place, it refuses, and it follows no symbolic link of anybody else's.
+// Package owned opens directories and files that belong to this user alone. It refuses files that another user could
+// have made or could replace, and does not follow symbolic links of other users.
 package owned

@@ -14,10 +14,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// others are the permissions of everybody but the owner (inode(7)).
+// others are the permissions of everyone except the owner (inode(7)).
 const others = 0o077
 
-// An Error says that a file is not this user's alone.
+// An Error reports that a file does not belong to this user alone.
 type Error struct {
 	Path   string
 	Reason string // "belongs to user 1000"
@@ -25,8 +25,8 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
 
-// Mine reports whether the file at a path belongs to the effective user. A symbolic link is not followed. A file that
-// is not there is an error.
+// Mine reports whether the file at a path belongs to the effective user. It does not follow a symbolic link. A missing
+// file is an error.
 func Mine(path string) (bool, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -43,9 +43,9 @@ func mine(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// Runtime is where a user keeps what the programs that run have in common: "nettoll" below $XDG_RUNTIME_DIR, else
-// where that usually is, else a directory below temp. A runtime directory that belongs to another user, as after
-// su, is refused: then it is one of the others.
+// Runtime returns the directory that a user's running programs share: "nettoll" below $XDG_RUNTIME_DIR, or else below
+// its usual place, or else a directory below temp. It does not use a runtime directory of another user, as after su,
+// but one of the other places.
 func Runtime(uid int, runtimeDir, temp string) (dir string, refused bool) {
 	below := func(dir string) string { return filepath.Join(dir, "nettoll") }
 	owns := func(dir string) bool {
@@ -72,17 +72,17 @@ func Runtime(uid int, runtimeDir, temp string) (dir string, refused bool) {
 	return below(runtimeDir), false
 }
 
-// A Dir is an open directory of the effective user, which nobody else may read or change. Its methods do not leave it:
-// paths are below it.
+// A Dir is an open directory of the effective user that nobody else may read or change. Paths are relative to it, and
+// its methods do not leave it.
 type Dir struct {
 	*os.Root
 	path string
 }
 
-// Open opens a directory of the effective user. Neither it nor a directory above it may be somebody else's to replace:
-// each of those belongs to root or to the user, and is sticky if everyone may write to it; each symbolic link on the
-// way belongs to root or to the user, and the last element is none. What is otherwise is an [Error]; a directory that
-// is not there is an [fs.ErrNotExist].
+// Open opens a directory of the effective user that no other user can replace. Each directory above it belongs to root
+// or to the user, and is sticky if everyone may write to it. Each symbolic link on the path belongs to root or to the
+// user, and the last element is not a link. Otherwise the error is an [Error]; for a missing directory it is an
+// [fs.ErrNotExist].
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func Open(path string) (*Dir, error) {
 	return checked(root, path, info)
 }
 
-// Make opens a directory as [Open] does, and makes it and those above it if they are not there.
+// Make opens a directory like [Open], and makes it and the directories above it if they are missing.
 func Make(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -120,7 +120,7 @@ func Make(path string) (*Dir, error) {
 	return Open(path)
 }
 
-// checked returns an open directory if it is the one that was looked at, and the user's alone.
+// checked returns an open directory if it is the one that was checked, and belongs to the user alone.
 func checked(root *os.Root, path string, seen fs.FileInfo) (_ *Dir, err error) {
 	defer func() {
 		if err != nil {
@@ -148,11 +148,11 @@ func checked(root *os.Root, path string, seen fs.FileInfo) (_ *Dir, err error) {
 	return &Dir{root, path}, nil
 }
 
-// maxLinks is how many symbolic links a path may lead through, as for the kernel (MAXSYMLINKS, include/linux/namei.h).
+// maxLinks is the largest number of symbolic links on a path, as in the kernel (MAXSYMLINKS, include/linux/namei.h).
 const maxLinks = 40
 
-// trusted returns an [Error] if somebody else than root and this user could put another directory in the place of this
-// one. What is not there is nobody's.
+// trusted returns an [Error] if a user other than root and this one could replace this directory. A missing directory
+// is trusted.
 func trusted(path string, links int) error {
 	for _, at := range above(path) {
 		info, err := os.Lstat(at)
@@ -163,7 +163,7 @@ func trusted(path string, links int) error {
 			return err
 		}
 		uid := owner(info)
-		// In a user namespace the files of all users but this one belong to the overflow user, root's among them
+		// In a user namespace, the files of all other users, including root, belong to the overflow user
 		// (user_namespaces(7)).
 		if uid != 0 && uid != os.Geteuid() && (uid != overflow || !userns.Inside()) {
 			return &Error{at, fmt.Sprintf("belongs to user %d", uid)}
@@ -191,7 +191,7 @@ func trusted(path string, links int) error {
 	return nil
 }
 
-// overflow is the user that stands for users who have no number here (/proc/sys/kernel/overflowuid).
+// overflow is the user that stands for users without a number here (/proc/sys/kernel/overflowuid).
 const overflow = 65534
 
 // above lists a path and all directories above it, from "/" on.
@@ -205,10 +205,10 @@ func above(path string) []string {
 	return list
 }
 
-// Path is where the directory is.
+// Path returns the path of the directory.
 func (d *Dir) Path() string { return d.path }
 
-// Dir opens a directory in this one, as [Open] does.
+// Dir opens a directory in this one, like [Open].
 func (d *Dir) Dir(name string) (*Dir, error) {
 	path := filepath.Join(d.path, name)
 	info, err := d.Lstat(name)
@@ -225,7 +225,7 @@ func (d *Dir) Dir(name string) (*Dir, error) {
 	return checked(root, path, info)
 }
 
-// MakeDir opens a directory in this one and makes it if it is not there.
+// MakeDir opens a directory in this one, and makes it if it is missing.
 func (d *Dir) MakeDir(name string) (*Dir, error) {
 	if err := d.Mkdir(name, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
@@ -233,8 +233,8 @@ func (d *Dir) MakeDir(name string) (*Dir, error) {
 	return d.Dir(name)
 }
 
-// File opens a file in this directory, with flags and permissions as of [os.OpenFile]. It is a regular file of the
-// user's, and not a symbolic link.
+// File opens a file in this directory, with flags and permissions as in [os.OpenFile]. It must be a regular file of the
+// user, and not a symbolic link.
 func (d *Dir) File(name string, flag int, perm fs.FileMode) (_ *os.File, err error) {
 	path := filepath.Join(d.path, name)
 	if info, err := d.Lstat(name); err == nil {
@@ -261,7 +261,7 @@ func (d *Dir) File(name string, flag int, perm fs.FileMode) (_ *os.File, err err
 	return f, mine(path, info)
 }
 
-// Read returns what is in a file of this directory.
+// Read returns the contents of a file in this directory.
 func (d *Dir) Read(name string) ([]byte, error) {
 	f, err := d.File(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -271,7 +271,7 @@ func (d *Dir) Read(name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Write replaces a file of this directory, whole or not at all.
+// Write replaces a file in this directory, completely or not at all.
 func (d *Dir) Write(name string, data []byte) error {
 	next := name + ".new"
 	if err := d.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -15,10 +15,10 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// stranger is another user than the one who runs the tests.
+// stranger is a user other than the one that runs the tests.
 const stranger = 4242
 
-// place is a directory that this user may use, below others that are trusted.
+// place returns a directory that this user may use, below trusted ones.
 func place(t *testing.T) string {
 	t.Helper()
 	testnet.Root(t)
@@ -32,7 +32,7 @@ func need(t *testing.T, errs ...error) {
 	}
 }
 
-// What somebody else has put there, or could put there, is not used.
+// A directory that somebody else made, or could make, is not used.
 func TestOpenRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		plant func(dir string) error // makes dir/labs
@@ -72,7 +72,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A stranger's link on the way is not followed, not even to a directory of the user's own; root's is.
+// A stranger's link on the path is not followed, even to a directory of the user; root's is.
 func TestLinksOnTheWay(t *testing.T) {
 	dir := place(t)
 	link := filepath.Join(dir, "link")
@@ -93,7 +93,7 @@ func TestLinksOnTheWay(t *testing.T) {
 	}
 }
 
-// What others may read is closed to them.
+// Open removes the permissions of other users.
 func TestOpenCloses(t *testing.T) {
 	dir := filepath.Join(place(t), "labs")
 	need(t, os.Mkdir(dir, 0o755))
@@ -110,7 +110,7 @@ func TestOpenCloses(t *testing.T) {
 	}
 }
 
-// A file is regular and the user's, and reading and writing go to no other place.
+// A file is regular and belongs to the user, and reading and writing stay in the directory.
 func TestFile(t *testing.T) {
 	above := place(t)
 	victim := filepath.Join(above, "victim")

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// owner returns the number of the user that a file belongs to; -1 if the file system does not say.
+// owner returns the number of the user that owns a file; -1 if the file system does not report it.
 func owner(info fs.FileInfo) int {
 	if s, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int(s.Uid)

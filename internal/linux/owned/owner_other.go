@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// owner takes every file for the user's: nothing is built here.
+// owner returns the effective user for every file: nettoll does not run here.
 func owner(fs.FileInfo) int { return os.Geteuid() }

@@ -1,3 +1,3 @@
-// Package pcapng writes captured frames as a file that tcpdump and Wireshark read: the PCAP Now Generic format,
-// draft-ietf-opsawg-pcapng. A library would bring a dissector of every protocol with it.
+// Package pcapng writes captured frames to a file for tcpdump and Wireshark, in the PCAP Now Generic format,
+// draft-ietf-opsawg-pcapng. A library for that would include dissectors for every protocol.
 package pcapng

@@ -7,7 +7,7 @@ import (
 
 // A Frame is an Ethernet frame that a link has received.
 type Frame struct {
-	Link int // which of the file's links
+	Link int // index of the file's link
 	At   time.Time
 	Data []byte
 }
@@ -26,12 +26,12 @@ const (
 	ethernet = 1 // LINKTYPE_ETHERNET
 )
 
-// Encode returns a file with the links of the names given, and frames of theirs.
+// Encode returns a file with links of these names, and with their frames.
 func Encode(links []string, frames []Frame) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, byteOrder)
 	b = le.AppendUint16(le.AppendUint16(b, 1), 0) // version 1.0
-	b = le.AppendUint64(b, 1<<64-1)               // the length of the section is not given
+	b = le.AppendUint64(b, 1<<64-1)               // the length of the section is unknown
 	file := block(nil, section, b)
 	for _, name := range links {
 		b = le.AppendUint16(le.AppendUint16(b[:0], ethernet), 0)
@@ -50,7 +50,7 @@ func Encode(links []string, frames []Frame) []byte {
 	return file
 }
 
-// block appends a block of a type with its length before and behind it.
+// block appends a block of a type, with its length before and after it.
 func block(file []byte, kind uint32, body []byte) []byte {
 	const around = 12
 	le, length := binary.LittleEndian, uint32(len(body)+around)
@@ -63,7 +63,7 @@ func option(b []byte, code uint16, value []byte) []byte {
 	return padded(binary.LittleEndian.AppendUint16(b, uint16(len(value))), value)
 }
 
-// padded appends bytes, and zeros up to a multiple of four.
+// padded appends bytes, padded with zeros to a multiple of four.
 func padded(b, data []byte) []byte {
 	return append(append(b, data...), make([]byte, -len(data)&3)...)
 }

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxCPU is the number of CPUs that unix.CPUSet has room for (CPU_SETSIZE, sched.h).
+// maxCPU is the number of CPUs in a unix.CPUSet (CPU_SETSIZE, sched.h).
 const maxCPU = 1024
 
-// Affinity returns the CPUs that the thread tid may run on, in ascending order. A process is its main
-// thread; 0 is the calling thread.
+// Affinity returns the CPUs that the thread tid may use, in ascending order. A process stands for its main thread; 0 is
+// the calling thread.
 func Affinity(tid int) ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(tid, &set); err != nil {
@@ -26,8 +26,8 @@ func Affinity(tid int) ([]int, error) {
 	return cpus, nil
 }
 
-// SetAffinity lets the thread tid run on the given CPUs only: all of them, or it is an error. A process is its main
-// thread; 0 is the calling thread, which the caller has locked.
+// SetAffinity limits the thread tid to the given CPUs. It returns an error unless the thread may use all of them. A
+// process stands for its main thread; 0 is the calling thread, which the caller has locked.
 func SetAffinity(tid int, cpus []int) error {
 	want := slices.Compact(slices.Sorted(slices.Values(cpus)))
 	var set unix.CPUSet
@@ -44,13 +44,13 @@ func SetAffinity(tid int, cpus []int) error {
 	if err := unix.SchedSetaffinity(tid, &set); err != nil {
 		return fmt.Errorf("set the affinity of thread %d to CPUs %v (it may run on %v): %w", tid, want, before, err)
 	}
-	// The kernel leaves out what is offline or not in the cpuset, without a word (sched_setaffinity(2)).
+	// The kernel silently leaves out CPUs that are offline or not in the cpuset (sched_setaffinity(2)).
 	got, err := Affinity(tid)
 	if err != nil {
 		return err
 	}
 	if !slices.Equal(got, want) {
-		_ = SetAffinity(tid, before) // as it was: best effort on the way to the error
+		_ = SetAffinity(tid, before) // restore it; ignore a second error
 		return fmt.Errorf("set the affinity of thread %d to CPUs %v: the kernel grants %v only", tid, want, got)
 	}
 	return nil

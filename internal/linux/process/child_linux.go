@@ -16,36 +16,36 @@ import (
 )
 
 const (
-	// outputLimit is how much a child may write to each of its files, in bytes: they are memory. Beyond it the kernel ends
-	// the child (RLIMIT_FSIZE, setrlimit(2)).
+	// outputLimit is how much a child may write to each of its files, in bytes, because they are in memory. The kernel
+	// kills a child that writes more (RLIMIT_FSIZE, setrlimit(2)).
 	outputLimit = 256 << 20
 
-	// killLimit is how long a killed child may take to be gone: it is not, only while the kernel does something for it.
+	// killLimit is how long a killed child may take to end: only work of the kernel for it can delay that.
 	killLimit = time.Second
 
-	// groupLimit is how long what it has left behind is waited for, which somebody else has to reap, and groupPoll how
-	// often that is looked for.
+	// groupLimit is how long to wait for processes that it has left behind, which another process has to reap;
+	// groupPoll is the time between two checks.
 	groupLimit = 50 * time.Millisecond
 	groupPoll  = time.Millisecond
 )
 
-// A Child is a program that a measuring thread has started with [Spawn]. Nothing of the Go runtime is needed until it
+// A Child is a program that a measuring thread has started with [Spawn]. It needs nothing of the Go runtime until it
 // ends: its output goes to memory, and waiting is a system call. Its methods may be called by several goroutines.
 type Child struct {
 	pid, pidfd     int
 	stdout, stderr *os.File
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // protects the fields below
 	ended  bool
 	status syscall.WaitStatus
-	usage  Usage // the most of: when it got a signal, and of what was waited for when it ended
+	usage  Usage // the maximum of two: at the last signal, and of the reaped processes at the end
 }
 
-// Spawn starts a program on the calling thread, in that thread's namespaces, on its CPUs and with its scheduling
-// policy. The kernel kills it when that thread ends: the caller has locked the thread and stays. It leads a process
-// group of its own, so that what it starts itself gets the signals that it gets, and is killed when it has ended. Files
-// are inherited under the numbers from 3 on. [Child.Close] must be called. Argv begins with the program's name; env is
-// its whole environment.
+// Spawn starts a program from the calling thread, in that thread's namespaces, on its CPUs and with its scheduling
+// policy. The kernel kills the program when that thread ends, so the caller must have locked the thread and must stay.
+// The program leads a process group of its own: its child processes receive its signals, and are killed when it has
+// ended. Files are inherited under the numbers from 3 on. [Child.Close] must be called. argv begins with the program's
+// name; env is its whole environment.
 func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err error) {
 	c := &Child{pidfd: -1}
 	defer func() {
@@ -88,7 +88,7 @@ func Spawn(path string, argv, env []string, files ...*os.File) (_ *Child, err er
 	return c, nil
 }
 
-// Memory makes a file in memory that a child can write to.
+// Memory makes a file in memory to which a child can write.
 func Memory(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -97,10 +97,10 @@ func Memory(name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// PID returns the number of the process in the caller's PID namespace.
+// PID returns the PID of the process in the caller's PID namespace.
 func (c *Child) PID() int { return c.pid }
 
-// Wait sleeps until the program has ended, and returns true, or the time is CLOCK_MONOTONIC = deadline in ns, and
+// Wait sleeps until the program has ended, and returns true, or until CLOCK_MONOTONIC reaches deadline, in ns, and
 // returns false.
 func (c *Child) Wait(deadline int64) bool {
 	for {
@@ -121,8 +121,8 @@ func (c *Child) Wait(deadline int64) bool {
 	}
 }
 
-// reap takes the status of a program that has ended. What it has started and left behind ends with it: until it is
-// reaped nobody else has the number of its group.
+// reap reads the status of a program that has ended, and kills the processes that it has left behind. Until it is
+// reaped, no other group can have its number.
 func (c *Child) reap() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +137,7 @@ func (c *Child) reap() {
 			break
 		}
 	}
-	// nearly always none is left
+	// in most cases none is left
 	for limit := clock.Now() + int64(groupLimit); unix.Kill(-c.pid, 0) == nil && clock.Now() < limit; {
 		time.Sleep(groupPoll)
 	}
@@ -147,7 +147,8 @@ func (c *Child) reap() {
 	c.ended = true
 }
 
-// Signal sends a signal to the program and to what it has started, as a terminal does. One that has ended needs none.
+// Signal sends a signal to the program and its child processes, like a terminal. It does nothing if the program has
+// ended.
 func (c *Child) Signal(s syscall.Signal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,12 +156,12 @@ func (c *Child) Signal(s syscall.Signal) {
 		if u := c.soFar(); u.Run > c.usage.Run {
 			c.usage = u
 		}
-		_ = unix.Kill(-c.pid, s) // it may be ending just now; nobody else gets its number before it is reaped
+		_ = unix.Kill(-c.pid, s) // it may be ending just now; its number is not reused before it is reaped
 	}
 }
 
-// End says how the program ended: "" if with status 0, else "exit status 1" or "signal: killed". It is "still running"
-// before.
+// End describes how the program ended: "" for status 0, otherwise "exit status 1" or "signal: killed". Before that, it
+// is "still running".
 func (c *Child) End() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +176,7 @@ func (c *Child) End() string {
 	return ""
 }
 
-// Killed says that a signal ended the program.
+// Killed reports whether a signal ended the program.
 func (c *Child) Killed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +191,7 @@ func (c *Child) Stderr() io.Reader { return content(c.stderr) }
 
 func content(f *os.File) io.Reader { return io.NewSectionReader(f, 0, 1<<62) }
 
-// Close kills the program if it still runs and what it has started, waits for its end and forgets its output. It is
+// Close kills the program and its child processes if they still run, waits for the end, and discards the output. It is
 // idempotent.
 func (c *Child) Close() error {
 	if c.pid != 0 {

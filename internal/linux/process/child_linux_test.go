@@ -16,10 +16,10 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// spawn starts a shell on a locked thread that lives as long as the test.
+// spawn starts a shell on a locked thread that exists as long as the test.
 func spawn(t *testing.T, script string, files ...*os.File) *Child {
 	t.Helper()
-	runtime.LockOSThread() // never unlocked: the thread ends with the test, and what still runs with it
+	runtime.LockOSThread() // never unlocked: the thread ends with the test, and so do its processes
 	c, err := Spawn("/bin/sh", []string{"sh", "-c", script}, os.Environ(), files...)
 	testnet.Skip(t, err)
 	t.Cleanup(func() {
@@ -60,7 +60,7 @@ func TestSpawn(t *testing.T) {
 			if got := c.Killed(); got != (tt.end == "signal: killed") {
 				t.Errorf("killed: %v", got)
 			}
-			c.Signal(syscall.SIGKILL) // it is gone, and so is its number
+			c.Signal(syscall.SIGKILL) // it is gone, and its PID may be reused
 			for range 2 {
 				if err := c.Close(); err != nil {
 					t.Error(err)
@@ -89,8 +89,7 @@ func TestSpawnFile(t *testing.T) {
 	}
 }
 
-// What a program starts itself gets the signals that it gets, and is gone when it is closed, also where the program has
-// ended before.
+// Child processes of a program receive its signals. They are gone after Close, even if the program ended before.
 func TestSpawnGroup(t *testing.T) {
 	for _, tt := range []struct{ name, script string }{
 		{"waited for", "sleep 100; echo $?"},
@@ -99,7 +98,7 @@ func TestSpawnGroup(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := spawn(t, tt.script)
 			if tt.name == "waited for" {
-				time.Sleep(100 * time.Millisecond) // until sleep is there
+				time.Sleep(100 * time.Millisecond) // until sleep runs
 				c.Signal(syscall.SIGINT)
 			}
 			if !c.Wait(in(5 * time.Second)) {
@@ -110,7 +109,7 @@ func TestSpawnGroup(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.name == "waited for" {
-				return // it would not have ended
+				return // it could not have ended
 			}
 			for deadline := in(5 * time.Second); ; time.Sleep(time.Millisecond) {
 				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
@@ -125,7 +124,7 @@ func TestSpawnGroup(t *testing.T) {
 	}
 }
 
-// A program that says too much is ended.
+// A program that writes too much is killed.
 func TestSpawnTooMuch(t *testing.T) {
 	c := spawn(t, "exec head -c 300000000 /dev/zero")
 	if !c.Wait(in(20*time.Second)) || c.End() != "signal: file size limit exceeded" {
@@ -136,7 +135,7 @@ func TestSpawnTooMuch(t *testing.T) {
 	}
 }
 
-// A program has its thread's CPUs, and is there until it is closed.
+// A program has its thread's CPUs, and exists until it is closed.
 func TestSpawnInherits(t *testing.T) {
 	runtime.LockOSThread()
 	cpus, err := Affinity(0)
@@ -165,7 +164,7 @@ func TestSpawnInherits(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, tt := range []struct {
 		name, script string
-		user         bool // most of it is outside the kernel
+		user         bool // most of it is spent outside the kernel
 	}{
 		{"itself", "while :; do :; done", true},
 		{"in the kernel", "exec dd if=/dev/zero of=/dev/null bs=16M", false},
@@ -207,7 +206,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// It dies with its thread.
+// The program dies with its thread.
 func TestSpawnThreadEnds(t *testing.T) {
 	children := make(chan *Child)
 	go func() {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control returns both ends of a socket by which a process controls a child. The child's end is for its standard input,
-// and the caller's to close once the child has started.
+// Control returns both ends of a socket through which a process controls a child. The child's end becomes its standard
+// input; the caller closes it once the child has started.
 func Control() (ours net.Conn, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -2,8 +2,8 @@ package process
 
 import "os"
 
-// Ended says how a process ended: "exit status 3", "signal: killed". A nil state is that of a process whose end
-// somebody else has waited for.
+// Ended describes how a process ended: "exit status 3", "signal: killed". A nil state means that something else has
+// waited for the process.
 func Ended(state *os.ProcessState) string {
 	if state == nil {
 		return "its exit status is not known"

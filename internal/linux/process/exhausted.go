@@ -10,16 +10,16 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
-// An ExhaustedError says that the kernel refused a process, a thread, memory or an open file because a limit is
+// An ExhaustedError reports that the kernel refused a process, a thread, memory or an open file because a limit is
 // reached.
 type ExhaustedError struct {
-	// Limit is which one, as far as can be seen, and what would help.
+	// Limit names the limit, as far as it is known, and what would help.
 	Limit string
-	// Err is the cause, nil if a child died of it.
+	// Err is the cause; nil if a child died of it.
 	Err error
 }
 
-// Error says which limit is reached and what would help.
+// Error names the limit and what would help.
 func (e *ExhaustedError) Error() string {
 	if e.Err == nil {
 		return e.Limit
@@ -30,8 +30,8 @@ func (e *ExhaustedError) Error() string {
 // Unwrap returns the cause.
 func (e *ExhaustedError) Unwrap() error { return e.Err }
 
-// exhausted turns the errors of clone(2), and of what is opened for it, for want of room into an [ExhaustedError];
-// others stay what they are.
+// exhausted turns errors of clone(2), and of opening files for it, that mean a lack of resources into an
+// [ExhaustedError]. It returns other errors unchanged.
 func exhausted(err error) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN):
@@ -44,13 +44,13 @@ func exhausted(err error) error {
 	return err
 }
 
-// Reached is the limit that a Go program met by the line it crashed with, and what would help; "" if that was no limit.
-// Threads need memory, too (newosproc, runtime/os_linux.go).
+// Reached returns the limit that a Go program has reached, from the line of its crash, and what would help; "" if it
+// was not a limit. Threads need memory, too (newosproc, runtime/os_linux.go).
 func Reached(crash string) string {
 	switch {
 	case strings.HasPrefix(crash, "runtime: failed to create new OS thread") &&
 		!strings.Contains(crash, fmt.Sprintf("errno=%d)", int(syscall.ENOMEM))),
-		strings.HasPrefix(crash, "runtime/cgo: pthread_create failed"): // EAGAIN, whichever of both was lacking
+		strings.HasPrefix(crash, "runtime/cgo: pthread_create failed"): // EAGAIN, whichever of the two was lacking
 		return tasks()
 	case strings.HasPrefix(crash, "runtime: "), strings.Contains(crash, "out of memory"),
 		strings.Contains(crash, "cannot allocate memory"), strings.Contains(crash, "failed to reserve"):
@@ -59,7 +59,7 @@ func Reached(crash string) string {
 	return ""
 }
 
-// tasks says which limit on processes and threads is reached.
+// tasks names the limit on processes and threads that is reached.
 func tasks() string {
 	all := procfs.Ceilings(os.DirFS("/"))
 	if len(all) > 0 && all[0].Near() {
@@ -70,13 +70,13 @@ func tasks() string {
 		"sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"
 }
 
-// files says how many files a process may have open.
+// files returns how many files a process may have open.
 func files() string {
 	return fmt.Sprintf("ulimit -n (RLIMIT_NOFILE) is %d (hint: raise it, or measure fewer pairs or stacks at once)",
 		mostFiles())
 }
 
-// memory says which limit on memory is reached.
+// memory names the limit on memory that is reached.
 func memory() string {
 	for _, l := range []struct{ name, limit, option string }{
 		{"Max address space", "ulimit -v (RLIMIT_AS)", "-v"},

@@ -16,10 +16,10 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// crowded is a user of whom nothing else runs.
+// crowded is a user without any other processes.
 const crowded = 64_001
 
-// exhaust meets a limit and prints the error, or dies by it.
+// exhaust reaches a limit and prints the error, or dies of it.
 func exhaust(what string) {
 	set := func(resource int, most uint64) {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: most}); err != nil {
@@ -70,7 +70,7 @@ func exhaust(what string) {
 	}
 }
 
-// survive is the parent of one that dies by a limit that both have.
+// survive is the parent of a process that dies of a limit, which applies to both.
 func survive(what string) {
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: 2 << 30, Max: 2 << 30}); err != nil {
 		fmt.Println(err)
@@ -79,12 +79,12 @@ func survive(what string) {
 	cmd := exec.Command("/proc/self/exe", "exhaust", what)
 	var tail Tail
 	cmd.Stderr = &tail
-	_ = cmd.Run() // the state says more
+	_ = cmd.Run() // the state has more information
 	fmt.Println(tail.After(cmd.ProcessState.String()))
 	os.Exit(0)
 }
 
-// A limit on processes, threads, open files or memory is named, whether it is an error or ends a child.
+// A limit on processes, threads, open files or memory is named, both if it causes an error and if it ends a child.
 func TestExhausted(t *testing.T) {
 	testnet.Root(t)
 	for _, c := range []struct {
@@ -97,7 +97,7 @@ func TestExhausted(t *testing.T) {
 			"too many open files: ulimit -n (RLIMIT_NOFILE) is 10 (hint: raise it, or measure fewer pairs",
 		}},
 		{"threads", []string{
-			"the limit of processes and threads is reached", "ulimit -u", ": runtime", // with cgo by pthread_create
+			"the limit of processes and threads is reached", "ulimit -u", ": runtime", // pthread_create with cgo
 		}},
 		{"address space", []string{
 			"out of memory: ulimit -v (RLIMIT_AS) is 2048 MiB (hint: ulimit -v unlimited", ": runtime: ",
@@ -108,14 +108,14 @@ func TestExhausted(t *testing.T) {
 				testnet.NotInRace(t, "it takes more of the address space than is left")
 			}
 			cmd := self("exhaust", c.what)
-			if c.what == "address space" { // its parent has the limit, too, as if it were of a shell
+			if c.what == "address space" { // its parent has the limit, too, like that of a shell
 				cmd = self("exhausted", c.what)
 			}
 			open(t, t.TempDir())
 			var tail Tail
 			cmd.Stdout, cmd.Stderr = &tail, &tail
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: crowded, Gid: crowded}}
-			_ = cmd.Run() // the state says more
+			_ = cmd.Run() // the state has more information
 			said := tail.After(cmd.ProcessState.String())
 			for _, want := range c.want {
 				if !strings.Contains(said, want) {

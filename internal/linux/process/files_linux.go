@@ -16,8 +16,8 @@ import (
 // firstExtra is the number of the first file of exec.Cmd.ExtraFiles in the child.
 const firstExtra = 3
 
-// Pass passes open files to the process cmd will start, and tells it their names: it appends "--file",
-// "NAME=FD" to the arguments for each, in the order of the names.
+// Pass passes open files to the process that cmd will start, with their names: it appends "--file", "NAME=FD" to the
+// arguments for each file, in the order of the names.
 func Pass(cmd *exec.Cmd, files map[string]*os.File) {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		cmd.Args = append(cmd.Args, "--file", fmt.Sprintf("%s=%d", name, firstExtra+len(cmd.ExtraFiles)))
@@ -25,9 +25,9 @@ func Pass(cmd *exec.Cmd, files map[string]*os.File) {
 	}
 }
 
-// Inherited returns the files that this process was given by "--file" options, whose values are NAME=FD. Neither they
-// nor what else was open when the process started are passed on to children, unless [Pass] does it. It is called once:
-// a file has one owner.
+// Inherited returns the files that this process received by "--file" options, whose values are NAME=FD. Neither these
+// files nor others that were open at its start are passed on to children, unless [Pass] does it. It may be called only
+// once, because a file has one owner.
 func Inherited(values []string) (map[string]*os.File, error) {
 	files := make(map[string]*os.File, len(values))
 	for _, v := range values {
@@ -48,8 +48,8 @@ func Inherited(values []string) (map[string]*os.File, error) {
 		}
 		files[name] = os.NewFile(uintptr(fd), name)
 	}
-	// Files that a shell left open are not needed here. Kernels before 5.11 do not know the flag (close_range(2)), which
-	// does no harm.
+	// Files that a shell left open are not needed here. Kernels before 5.11 do not know the flag (close_range(2)),
+	// which does no harm.
 	_ = unix.CloseRange(firstExtra, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	return files, nil
 }

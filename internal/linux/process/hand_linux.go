@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHanded is how many files one message may carry.
+// maxHanded is the largest number of files in one message.
 const maxHanded = 3
 
-// Hand sends one byte over a socket, and files with it (SCM_RIGHTS, unix(7)). They stay the caller's to close.
+// Hand sends one byte over a socket, together with files (SCM_RIGHTS, unix(7)). The caller still has to close them.
 func Hand(conn *net.UnixConn, files ...*os.File) error {
 	fds := make([]int, len(files))
 	for i, f := range files {
@@ -29,7 +29,7 @@ func Hand(conn *net.UnixConn, files ...*os.File) error {
 	return nil
 }
 
-// Taken receives what [Hand] sent. The files are the caller's to close.
+// Taken receives what [Hand] sent. The caller closes the files.
 func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*maxHanded))
 	n, length, flags, _, err := conn.ReadMsgUnix(data, rights) // Go asks for close-on-exec
@@ -43,7 +43,7 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 	for _, m := range messages {
 		fds, err := unix.ParseUnixRights(&m)
 		if err != nil {
-			continue // something else than files
+			continue // something other than files
 		}
 		for _, fd := range fds {
 			files = append(files, os.NewFile(uintptr(fd), "handed "+strconv.Itoa(len(files))))
@@ -58,8 +58,8 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 	return files, nil
 }
 
-// PeerUser returns the user of the process at the other end of a socket: of the one that connected, or of the one that
-// listened (SO_PEERCRED, unix(7)), by its number in the user namespace of this process.
+// PeerUser returns the user of the process at the other end of a socket: the one that connected, or the one that
+// listened (SO_PEERCRED, unix(7)). It is the user's number in the user namespace of this process.
 func PeerUser(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -78,8 +78,8 @@ func PeerUser(conn *net.UnixConn) (int, error) {
 	return int(peer.Uid), nil
 }
 
-// Lock takes the lock of an open file, which is held until the last process that has inherited the file has closed it
-// or has ended. It returns false if somebody else holds it.
+// Lock takes the lock of an open file. The lock is held until the last process that has inherited the file has closed
+// it or ended. Lock returns false if another process holds it.
 func Lock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {

@@ -34,7 +34,7 @@ func conns(t *testing.T) (a, b *net.UnixConn) {
 	return a, b
 }
 
-// Files go over a socket, and what is said after them is not lost.
+// Files are passed over a socket, and data sent after them is not lost.
 func TestHand(t *testing.T) {
 	a, b := conns(t)
 	var handed []*os.File
@@ -69,7 +69,7 @@ func TestHand(t *testing.T) {
 	if _, err := io.ReadFull(b, data); err != nil || string(data) != "more" {
 		t.Errorf("what came after them is %q, %v", data, err)
 	}
-	// None are none, too many are refused, and nobody is an error.
+	// No files are valid, too many are refused, and a closed peer is an error.
 	if err := Hand(a); err != nil {
 		t.Error(err)
 	}
@@ -88,7 +88,7 @@ func TestHand(t *testing.T) {
 	}
 }
 
-// A command runs among the processes of a host, with its mounts and name, and sees its own exit status through.
+// A command runs among the processes of a host, with its mounts and name, and its exit status is returned.
 func TestRunInside(t *testing.T) {
 	testnet.Root(t)
 	cmd := exec.Command("/proc/self/exe", "init", "/bin/sh", "-c", "echo ready; exec sleep 1000")
@@ -125,7 +125,7 @@ func TestRunInside(t *testing.T) {
 		!bytes.HasSuffix(text, []byte("netns\n")) {
 		t.Errorf("inside it says %q, %v", text, err)
 	}
-	// A signal reaches what it has started.
+	// A signal reaches its child processes.
 	inside = exec.Command("/bin/sh", "-c", "sleep 1000; true")
 	_ = RunInside(inside, n, false, func(p *os.Process) {
 		if err := SignalGroup(p, syscall.SIGTERM); err != nil {

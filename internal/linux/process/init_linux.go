@@ -12,10 +12,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Isolate makes the namespaces of PID 1, which were made by [Options.Namespaces], a host of their own: mounts are
-// private, /proc and /sys show this PID and this network namespace and no cgroups, settings of the whole machine are
-// read-only there, /run is empty but for /run/netns, /dev has few devices and its own shared memory, and the host has a
-// name. Nothing of it can be seen outside. Where mounts are not allowed the error is a [linux.UnsupportedError].
+// Isolate turns the namespaces of PID 1, which [Options.Namespaces] made, into a host of their own. Mounts are private.
+// /proc and /sys show this PID and network namespace and no cgroups; machine-wide settings are read-only there. /run is
+// empty except for /run/netns, /dev has few devices and its own shared memory, and the host has a name. Nothing of it
+// is visible outside. If mounts are not allowed, the error is a [linux.UnsupportedError].
 func Isolate(hostname string) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []struct {
@@ -54,10 +54,10 @@ func Isolate(hostname string) error {
 	return nil
 }
 
-// Supervise is the life of PID 1: it starts one child with this process's standard files, passes SIGTERM and SIGINT on
-// to it, reaps whatever else ends up as its child, and returns the exit status of the one, or 128 + the number of the
-// signal that ended it. Open files that are not close-on-exec are inherited under their numbers. The child's own
-// children are its own to reap.
+// Supervise is the main function of PID 1. It starts one child with this process's standard files, passes SIGTERM and
+// SIGINT on to it, and reaps all other processes that become its children. It returns the exit status of the child, or
+// 128 plus the number of the signal that ended it. Open files that are not close-on-exec are inherited under their
+// numbers. The child reaps its own children.
 func Supervise(path string, argv, env []string) (int, error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT)
@@ -76,7 +76,7 @@ func Supervise(path string, argv, env []string) (int, error) {
 				return
 			case s := <-signals:
 				if n, ok := s.(syscall.Signal); ok {
-					_ = unix.Kill(child, n) // it may be gone, then Wait4 says so
+					_ = unix.Kill(child, n) // it may be gone; Wait4 reports that
 				}
 			}
 		}

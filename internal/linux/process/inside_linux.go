@@ -13,17 +13,18 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Detach starts cmd in a session of its own. It lives on when this process ends: nothing but a signal ends it, or
-// itself.
+// Detach starts cmd in a session of its own. It lives on when this process ends, until it ends itself or receives a
+// signal.
 func Detach(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return exhausted(cmd.Start())
 }
 
-// Namespaces are those of a host, and the network namespace of one of its containers.
+// Namespaces holds the namespaces of a host, and the network namespace of one of its containers.
 type Namespaces struct{ Mount, PID, UTS, IPC, Net *os.File }
 
-// OpenNamespaces opens those of a process. The process can be another by then: the caller knows whether it has ended.
+// OpenNamespaces opens the namespaces of a process. Its PID may have been reused: the caller knows whether it has
+// ended.
 func OpenNamespaces(pid int) (_ *Namespaces, err error) {
 	n := &Namespaces{}
 	defer func() {
@@ -39,7 +40,7 @@ func OpenNamespaces(pid int) (_ *Namespaces, err error) {
 	return n, nil
 }
 
-// Close closes the files that are open.
+// Close closes the open files.
 func (n *Namespaces) Close() {
 	for _, one := range n.all() {
 		if *one.file != nil {
@@ -50,12 +51,11 @@ func (n *Namespaces) Close() {
 
 type namespace struct {
 	name string // below /proc/PID/ns
-	kind int    // of clone(2)
+	kind int    // a flag of clone(2)
 	file **os.File
 }
 
-// all lists them in the order in which they are entered. What is left for the last is the one whose /proc the others
-// need.
+// all lists the namespaces in the order in which they are entered. The last one is the one whose /proc the others need.
 func (n *Namespaces) all() []namespace {
 	return []namespace{
 		{"pid", unix.CLONE_NEWPID, &n.PID},
@@ -66,18 +66,18 @@ func (n *Namespaces) all() []namespace {
 	}
 }
 
-// RunInside runs cmd to its end in other namespaces and calls started when it runs. Its standard files are files. It
-// leads a process group of its own; with terminal its standard input is one, and it leads a session to which that
-// belongs. It ends with the PID namespace.
+// RunInside runs cmd until it ends, in other namespaces, and calls started when it runs. Its standard files must be
+// files. It leads a process group of its own. With terminal, its standard input is a terminal, and it leads that
+// terminal's session. It ends with the PID namespace.
 func RunInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
 	done := make(chan error)
 	go onThread(func() { done <- runInside(cmd, n, terminal, started) })
 	return <-done
 }
 
-// onThread calls f on a thread that ends with the calling goroutine: one that has left the mounts of the others cannot
-// come back to share them (setns(2)). The first thread of a process never ends, and what is in /proc/self is that
-// thread's: on it, f is called by another goroutine, which cannot be there while this one is.
+// onThread calls f on a thread that ends with the calling goroutine. A thread that has left the mounts of the others
+// cannot return to share them (setns(2)). The first thread of a process never ends, and /proc/self shows that thread.
+// If the caller is on it, another goroutine calls f, which cannot be on that thread at the same time.
 func onThread(f func()) {
 	runtime.LockOSThread()
 	if unix.Gettid() != unix.Getpid() {
@@ -95,7 +95,7 @@ func onThread(f func()) {
 }
 
 func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Process)) error {
-	// The directory and the root of a thread are its own before its mounts can be.
+	// A thread must have its own working directory and root before it can have its own mounts.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("have a directory of its own: %w", err)
 	}
@@ -109,7 +109,7 @@ func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Pro
 			return fmt.Errorf("enter the %s namespace of a host: %w", one.name, err)
 		}
 	}
-	// No death signal: whose parent is outside of its PID namespace takes it for dead already
+	// No death signal: a process whose parent is outside its PID namespace would take it as already dead
 	// (syscall.forkAndExecInChild1). It ends with the namespace.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: !terminal, Setsid: terminal, Setctty: terminal}
 	if err := cmd.Start(); err != nil {
@@ -119,7 +119,7 @@ func runInside(cmd *exec.Cmd, n *Namespaces, terminal bool, started func(*os.Pro
 	return cmd.Wait()
 }
 
-// SignalGroup sends a signal to the process group that a process leads. One that has ended needs none.
+// SignalGroup sends a signal to the process group that a process leads. It does nothing if the process has ended.
 func SignalGroup(leader *os.Process, s syscall.Signal) error {
 	if err := unix.Kill(-leader.Pid, s); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("signal process group %d: %w", leader.Pid, err)

@@ -11,9 +11,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// KsoftirqdStat opens /proc/PID/schedstat of the kernel thread that works off the softirqs of one CPU. The first
-// figure in it is the thread's run time in ns (Documentation/scheduler/sched-stats.rst). The open file goes on working
-// in namespaces where the thread cannot be seen. Where it cannot be seen now, the error is a [linux.UnsupportedError].
+// KsoftirqdStat opens /proc/PID/schedstat of the kernel thread that runs deferred softirqs of one CPU. Its first number
+// is the thread's run time in ns (Documentation/scheduler/sched-stats.rst). The open file also works in namespaces in
+// which the thread is not visible. If it is not visible now, the error is a [linux.UnsupportedError].
 func KsoftirqdStat(cpu int) (*os.File, error) {
 	what := fmt.Sprintf("open the run time of ksoftirqd/%d", cpu)
 	dir, err := os.Open("/proc")
@@ -25,7 +25,7 @@ func KsoftirqdStat(cpu int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	// Kernel threads of the CPUs start early: their numbers are small.
+	// Kernel threads of the CPUs start early, so their PIDs are small.
 	pids := make([]int, 0, len(names))
 	for _, n := range names {
 		if pid, err := strconv.Atoi(n); err == nil {
@@ -37,9 +37,9 @@ func KsoftirqdStat(cpu int) (*os.File, error) {
 	for _, pid := range pids {
 		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 		if err != nil || strings.TrimSuffix(string(comm), "\n") != want {
-			continue // gone in the meantime, or another
+			continue // gone in the meantime, or another process
 		}
-		// A process may call itself so too; kernel threads have no executable.
+		// A process may have the same name; kernel threads have no executable.
 		if _, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); err == nil {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// These tests start this binary in the roles of a parent, a child and PID 1.
+// These tests start the test binary in the roles of a parent, a child and PID 1.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch args := os.Args[2:]; os.Args[1] {
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 			exhaust(args[0])
 		case "exhausted":
 			survive(args[0])
-		case "parent": // starts a child from a goroutine that ends with its thread, says its number, and stays
+		case "parent": // starts a child from a goroutine that ends with its thread, prints its PID, and stays
 			cmd := exec.Command("/proc/self/exe", "sleep")
 			if err := Start(cmd, Options{}); err != nil {
 				fmt.Println(err)
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(status)
-		case "outer": // starts a child in a user namespace, says its number if that only sleeps, and waits for it
+		case "outer": // starts a child in a user namespace, prints its PID if it only sleeps, and waits for it
 			cmd := exec.Command("/proc/self/exe", args...)
 			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 			if err := Start(cmd, Options{User: true}); err != nil {
@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 			}
 			_ = cmd.Wait()
 			os.Exit(ExitStatus(cmd.ProcessState))
-		case "user-root": // says who it is, makes the namespaces of a host and writes a file
+		case "user-root": // prints its user, makes the namespaces of a host and writes a file
 			missing, err := userns.Missing()
 			if err != nil {
 				fmt.Println(err)

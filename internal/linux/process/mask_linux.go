@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readOnly lists what a host may read but not change: settings of the kernel that all namespaces share
-// (Documentation/admin-guide/sysctl, kernel.core_pattern among them) and machine-wide controls. Those of the network
-// namespace, /proc/sys/net and the links in /sys, can be written to.
+// readOnly lists what a host may read but not change: kernel settings that all namespaces share
+// (Documentation/admin-guide/sysctl, including kernel.core_pattern) and machine-wide controls. Settings of the network
+// namespace, in /proc/sys/net and the links in /sys, are writable.
 func readOnly() []string {
 	return []string{
 		"/proc/sys/kernel", "/proc/sys/vm", "/proc/sys/fs", "/proc/sysrq-trigger", "/proc/irq",
@@ -20,8 +20,8 @@ func readOnly() []string {
 	}
 }
 
-// devices lists what a host has in /dev: files without state, terminals, and what makes network devices. All else is
-// left out, block devices, memory and the kernel's log among it. What the machine lacks the host lacks.
+// devices lists the contents of a host's /dev: stateless files, terminals, and what makes network devices. It leaves
+// out everything else, including block devices, memory and the kernel log. What the machine lacks, the host lacks too.
 func devices() []string {
 	return []string{
 		"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "net", "vhost-net", "ppp", "fuse",
@@ -29,11 +29,11 @@ func devices() []string {
 	}
 }
 
-// newDev is where a host's own /dev is put together.
+// newDev is the directory in which a host's own /dev is assembled.
 const newDev = "/run/dev"
 
-// mask takes from a host, whose mounts are its own, what is the machine's and no network needs. Root in the host can
-// mount it again: this is a guard against accidents, not against root.
+// mask removes from a host, whose mounts are its own, parts of the machine that no network needs. Root in the host can
+// mount them again: mask prevents accidents, not attacks by root.
 func mask() error {
 	for _, path := range readOnly() {
 		err := unix.Mount(path, path, "", unix.MS_BIND, "")

@@ -18,7 +18,7 @@ func unsupported(what string) error {
 	return &linux.UnsupportedError{What: what, Missing: "Linux", Hint: "hosts on this machine exist only there"}
 }
 
-// Options say how a process is started.
+// Options describe how a process is started.
 type Options struct {
 	CPUs       []int
 	Namespaces bool

@@ -30,7 +30,7 @@ func text(err error) string {
 func self(args ...string) *exec.Cmd { return exec.Command("/proc/self/exe", args...) }
 
 func TestAffinity(t *testing.T) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the test
+	runtime.LockOSThread() // never unlocked: the thread ends with the test
 	before, err := Affinity(0)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
-// The affinity of a child is there before its first instruction, and this process keeps its own.
+// The affinity of a child holds from its first instruction, and this process keeps its own.
 func TestStartOnCPU(t *testing.T) {
 	before, err := Affinity(0)
 	if err != nil {
@@ -115,7 +115,7 @@ func TestStartOnCPU(t *testing.T) {
 	}
 }
 
-// A child lives while the parent does, whatever becomes of the thread that wanted it, and not longer.
+// A child lives exactly as long as its parent, whatever happens to the thread that started it.
 func TestStartDiesWithParent(t *testing.T) {
 	started := make(chan *exec.Cmd)
 	go func() {
@@ -158,7 +158,7 @@ func TestStartDiesWithParent(t *testing.T) {
 	}
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -231,7 +231,7 @@ func TestRunHereAndKillGroup(t *testing.T) {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "sleep 77 & sleep 78")
 	cmd.Cancel = func() error { return KillGroup(cmd) }
 	var out strings.Builder
-	cmd.Stdout = &out // held open by both
+	cmd.Stdout = &out // both hold it open
 	begin := time.Now()
 	if err := RunHere(cmd, Options{Group: true}); err == nil {
 		t.Error("it ended by itself")
@@ -285,7 +285,7 @@ func TestKsoftirqdStat(t *testing.T) {
 	f, err := KsoftirqdStat(0)
 	testnet.Skip(t, err)
 	defer func() { _ = f.Close() }()
-	for range 2 { // it can be read again and again
+	for range 2 { // it can be read repeatedly
 		var run, wait, slices int64
 		data := make([]byte, 100)
 		n, err := f.ReadAt(data, 0)

@@ -15,22 +15,22 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// Options say how a process is started. The zero value starts it where its parent is.
+// Options describe how a process is started. The zero value starts it in the namespaces of its parent.
 type Options struct {
-	// CPUs is the affinity of the process from its first instruction, so that each of its threads inherits
-	// it. Empty means: that of the parent.
+	// CPUs is the affinity of the process from its first instruction, so that each of its threads inherits it. Empty
+	// means that of the parent.
 	CPUs []int
-	// Namespaces gives the process mount, PID, UTS, IPC and network namespaces of its own, and a session
-	// of its own, so that a terminal's interrupt does not reach it.
+	// Namespaces gives the process its own mount, PID, UTS, IPC and network namespaces, and its own session, so that a
+	// terminal's interrupt does not reach it.
 	Namespaces bool
-	// User gives the process a user namespace of its own, in which it is root and the only user: its IDs stand for those
-	// of this process. It stays in this session, so that a terminal's interrupt reaches both.
+	// User gives the process a user namespace of its own, in which it is root and the only user: its IDs are mapped to
+	// those of this process. It stays in this session, so that a terminal's interrupt reaches both.
 	User bool
 	// Group gives the process a process group of its own, which [KillGroup] can end.
 	Group bool
 }
 
-// namespaces are those of a host (clone(2)).
+// namespaces are the namespaces of a host (clone(2)).
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNET
 
 // forker runs functions on one locked thread that lives as long as the process. The death signal of a child is sent
@@ -48,24 +48,24 @@ var forker = sync.OnceValue(func() chan<- func() {
 	return todo
 })
 
-// Start starts cmd, which is killed by the kernel when this process ends, however it ends. Without the privilege to
-// make namespaces the error is a [linux.UnsupportedError].
+// Start starts cmd. The kernel kills it when this process ends, however it ends. Without the privilege to make
+// namespaces, the error is a [linux.UnsupportedError].
 func Start(cmd *exec.Cmd, o Options) error {
 	done := make(chan error)
 	forker() <- func() { done <- start(cmd, o) }
 	return <-done
 }
 
-// StartIn is [Start] from within what enter enters: a network namespace. Enter is called on a locked thread, and calls
-// its argument there.
+// StartIn is like [Start], but from inside a network namespace, which enter enters. Enter is called on a locked thread,
+// and calls its argument inside.
 func StartIn(cmd *exec.Cmd, o Options, enter func(func() error) error) error {
 	done := make(chan error)
 	forker() <- func() { done <- enter(func() error { return start(cmd, o) }) }
 	return <-done
 }
 
-// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The
-// caller has locked the thread.
+// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The caller has locked
+// the thread.
 func RunHere(cmd *exec.Cmd, o Options) error {
 	if err := start(cmd, o); err != nil {
 		return err
@@ -85,7 +85,7 @@ func start(cmd *exec.Cmd, o Options) error {
 		cmd.SysProcAttr.Setsid = true
 	}
 	if o.User {
-		// From Linux 3.19 on a group can be mapped by who may not set groups at all, user_namespaces(7).
+		// Since Linux 3.19, a process without permission to set groups can map a group, user_namespaces(7).
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
 		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Geteuid(), Size: 1}}
 		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getegid(), Size: 1}}
@@ -112,7 +112,7 @@ func start(cmd *exec.Cmd, o Options) error {
 	return startErr
 }
 
-// explain turns the errors of clone(2) with namespace flags into what is missing.
+// explain converts errors of clone(2) with namespace flags into what is missing.
 func explain(err error, o Options) error {
 	err = exhausted(err)
 	if _, full := errors.AsType[*ExhaustedError](err); full {
@@ -130,7 +130,7 @@ func explain(err error, o Options) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		u.Missing = "CAP_SYS_ADMIN"
-		// A security module that allows user namespaces, but no privilege in them, shows here.
+		// This happens with a security module that allows user namespaces, but no privileges in them.
 		u.Hint = userns.Hint(os.DirFS("/"))
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
 		u.Missing = "room for more namespaces"
@@ -145,7 +145,7 @@ func explain(err error, o Options) error {
 	return u
 }
 
-// explainUser turns the errors of clone(2) with CLONE_NEWUSER, and of writing the maps, into what is missing.
+// explainUser converts errors of clone(2) with CLONE_NEWUSER, and of writing the maps, into what is missing.
 func explainUser(err error) error {
 	u := &linux.UnsupportedError{
 		What: "make a user namespace", Missing: "the permission to make user namespaces", Hint: userns.Hint(os.DirFS("/")),
@@ -154,8 +154,8 @@ func explainUser(err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		if os.Geteuid() == 0 {
-			// Root that has lost its capabilities, as in a container. From Linux 5.12 on one maps root only with this one,
-			// user_namespaces(7).
+			// This is root without its capabilities, as in a container. Since Linux 5.12, mapping root requires this
+			// capability, user_namespaces(7).
 			u.Hint = "root takes CAP_SETFCAP for it, an ordinary user does not; in a container, docker run --privileged"
 		}
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EUSERS):
@@ -171,7 +171,7 @@ func explainUser(err error) error {
 	return u
 }
 
-// End asks a process to end, or kills it and its whole process group. Ending what is gone succeeds.
+// End asks a process to end, or kills it and its whole process group. It succeeds if the process is already gone.
 func End(pid int, kill bool) error {
 	signal, to := unix.SIGTERM, pid
 	if kill {
@@ -183,8 +183,8 @@ func End(pid int, kill bool) error {
 	return nil
 }
 
-// KillGroup kills the process group of cmd, which was started as a group of its own. Killing what is gone
-// succeeds.
+// KillGroup kills the process group of cmd, which was started as a group of its own. It succeeds if the group is
+// already gone.
 func KillGroup(cmd *exec.Cmd) error {
 	if cmd.Process == nil {
 		return nil

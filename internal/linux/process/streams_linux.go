@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Streams returns copies of the descriptors of those TCP sockets of the program, and of what it has started, that do
-// not listen and are not known yet by their names, such as "socket:[26583]" (proc_pid_fd(5)), and makes them known.
-// Those of MPTCP count, with which Go listens. The caller closes the copies.
+// Streams returns copies of the descriptors of TCP sockets of the program and its child processes that do not listen.
+// It leaves out those whose names, such as "socket:[26583]" (proc_pid_fd(5)), are in known, and adds the names to
+// known. It includes MPTCP sockets, with which Go listens. The caller closes the copies.
 func (c *Child) Streams(known map[string]bool) (fds []int, err error) { return c.sockets(known, 0) }
 
-// Listening does the same for those that listen.
+// Listening does the same for sockets that listen.
 func (c *Child) Listening() (fds []int, err error) { return c.sockets(map[string]bool{}, 1) }
 
 func (c *Child) sockets(known map[string]bool, listening int) (fds []int, err error) {
@@ -32,14 +32,14 @@ func (c *Child) sockets(known map[string]bool, listening int) (fds []int, err er
 			_ = unix.Close(pidfd)
 		}
 		fds = append(fds, of...)
-		if err != nil && (pid == c.pid || !errors.Is(err, fs.ErrNotExist)) { // what was started may have ended
+		if err != nil && (pid == c.pid || !errors.Is(err, fs.ErrNotExist)) { // a child process may have ended
 			return fds, err
 		}
 	}
 	return fds, nil
 }
 
-// sockets returns copies of those of one process.
+// sockets returns copies of the sockets of one process.
 func sockets(pid, pidfd int, known map[string]bool, listening int) (fds []int, err error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	entries, err := os.ReadDir(dir)

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// up sees to it that 127.0.0.1 can be reached.
+// up makes 127.0.0.1 reachable.
 func up(t *testing.T) {
 	t.Helper()
 	h, err := link.Open()
@@ -28,7 +28,7 @@ func up(t *testing.T) {
 	testnet.Skip(t, err)
 }
 
-// What is set by a copy of a child's socket the child's socket has.
+// Options set through a copy of a child's socket apply to the child's socket.
 func TestStreams(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Fatal(err) // make needs it, too
@@ -39,7 +39,7 @@ func TestStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	// The program has started what has the stream.
+	// A child process of the program has the stream.
 	c := spawn(t, fmt.Sprintf("bash -c 'exec 5<>/dev/tcp/127.0.0.1/%d; read <&5'; :", l.Addr().(*net.TCPAddr).Port))
 	known := map[string]bool{}
 	streams := func() []int {
@@ -77,7 +77,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// A socket that listens is none of the streams.
+// A listening socket is not among the streams.
 func TestListening(t *testing.T) {
 	up(t)
 	var plain net.ListenConfig

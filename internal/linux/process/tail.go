@@ -8,23 +8,22 @@ import (
 )
 
 const (
-	tailLines = 20   // of what a process said last
-	tailWidth = 1024 // bytes of a line; what is longer is cut
+	tailLines = 20   // last lines of a process
+	tailWidth = 1024 // bytes of a line; longer lines are cut
 )
 
-// A Tail is an io.Writer that keeps the last 20 lines; from the line on by which a Go program says why it crashes it
-// keeps the first 20, as what follows are the stacks of other threads. The zero value is empty. It is safe for use by
-// several goroutines.
+// A Tail is an io.Writer that keeps the last 20 lines. If a Go program crashes, it keeps the 20 lines from the reason
+// on, because stacks of other threads follow. The zero value is empty. It is safe for use by several goroutines.
 type Tail struct {
 	mu      sync.Mutex
 	lines   []string
-	crashed bool   // the first of the lines says why
-	open    []byte // the line that has not ended
+	crashed bool   // the first line has the reason
+	open    []byte // the incomplete line
 }
 
-// Crash returns the line of a text by which a Go program, or nettoll itself, says why it crashes; "" if there is none.
-// The texts are those of printpanics and fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go),
-// mcache.refill and its like (runtime/malloc.go), and _cgo_try_pthread_create (runtime/cgo/gcc_libinit.go).
+// Crash returns the line of a text with the reason why a Go program, or nettoll itself, crashes; "" if there is none.
+// The texts are those of printpanics and fatalthrow (runtime/panic.go), newosproc (runtime/os_linux.go), mcache.refill
+// and similar ones (runtime/malloc.go), and _cgo_try_pthread_create (runtime/cgo/gcc_libinit.go).
 func Crash(text string) string {
 	for line := range strings.Lines(text) {
 		for _, start := range []string{
@@ -39,7 +38,7 @@ func Crash(text string) string {
 	return ""
 }
 
-// Write never fails.
+// Write never returns an error.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,7 +69,7 @@ func (t *Tail) keep(line string) {
 	t.lines = append(t.lines, line)
 }
 
-// String returns the lines, "" if there are none.
+// String returns the lines; "" if there are none.
 func (t *Tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,8 +80,8 @@ func (t *Tail) String() string {
 	return strings.Join(last.lines, "\n")
 }
 
-// After says what happened to a process, and what it said last. If it crashed, that begins with the reason; if it met a
-// limit, that is all.
+// After describes what happened to a process, with its last output. After a crash, it begins with the reason; after
+// reaching a limit, it is only that.
 func (t *Tail) After(what string) string {
 	lines := t.String()
 	if lines == "" {

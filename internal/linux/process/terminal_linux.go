@@ -9,14 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Terminal is one end of a pair of pseudo-terminals, pty(7): what is written to it the other end reads as if it were
+// A Terminal is one end of a pair of pseudo-terminals, pty(7): the other end reads what is written to it as if it were
 // typed.
 type Terminal struct {
 	*os.File
-	fd int // without a poller of Go's being told
+	fd int // used without Go's poller
 }
 
-// NewTerminal makes a pair. The program's end is the caller's to close once it was handed on.
+// NewTerminal makes a pair. The caller closes the program's end after passing it on.
 func NewTerminal() (_ *Terminal, program *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -42,12 +42,12 @@ func NewTerminal() (_ *Terminal, program *os.File, err error) {
 	return &Terminal{os.NewFile(uintptr(fd), "/dev/ptmx"), fd}, os.NewFile(uintptr(other), path), nil
 }
 
-// Follow gives it the size of another terminal, now and whenever that changes, which the program is told (SIGWINCH).
+// Follow gives the terminal the size of another terminal, now and whenever that changes. The program receives SIGWINCH.
 func (t *Terminal) Follow(other *os.File) (stop func()) {
 	changed := make(chan os.Signal, 1)
 	signal.Notify(changed, unix.SIGWINCH)
 	set := func() {
-		// a terminal without a size is none to follow
+		// a terminal without a size is not followed
 		if size, err := unix.IoctlGetWinsize(int(other.Fd()), unix.TIOCGWINSZ); err == nil {
 			_ = unix.IoctlSetWinsize(t.fd, unix.TIOCSWINSZ, size)
 		}

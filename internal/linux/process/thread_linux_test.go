@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What may not be done on the first thread is done on another one, though it is begun there, and that one ends. Only in
-// a new process is it known who is on the first thread.
+// onThread, called on the first thread, calls f on another thread, which ends. Only in a new process is it known which
+// goroutine is on the first thread.
 func TestOnThread(t *testing.T) {
 	out, err := exec.Command("/proc/self/exe", "first-thread").CombinedOutput()
 	if err != nil || string(out) != "on another thread, which has ended\n" {
@@ -19,7 +19,7 @@ func TestOnThread(t *testing.T) {
 	}
 }
 
-// firstThread begins something on the first thread, where the main goroutine is, and says what becomes of it.
+// firstThread starts work on the first thread, where the main goroutine is, and returns the result.
 func firstThread() string {
 	runtime.LockOSThread()
 	if id := unix.Gettid(); id != unix.Getpid() {

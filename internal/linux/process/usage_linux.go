@@ -16,9 +16,9 @@ const (
 	tick = 10 * time.Millisecond // of /proc/PID/stat: USER_HZ is 100 on every architecture Go runs on (proc_pid_stat(5))
 )
 
-// Usage returns the CPU time so far of the program and of what it has started, directly or not, that runs or was waited
-// for. When the program has ended it is that of all that was waited for, or what it was when it last got a signal: what
-// was killed with it nobody has waited for.
+// Usage returns the CPU time so far of the program and its descendants that run or were reaped. After the program has
+// ended, it is the time of all reaped processes. Descendants that were killed with it were not reaped, so a larger
+// value at the last signal counts instead.
 func (c *Child) Usage() Usage {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,7 +28,7 @@ func (c *Child) Usage() Usage {
 	return c.soFar()
 }
 
-// RunTime returns the CPU time so far of all threads of a process; 0 of one that is gone.
+// RunTime returns the CPU time so far of all threads of a process; 0 if it is gone.
 func RunTime(pid int) time.Duration {
 	var ts unix.Timespec
 	// clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK
@@ -38,12 +38,12 @@ func RunTime(pid int) time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// soFar is the CPU time of a program that was not reaped, and of what it has started.
+// soFar returns the CPU time of a program that was not reaped, and of its descendants.
 func (c *Child) soFar() (sum Usage) {
 	for _, pid := range family(c.pid) {
 		var ts unix.Timespec
-		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process that is not reaped yet has
-		// it.
+		// The clock of another process: clock_getcpuclockid(3), MAKE_PROCESS_CPUCLOCK. A process has it until it is
+		// reaped.
 		if err := unix.ClockGettime(int32(^pid<<3|cpuclockSched), &ts); err != nil {
 			continue // it has ended
 		}
@@ -57,8 +57,8 @@ func (c *Child) soFar() (sum Usage) {
 	return sum
 }
 
-// family returns a process and what it has started, directly or not, that runs. Where the kernel does not tell
-// (CONFIG_PROC_CHILDREN) it is the process.
+// family returns a process and its running descendants. If the kernel does not list children (CONFIG_PROC_CHILDREN), it
+// returns only the process.
 func family(pid int) []int {
 	pids := []int{pid}
 	for i := 0; i < len(pids); i++ {
@@ -83,7 +83,7 @@ func family(pid int) []int {
 }
 
 // times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat. The second field is a name in
-// parentheses that may hold anything.
+// parentheses, which may contain any character.
 func times(stat string) (user, waitedUser, waitedSystem time.Duration) {
 	const third = 3
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])

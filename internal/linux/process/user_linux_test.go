@@ -18,8 +18,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// In a user namespace of its own a process is root and may make the namespaces of a host; what it writes belongs to the
-// user outside.
+// In a user namespace of its own, a process is root and may make the namespaces of a host. Its files belong to the user
+// outside.
 func TestStartUser(t *testing.T) {
 	testnet.Root(t)
 	dir := t.TempDir()
@@ -40,7 +40,7 @@ func TestStartUser(t *testing.T) {
 	}
 }
 
-// The death signal survives the change of credentials that a new user namespace is.
+// The death signal survives the change of credentials by a new user namespace.
 func TestStartUserDiesWithParent(t *testing.T) {
 	testnet.Root(t)
 	cmd := self("outer", "sleep")
@@ -70,10 +70,10 @@ func TestStartUserDiesWithParent(t *testing.T) {
 	}
 }
 
-// Where the machine has no room for user namespaces, that is what the error says.
+// If the machine allows no more user namespaces, the error says that.
 func TestStartUserRefused(t *testing.T) {
 	testnet.Root(t)
-	// A user namespace within which there may be no further one: its limits are its own.
+	// A user namespace that allows no nested one: its limits are its own.
 	cmd := self("outer", "limited")
 	cmd.SysProcAttr = ordinary()
 	out, err := cmd.CombinedOutput()
@@ -107,17 +107,17 @@ func TestExplainUser(t *testing.T) {
 
 const nobody = 65534
 
-// ordinary is who may do nothing.
+// ordinary returns the attributes of an unprivileged user.
 func ordinary() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
-// open lets everyone come to a test's directory and write to it.
+// open lets every user enter a test's directory and write to it.
 func open(t *testing.T, dir string) {
 	t.Helper()
 	for path, mode := range map[string]os.FileMode{dir: 0o777, filepath.Dir(dir): 0o711, os.TempDir(): 0o711} {
 		if path == "/tmp" {
-			continue // it is open
+			continue // it is already open
 		}
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)

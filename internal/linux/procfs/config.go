@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// KernelOption returns what an option of the running kernel was built with, "y", "m", a value, or "n" where it is not
-// set. It is not known (false) where the kernel carries no configuration (CONFIG_IKCONFIG_PROC) and none of its release
-// is in /boot.
+// KernelOption returns the value of an option of the running kernel: "y", "m", a value, or "n" if it is not set. known
+// is false if the kernel has no embedded configuration (CONFIG_IKCONFIG_PROC) and /boot has none for its release.
 func KernelOption(name string) (value string, known bool) {
 	if f, err := os.Open("/proc/config.gz"); err == nil {
 		defer f.Close()
@@ -27,8 +26,8 @@ func KernelOption(name string) (value string, known bool) {
 	return option(f, name)
 }
 
-// option finds an option in a kernel's configuration: "CONFIG_HZ=250", "# CONFIG_KASAN is not set". One that cannot be
-// chosen with the others is not there at all.
+// option finds an option in a kernel's configuration: "CONFIG_HZ=250", "# CONFIG_KASAN is not set". An option whose
+// prerequisites are not set is missing.
 func option(r io.Reader, name string) (value string, known bool) {
 	s := bufio.NewScanner(r)
 	for s.Scan() {

@@ -1,2 +1,2 @@
-// Package procfs reads from /proc what the machine is and what its CPUs do.
+// Package procfs reads facts about the machine, its processes and the state of its CPUs from /proc.
 package procfs

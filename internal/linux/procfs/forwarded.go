@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Forwarded is how many packets the network namespace of the calling thread has forwarded from one link to another, of
-// each family (ForwDatagrams of RFC 4293 in /proc/net/snmp, Ip6OutForwDatagrams in /proc/net/snmp6). A kernel without
-// IPv6 has forwarded none of it.
+// Forwarded returns the number of packets of each family that the network namespace of the calling thread has forwarded
+// from one link to another (ForwDatagrams of RFC 4293 in /proc/net/snmp, Ip6OutForwDatagrams in /proc/net/snmp6).
+// Without IPv6 in the kernel, ipv6 is 0.
 func Forwarded() (ipv4, ipv6 uint64, err error) {
 	text, err := os.ReadFile("/proc/thread-self/net/snmp")
 	if err != nil {
@@ -30,7 +30,7 @@ func Forwarded() (ipv4, ipv6 uint64, err error) {
 	return ipv4, ipv6, nil
 }
 
-// forwarded4 reads the figure from two lines that begin with "Ip:": the names and the values.
+// forwarded4 reads the number from two lines that begin with "Ip:": the names and the values.
 func forwarded4(text string) (uint64, error) {
 	var names []string
 	for line := range strings.Lines(text) {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Limits are what all network namespaces of a machine share; 0 is not known.
+// Limits are limits that all network namespaces of a machine share; 0 means unknown.
 type Limits struct {
-	Neighbours int   // entries of the IPv4 neighbour table that are not permanent
-	Conntrack  int   // connections tracked
-	Memory     int64 // bytes that could be had without swapping
+	Neighbours int   // non-permanent entries of the IPv4 neighbour table
+	Conntrack  int   // tracked connections
+	Memory     int64 // bytes available without swapping
 }
 
-// ReadLimits reads them. What cannot be read is not known.
+// ReadLimits reads the limits. A limit that cannot be read is unknown.
 func ReadLimits() Limits {
 	l := Limits{
 		Neighbours: number("/proc/sys/net/ipv4/neigh/default/gc_thresh3"),
@@ -31,8 +31,8 @@ func ReadLimits() Limits {
 	return l
 }
 
-// Memory returns how many bytes of memory this process may use at most: those of the machine, or fewer where a control
-// group is allowed fewer (cgroup-v2.rst, memory.max). 0 is not known.
+// Memory returns how many bytes of memory this process may use at most: the machine's memory, or the limit of a control
+// group if that is lower (cgroup-v2.rst, memory.max). 0 means unknown.
 func Memory() int64 {
 	most := int64(0)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -47,7 +47,7 @@ func Memory() int64 {
 	for line := range strings.Lines(string(own)) {
 		group, unified := strings.CutPrefix(strings.TrimSpace(line), "0::")
 		for ; unified && strings.HasPrefix(group, "/"); group = group[:strings.LastIndexByte(group, '/')] {
-			b, _ := os.ReadFile("/sys/fs/cgroup" + group + "/memory.max") // "max", or a number; nothing at the root of all
+			b, _ := os.ReadFile("/sys/fs/cgroup" + group + "/memory.max") // "max", or a number; the root group has no such file
 			if limit, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64); err == nil {
 				most = min(most, limit)
 			}
@@ -56,9 +56,9 @@ func Memory() int64 {
 	return most
 }
 
-// KernelMemory returns how many bytes the kernel holds in slabs that it cannot give back at will, in vmalloc and in
-// per-CPU areas (proc_meminfo(5)): what rules, sets and maps are made of. It is the whole machine's. It says false
-// where that is not told.
+// KernelMemory returns how many bytes the kernel holds in unreclaimable slabs, in vmalloc and in per-CPU areas
+// (proc_meminfo(5)), which contain rules, sets and maps. It is machine-wide. The bool is false if the kernel does not
+// report it.
 func KernelMemory() (int64, bool) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Bound says whether a socket of the network namespace that a process is in has the given local address and port, and
-// listens if it is one of TCP. Network is "udp" or "tcp". A socket that is bound to no address in particular counts
+// Bound reports whether a socket in the network namespace of a process has the given local address and port, and
+// listens if it is a TCP socket. Network is "udp" or "tcp". A socket that is bound to the unspecified address counts
 // (proc_pid_net(5), udp and tcp).
 func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
 	state := "" // any
@@ -22,8 +22,8 @@ func Bound(pid int, network string, at netip.AddrPort) (bool, error) {
 	return found(pid, network, state, at)
 }
 
-// Connected says whether a connection of TCP with the given local address and port stands in the network namespace that
-// a process is in.
+// Connected reports whether a TCP connection with the given local address and port is established in the network
+// namespace of a process.
 func Connected(pid int, at netip.AddrPort) (bool, error) { return found(pid, "tcp", stands, at) }
 
 // found looks for a socket in a state.
@@ -53,7 +53,7 @@ const (
 func bound(table, state string, at netip.AddrPort) bool {
 	want := []string{hexAddr(at.Addr().Unmap()), hexAddr(netip.IPv4Unspecified()), hexAddr(netip.IPv6Unspecified())}
 	if at.Addr().Unmap().Is4() {
-		want = append(want, hexAddr(netip.AddrFrom16(at.Addr().As16()))) // a socket of IPv6 that serves both
+		want = append(want, hexAddr(netip.AddrFrom16(at.Addr().As16()))) // an IPv6 socket for both families
 	}
 	port := fmt.Sprintf("%04X", at.Port())
 	for line := range strings.Lines(table) {
@@ -72,7 +72,7 @@ func bound(table, state string, at netip.AddrPort) bool {
 	return false
 }
 
-// hexAddr writes an address as the kernel does: words of 32 bits, each a number in the byte order of the machine.
+// hexAddr writes an address in the kernel's format: words of 32 bits, each a number in the byte order of the machine.
 func hexAddr(a netip.Addr) string {
 	var b strings.Builder
 	for word := range slices.Chunk(a.AsSlice(), 4) {

@@ -44,7 +44,7 @@ func TestBoundTable(t *testing.T) {
 `
 	for at, want := range map[string]bool{
 		"127.0.0.1:5001":     true,
-		"127.0.0.1:5002":     false, // connected, does not listen
+		"127.0.0.1:5002":     false, // connected, but does not listen
 		"[fd10:0:1::2]:5003": true,
 		"[fd10:0:1::3]:5003": false,
 	} {

@@ -50,7 +50,7 @@ func parseCPUTime(b []byte) (CPUTime, error) {
 	return t, nil
 }
 
-// Cores returns how many cores were in each mode between two readings that lie so many seconds apart.
+// Cores returns how many cores were in each mode between two readings, which are seconds apart.
 func Cores(before, after CPUTime, seconds float64) map[string]float64 {
 	cores := map[string]float64{}
 	for mode, t := range after {
@@ -73,8 +73,7 @@ func Load1() (float64, error) {
 	return load, nil
 }
 
-// Machine returns facts about kernel, CPU and network defaults that belong to every record. What cannot be read is left
-// out.
+// Machine returns facts about kernel, CPU and network defaults for every record. It leaves out what it cannot read.
 func Machine() map[string]any {
 	facts := map[string]any{"arch": runtime.GOARCH, "cpus": runtime.NumCPU()}
 	if release, build := uname(); release != "" {

@@ -18,14 +18,14 @@ func TestParseCPUTime(t *testing.T) {
 	}
 }
 
-// The modes of all CPUs add up to the time that passed, on as many CPUs as there are.
+// The modes of all CPUs add up to the elapsed time times the number of CPUs.
 func TestCoresAddUp(t *testing.T) {
 	before, err := ReadCPUTime()
 	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	time.Sleep(300 * time.Millisecond) // an interval to measure, not a wait for anything
+	time.Sleep(300 * time.Millisecond) // the interval to measure, not a wait for a state
 	after, err := ReadCPUTime()
 	if err != nil {
 		t.Fatal(err)

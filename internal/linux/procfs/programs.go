@@ -14,21 +14,21 @@ import (
 	"syscall"
 )
 
-// kernelThread marks threads of the kernel among the flags of a process (PF_KTHREAD, include/linux/sched.h).
+// kernelThread is the flag of kernel threads among the flags of a process (PF_KTHREAD, include/linux/sched.h).
 const kernelThread = 0x00200000
 
 // A Program is a process as /proc/PID/stat shows it.
 type Program struct {
 	PID, Parent int
 	Name        string  // its first 15 bytes
-	CPU         float64 // s: its own, and that of the children it has waited for
+	CPU         float64 // s: its own, and that of the children it has reaped
 	Started     uint64  // in ticks since boot
 	Kernel      bool    // a thread of the kernel
-	Ended       bool    // its parent has not asked how, yet
-	Stopped     string  // by what it is stopped, "SIGSTOP" (or another signal that stops) or "a debugger"; "" if it is not
+	Ended       bool    // it has ended, and its parent has not reaped it yet
+	Stopped     string  // what has stopped it: "SIGSTOP" (or another stop signal) or "a debugger"; "" if it is not stopped
 }
 
-// ReadPrograms lists the processes that can be seen, by number.
+// ReadPrograms returns the visible processes, by PID.
 func ReadPrograms() (map[int]Program, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -51,9 +51,8 @@ func ReadPrograms() (map[int]Program, error) {
 	return all, nil
 }
 
-// Started returns when a process was started, in ticks since boot. No two processes have had the same number and
-// the same start. One that has ended, though its parent does not know yet, is an error that is [fs.ErrNotExist], as
-// one that is gone.
+// Started returns when a process was started, in ticks since boot. The pair of PID and start time is unique. If the
+// process is gone, or has ended and was not reaped yet, the error is [fs.ErrNotExist].
 func Started(pid int) (uint64, error) {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "stat")
 	text, err := os.ReadFile(path)
@@ -73,8 +72,8 @@ func Started(pid int) (uint64, error) {
 	return p.Started, nil
 }
 
-// Proportional returns the memory of a process in bytes, in which a page that n processes share counts as an nth of it
-// (PSS, proc_pid_smaps(5)).
+// Proportional returns the memory of a process in bytes. A page that n processes share counts as an nth (PSS,
+// proc_pid_smaps(5)).
 func Proportional(pid int) (int64, error) {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "smaps_rollup")
 	text, err := os.ReadFile(path)
@@ -99,20 +98,20 @@ func parseProportional(text string) (int64, bool) {
 	return 0, false
 }
 
-// parseProgram reads PID (NAME) STATE PPID …, proc_pid_stat(5). The name may hold anything.
+// parseProgram reads PID (NAME) STATE PPID …, proc_pid_stat(5). The name may contain any character.
 func parseProgram(pid int, text []byte) (Program, bool) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 0 || end < open {
 		return Program{}, false
 	}
-	fields := strings.Fields(string(text[end+1:])) // from the third on
+	fields := strings.Fields(string(text[end+1:])) // from the third field on
 	const ppid, flags, utime, cstime, started = 4 - 3, 9 - 3, 14 - 3, 17 - 3, 22 - 3
 	if len(fields) <= started {
 		return Program{}, false
 	}
 	p := Program{PID: pid, Name: string(text[open+1 : end])}
 	switch fields[0] {
-	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not say which
+	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not show which
 		p.Stopped = "SIGSTOP"
 	case "t":
 		p.Stopped = "a debugger"
@@ -130,7 +129,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 	return p, true
 }
 
-// Family returns a process, what it has started, and what started it.
+// Family returns a process, its descendants and its ancestors.
 func Family(all map[int]Program, pid int) map[int]bool {
 	family := map[int]bool{}
 	for at := pid; at > 0 && !family[at]; at = all[at].Parent {
@@ -152,17 +151,17 @@ func Family(all map[int]Program, pid int) map[int]bool {
 	return family
 }
 
-// A User is a program by its name, and how many CPUs it has used.
+// A User is a program, by name, with the number of CPUs that it has used.
 type User struct {
 	Name string
 	CPUs float64
 }
 
-// Users returns which programs that are not of a family have used CPUs between two readings that lie so many seconds
-// apart, the largest first. Threads of the kernel are left out: who made them work cannot be told.
+// Users returns the programs outside a family that have used CPUs between two readings, which are seconds apart,
+// largest first. It leaves out kernel threads, because it is unknown for whom they worked.
 func Users(before, after map[int]Program, family map[int]bool, seconds float64) []User {
 	used := map[string]float64{}
-	inherited := map[int]float64{} // by who has waited for children that have ended: what these had used before
+	inherited := map[int]float64{} // by the process that reaped them: what ended children had used before
 	for pid, b := range before {
 		if p, lives := after[pid]; lives && p.Started == b.Started {
 			continue
@@ -193,14 +192,14 @@ func Users(before, after map[int]Program, family map[int]bool, seconds float64) 
 	return list
 }
 
-// A Run is a nettoll that measures.
+// A Run is a measuring process of nettoll.
 type Run struct {
 	Program
 	Command string // its command line
 }
 
-// Runs returns the runs of nettoll among programs that are not of a family, the one that was started first first. There
-// is no file that one user could lock against another: a run is known by its name and its command.
+// Runs returns the runs of nettoll among programs outside a family, in the order of their start. There is no file that
+// one user could lock against another, so a run is recognized by its name and its command.
 func Runs(all map[int]Program, family map[int]bool) []Run {
 	var list []Run
 	for pid, p := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A process that a signal or a debugger has stopped is told from one that sleeps.
+// A process that a signal or a debugger has stopped is distinguished from one that sleeps.
 func TestStopped(t *testing.T) {
 	for state, want := range map[string]string{"S": "", "R": "", "T": "SIGSTOP", "t": "a debugger"} {
 		text := "12 (sh) " + state + " 3" + strings.Repeat(" 0", 48)
@@ -52,7 +52,7 @@ func TestParseProgram(t *testing.T) {
 	}
 }
 
-// What a run has started, and what has started it, is no other program; a child's time is not lost when it ends.
+// Descendants and ancestors of a run do not count as other programs. The time of a child is not lost when it ends.
 func TestUsers(t *testing.T) {
 	before := map[int]Program{
 		1: {PID: 1, Name: "init"}, 2: {PID: 2, Name: "kthreadd", Kernel: true}, 10: {PID: 10, Parent: 1, Name: "sh", CPU: 5},
@@ -74,7 +74,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// A program that spins is seen, with what it takes of a CPU.
+// A program that spins is found, with its share of a CPU.
 func TestUsersOfThisMachine(t *testing.T) {
 	before, err := ReadPrograms()
 	if err != nil {

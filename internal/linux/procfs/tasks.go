@@ -9,45 +9,45 @@ import (
 	"strings"
 )
 
-// A Ceiling is a limit on how many processes and threads there can be, each thread of a process counted.
+// A Ceiling is a limit on the number of processes and threads; each thread of a process counts.
 type Ceiling struct {
 	Limit string // "ulimit -u (RLIMIT_NPROC)"
 	Most  int
-	Used  int    // of those that can be seen: fewer than there are in a PID namespace
-	Whose string // of those that are counted: "of this user"
+	Used  int    // of the visible ones: in a PID namespace, fewer than there are
+	Whose string // which ones are counted: "of this user"
 	Help  string // "raise it with ulimit -u"
 }
 
-// Left is how many more can be started.
+// Left returns how many more can be started.
 func (c Ceiling) Left() int { return max(0, c.Most-c.Used) }
 
-// String says what the limit is, and how much of it is used.
+// String describes the limit, and how much of it is used.
 func (c Ceiling) String() string {
 	return fmt.Sprintf("%s is %d, and %d processes and threads %s run", c.Limit, c.Most, c.Used, c.Whose)
 }
 
-// Near says that a process or thread that could not be started has probably met this limit; what was started before may
-// have ended since.
+// Near reports whether this limit is the probable reason that a process or thread could not be started. Some of those
+// counted may have ended since.
 func (c Ceiling) Near() bool { return c.Left() <= 32 || 2*c.Used > c.Most }
 
-// Capabilities that exempt from RLIMIT_NPROC, in the first user namespace only (kernel/fork.c, copy_process;
+// Capabilities that exempt a process from RLIMIT_NPROC, only in the first user namespace (kernel/fork.c, copy_process;
 // include/uapi/linux/capability.h).
 const (
 	capSysAdmin    = 21
 	capSysResource = 24
 )
 
-// Ceilings returns the limits that hold for this process, the one with the least room first: RLIMIT_NPROC
-// (setrlimit(2)) unless it is exempt, pids.max of its control groups (Documentation/admin-guide/cgroup-v2.rst;
-// cgroup-v1/pids.rst), kernel.threads-max and kernel.pid_max. Root is the root of the file system. Those that cannot be
-// read are left out.
+// Ceilings returns the limits that apply to this process, the one with the least room first: RLIMIT_NPROC
+// (setrlimit(2)) unless the process is exempt, pids.max of its control groups (Documentation/admin-guide/cgroup-v2.rst;
+// cgroup-v1/pids.rst), kernel.threads-max and kernel.pid_max. Root is the root of the file system. It leaves out limits
+// that it cannot read.
 func Ceilings(root fs.FS) []Ceiling {
 	var all []Ceiling
 	if c, ok := perUser(root); ok {
 		all = append(all, c)
 	}
 	all = append(all, controlled(root)...)
-	// "0.20 0.18 0.12 1/80 11206": the fourth is how many run, of how many there are (proc_loadavg(5)).
+	// "0.20 0.18 0.12 1/80 11206": the fourth field is how many run, and how many exist (proc_loadavg(5)).
 	if fields := strings.Fields(content(root, "proc/loadavg")); len(fields) > 3 {
 		_, there, _ := strings.Cut(fields[3], "/")
 		used, _ := strconv.Atoi(there)
@@ -63,8 +63,8 @@ func Ceilings(root fs.FS) []Ceiling {
 	return all
 }
 
-// Narrow says whether some limit allows fewer processes and threads than that. Unlike [Ceilings] it looks at no
-// process, so that every start of a program can afford it.
+// Narrow reports whether a limit allows fewer processes and threads than most. Unlike [Ceilings], it reads no
+// processes, so that every start of a program can call it.
 func Narrow(root fs.FS, most int) bool {
 	if n, limited := Rlimit(root, "Max processes"); limited && n < int64(most) {
 		return true
@@ -72,7 +72,7 @@ func Narrow(root fs.FS, most int) bool {
 	return slices.ContainsFunc(controlled(root), func(c Ceiling) bool { return c.Most < most })
 }
 
-// perUser is RLIMIT_NPROC, false for one who is exempt or has none.
+// perUser returns RLIMIT_NPROC; false if the process is exempt or has no limit.
 func perUser(root fs.FS) (Ceiling, bool) {
 	most, limited := Rlimit(root, "Max processes")
 	own := status(root, "self")
@@ -84,7 +84,7 @@ func perUser(root fs.FS) (Ceiling, bool) {
 		Limit: "ulimit -u (RLIMIT_NPROC)", Most: int(most), Whose: "of this user",
 		Help: "raise it with ulimit -u",
 	}
-	entries, _ := fs.ReadDir(root, "proc") // without them nothing seems used
+	entries, _ := fs.ReadDir(root, "proc") // without them, nothing seems used
 	for _, e := range entries {
 		if _, err := strconv.Atoi(e.Name()); err != nil {
 			continue
@@ -97,11 +97,11 @@ func perUser(root fs.FS) (Ceiling, bool) {
 	return c, true
 }
 
-// exempt says whether the limit does not hold for a user: the first root's it never does.
+// exempt reports whether the limit does not apply to a user. It never applies to root of the first user namespace.
 func exempt(root fs.FS, uid, capabilities string) bool {
 	own, _ := strconv.Atoi(uid)
 	for line := range strings.Lines(content(root, "proc/self/uid_map")) {
-		var n [3]int // the first inside, the first outside, how many (user_namespaces(7))
+		var n [3]int // the first ID inside, the first ID outside, the count (user_namespaces(7))
 		fields := strings.Fields(line)
 		for i := range min(len(fields), len(n)) {
 			n[i], _ = strconv.Atoi(fields[i])
@@ -130,7 +130,7 @@ func status(root fs.FS, pid string) map[string]string {
 	return words
 }
 
-// controlled are those of the control groups, in either hierarchy.
+// controlled returns the limits of the control groups, in either hierarchy.
 func controlled(root fs.FS) []Ceiling {
 	var all []Ceiling
 	for line := range strings.Lines(content(root, "proc/self/cgroup")) {
@@ -145,7 +145,7 @@ func controlled(root fs.FS) []Ceiling {
 		for group := path.Clean(parts[2]); ; group = path.Dir(group) {
 			for _, mount := range mounts {
 				dir := path.Join(mount, strings.TrimPrefix(group, "/"))
-				// "max", or a number; nothing at the root of all
+				// "max", or a number; the root group has no such file
 				most, err := strconv.Atoi(strings.TrimSpace(content(root, dir+"/pids.max")))
 				used, uerr := strconv.Atoi(strings.TrimSpace(content(root, dir+"/pids.current")))
 				if err == nil && uerr == nil {
@@ -164,8 +164,8 @@ func controlled(root fs.FS) []Ceiling {
 	return all
 }
 
-// Rlimit returns the soft limit of a resource as /proc/self/limits calls it ("Max address space"), false if it is
-// unlimited or not known.
+// Rlimit returns the soft limit of a resource, with its name in /proc/self/limits ("Max address space"); false if it is
+// unlimited or unknown.
 func Rlimit(root fs.FS, name string) (int64, bool) {
 	for line := range strings.Lines(content(root, "proc/self/limits")) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {
@@ -178,7 +178,7 @@ func Rlimit(root fs.FS, name string) (int64, bool) {
 	return 0, false
 }
 
-// content is the text of a file, "" if it cannot be read.
+// content returns the text of a file; "" if it cannot be read.
 func content(root fs.FS, name string) string {
 	b, err := fs.ReadFile(root, name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Each limit on processes is found where it holds, and only for whom it holds.
+// Each limit on processes is found where it applies, and only for the users to whom it applies.
 func TestCeilings(t *testing.T) {
 	const limits = "Limit                     Soft Limit           Hard Limit           Units     \nMax processes       " +
 		"      50                   100                  processes \nMax address space         unlimited            " +

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// TUN returns the names of the links that a process has by /dev/net/tun. A link that was deleted is not among them.
+// TUN returns the names of the links that a process has opened through /dev/net/tun. It leaves out deleted links.
 func TUN(pid int) (links []string, err error) {
 	dir := fmt.Sprintf("/proc/%d/fdinfo", pid)
 	files, err := os.ReadDir(dir)

@@ -2,5 +2,5 @@
 
 package procfs
 
-// uname knows no other kernel.
+// uname is not supported here.
 func uname() (release, build string) { return "", "" }

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create makes size bytes of zeroed memory that lives as long as a process holds its file or a mapping of it. Hand the
-// file to a child and [Map] it there.
+// Create makes size bytes of zeroed memory, which exists as long as a process holds its file or a mapping of it. Pass
+// the file to a child and [Map] it there.
 func Create(name string, size int) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -19,7 +19,7 @@ func Create(name string, size int) (*os.File, error) {
 		f.Close()
 		return nil, fmt.Errorf("size shared memory %q to %d bytes: %w", name, size, err)
 	}
-	// Nobody may cut the file under another's mapping.
+	// No process may truncate the file while another has mapped it.
 	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("seal shared memory %q: %w", name, err)

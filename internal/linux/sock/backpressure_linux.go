@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnlyOutput watches a socket for room to send and for no input: of a peer that does not take its answers no more
-// requests are read. [Watcher.Output] ends it.
+// OnlyOutput watches a socket for room to send and not for input: no more requests are read from a peer that does not
+// take its answers. [Watcher.Output] ends it.
 //
 //go:nosplit
 func (w *Watcher) OnlyOutput(number int, s Socket) {

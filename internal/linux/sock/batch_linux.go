@@ -10,35 +10,34 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// WaitForOne lets RecvBatch block until there is one message; it then takes what is there.
+// WaitForOne makes RecvBatch block until there is one message; it then takes all that are there.
 const WaitForOne = unix.MSG_WAITFORONE
 
-// A Batch is the messages of one sendmmsg(2) or recvmmsg(2): so many slots in one buffer, each with a length of its
-// own.
+// A Batch holds the messages of one sendmmsg(2) or recvmmsg(2): slots in one buffer, each with its own length.
 type Batch struct {
 	buf     []byte
 	stride  int
 	headers []mmsghdr
 	parts   []unix.Iovec
 	from    []Address
-	control []segmentControl // nil where nobody asks for segment sizes
-	used    int              // of a batch that receives: slots that the last call may have written to
+	control []segmentControl // nil unless segment sizes were requested
+	used    int              // of a receiving batch: slots that the last call may have written to
 }
 
-// mmsghdr is struct mmsghdr (recvmmsg(2)). Go pads it as C does.
+// mmsghdr is struct mmsghdr (recvmmsg(2)). Go pads it like C.
 type mmsghdr struct {
 	header unix.Msghdr
 	len    uint32
 }
 
-// segmentControl is the one control message of a socket with UDP_GRO: an int (udp(7)).
+// segmentControl is the only control message of a socket with UDP_GRO: an int (udp(7)).
 type segmentControl struct {
 	header unix.Cmsghdr
 	size   int32
 	_      [4]byte // CMSG_ALIGN
 }
 
-// NewBatch makes a batch to send: slot i begins at buf[i*stride] and is size bytes long until SetLen says otherwise.
+// NewBatch makes a batch to send: slot i begins at buf[i*stride] and has size bytes, unless SetLen changes that.
 func NewBatch(buf []byte, stride, size int) *Batch {
 	n := len(buf) / stride
 	b := &Batch{buf: buf, stride: stride, headers: make([]mmsghdr, n), parts: make([]unix.Iovec, n)}
@@ -51,8 +50,8 @@ func NewBatch(buf []byte, stride, size int) *Batch {
 	return b
 }
 
-// NewRecvBatch makes one to receive n messages of up to size bytes, with their senders and, where it is asked for, the
-// sizes of their segments.
+// NewRecvBatch makes a batch to receive n messages of up to size bytes, with their senders and, if segments is set,
+// with the sizes of their segments.
 func NewRecvBatch(n, size int, segments bool) *Batch {
 	b := NewBatch(make([]byte, n*size), size, size)
 	b.from, b.used = make([]Address, n), n
@@ -69,13 +68,13 @@ func NewRecvBatch(n, size int, segments bool) *Batch {
 	return b
 }
 
-// Message returns what RecvBatch has put into a slot.
+// Message returns the message that RecvBatch has put into a slot.
 //
 //go:nosplit
 func (b *Batch) Message(i int) []byte { return b.buf[i*b.stride:][:b.headers[i].len] }
 
-// Segment returns how many bytes each datagram of a slot has, but perhaps the last: the kernel hands out several of one
-// flow as one message (UDP_GRO). 0 if it is a single one.
+// Segment returns the size in bytes of the datagrams in a slot; the last one may be shorter. With UDP_GRO, the kernel
+// returns several datagrams of a flow as one message. Segment returns 0 for a single datagram.
 //
 //go:nosplit
 func (b *Batch) Segment(i int) int {
@@ -88,7 +87,7 @@ func (b *Batch) Segment(i int) int {
 	return 0
 }
 
-// From returns where the message of a slot came from.
+// From returns the source address of the message in a slot.
 //
 //go:nosplit
 func (b *Batch) From(i int) *Address {
@@ -96,13 +95,13 @@ func (b *Batch) From(i int) *Address {
 	return &b.from[i]
 }
 
-// SetLen says how long the message of a slot is that is to be sent.
+// SetLen sets the length of the message to send in a slot.
 //
 //go:nosplit
 func (b *Batch) SetLen(i, n int) { b.parts[i].SetLen(n) }
 
-// SendBatch sends the first n slots and returns how many of them were sent. The same conditions hold as for Send. An
-// error after some were sent is that of the next call.
+// SendBatch sends the first n slots and returns how many were sent. The conditions of Send apply. If an error occurs
+// after some were sent, the next call returns it.
 //
 //go:nosplit
 func (s Socket) SendBatch(b *Batch, n int, flags int) (int, Errno) {
@@ -114,11 +113,11 @@ func (s Socket) SendBatch(b *Batch, n int, flags int) (int, Errno) {
 	return int(r), 0
 }
 
-// RecvBatch receives as many messages as there are, one for each slot at most. The same conditions hold as for Recv.
+// RecvBatch receives as many messages as are there, at most one for each slot. The conditions of Recv apply.
 //
 //go:nosplit
 func (s Socket) RecvBatch(b *Batch, flags int) (int, Errno) {
-	for i := range b.headers[:b.used] { // the kernel has written what it used of them
+	for i := range b.headers[:b.used] { // the kernel has overwritten the lengths
 		h := &b.headers[i].header
 		h.Namelen = mostAddress
 		if b.control != nil {
@@ -128,14 +127,14 @@ func (s Socket) RecvBatch(b *Batch, flags int) (int, Errno) {
 	r, _, e := unix.RawSyscall6(unix.SYS_RECVMMSG, uintptr(s.FD), uintptr(unsafe.Pointer(&b.headers[0])),
 		uintptr(len(b.headers)), uintptr(flags), 0, 0)
 	if e != 0 {
-		b.used = 1 // it may have begun with the first
+		b.used = 1 // it may have started with the first
 		return 0, e
 	}
 	b.used = min(int(r)+1, len(b.headers))
 	return int(r), 0
 }
 
-// RecvFrom is Recv that says where the datagram came from.
+// RecvFrom is Recv that also returns the source of the datagram.
 //
 //go:nosplit
 func (s Socket) RecvFrom(p *byte, n int, flags int, from *Address) (int, Errno) {
@@ -145,7 +144,7 @@ func (s Socket) RecvFrom(p *byte, n int, flags int, from *Address) (int, Errno) 
 	return int(r), e
 }
 
-// SendTo is Send to a place that somebody has written from.
+// SendTo is Send to the source of a received datagram.
 //
 //go:nosplit
 func (s Socket) SendTo(p *byte, n int, flags int, to *Address) (int, Errno) {
@@ -154,8 +153,8 @@ func (s Socket) SendTo(p *byte, n int, flags int, to *Address) (int, Errno) {
 	return int(r), e
 }
 
-// Drops returns how many packets the kernel has thrown away since the socket was opened because its receive buffer was
-// full (SO_MEMINFO, sk_drops); false where it does not say. One that is several datagrams counts once (UDP_GRO).
+// Drops returns how many packets the kernel has dropped since the socket was opened because its receive buffer was full
+// (SO_MEMINFO, sk_drops); false if the kernel does not report it. A packet of several datagrams counts once (UDP_GRO).
 //
 //go:nosplit
 func (s Socket) Drops() (int64, bool) {
@@ -166,10 +165,10 @@ func (s Socket) Drops() (int64, bool) {
 	return int64(info[unix.SK_MEMINFO_DROPS]), e == 0 && size == uint32(unsafe.Sizeof(info))
 }
 
-// SetSegment lets the kernel cut what is sent into datagrams of so many bytes (UDP_SEGMENT): [MostSegments] at most,
-// the last one perhaps shorter. The socket is connected. Whether its path can do that shows when something is sent
-// (udp_send_skb in net/ipv4/udp.c), so two datagrams of zeros are: one with IPsec in the kernel cannot, and segments
-// are not fragments. It is not an error that nobody listens yet.
+// SetSegment makes the kernel cut each send into datagrams of this many bytes (UDP_SEGMENT): at most [MostSegments], of
+// which the last one may be shorter. The socket must be connected. Whether its path supports that only shows when
+// something is sent (udp_send_skb in net/ipv4/udp.c), so SetSegment sends two datagrams of zeros. A path with IPsec in
+// the kernel does not support it, and segments are not fragments. It is not an error if nobody listens yet.
 func (s Socket) SetSegment(size int) error {
 	if err := s.setUDP(unix.UDP_SEGMENT, "UDP_SEGMENT", size); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (s Socket) SetSegment(size int) error {
 	}
 }
 
-// SetCoalesce lets the kernel hand out several datagrams of a flow as one message (UDP_GRO); see [Batch.Segment].
+// SetCoalesce lets the kernel return several datagrams of a flow as one message (UDP_GRO); see [Batch.Segment].
 func (s Socket) SetCoalesce() error { return s.setUDP(unix.UDP_GRO, "UDP_GRO", 1) }
 
 func (s Socket) setUDP(option int, name string, value int) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// pair is two connected sockets on loopback, and the address of the first.
+// pair returns two connected sockets on loopback, and the address of the first.
 func pair(t *testing.T) (a, b sock.Socket) {
 	t.Helper()
 	any4 := netip.MustParseAddrPort("127.0.0.1:0")
@@ -40,7 +40,7 @@ func fill(n int) []byte {
 	return buf
 }
 
-// Slots of a batch arrive one by one, each with its own length, and say where they came from.
+// Slots of a batch arrive one by one, each with its own length and source.
 func TestBatch(t *testing.T) {
 	receiver, sender := pair(t)
 	const stride, slots = 100, 5
@@ -68,7 +68,7 @@ func TestBatch(t *testing.T) {
 		t.Fatalf("%d messages, want 4", len(got))
 	}
 	for i, message := range got {
-		want := buf[i*stride:][:50] // the rest is cut off
+		want := buf[i*stride:][:50] // the rest is truncated
 		if i == 2 {
 			want = want[:7]
 		}
@@ -79,7 +79,7 @@ func TestBatch(t *testing.T) {
 	if n, errno := receiver.RecvBatch(in, sock.DontWait); errno != sock.Again {
 		t.Errorf("nothing there: %d, %v", n, errno)
 	}
-	// What comes with an address can be answered, by a call for one as by a call for many.
+	// A message with its source address can be answered, both by the call for one message and by the call for many.
 	answer := byte(42)
 	if _, errno := receiver.SendTo(&answer, 1, 0, in.From(0)); errno != 0 {
 		t.Fatal(errno)
@@ -103,7 +103,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// What the kernel cuts it joins again where that is asked for; else it comes in pieces.
+// The kernel joins the segments that it has cut, if that was requested; otherwise they arrive one by one.
 func TestSegments(t *testing.T) {
 	for _, joined := range []bool{true, false} {
 		receiver, sender := pair(t)
@@ -117,7 +117,7 @@ func TestSegments(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := sock.NewRecvBatch(most, 1<<16, joined)
-		if n, errno := receiver.RecvBatch(in, sock.WaitForOne); errno != 0 { // what SetSegment has tried
+		if n, errno := receiver.RecvBatch(in, sock.WaitForOne); errno != 0 { // what SetSegment has sent
 			t.Fatalf("%d, %v", n, errno)
 		}
 		buf := fill(size*(most-1) + 30)
@@ -140,7 +140,7 @@ func TestSegments(t *testing.T) {
 	}
 }
 
-// A full receive buffer drops, and says how much.
+// A full receive buffer drops packets, and the number is reported.
 func TestDrops(t *testing.T) {
 	receiver, sender := pair(t)
 	before, known := receiver.Drops()

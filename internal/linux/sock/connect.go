@@ -10,7 +10,7 @@ const (
 	addressAt       = 4  // of an IPv4 address, after family and port; of an IPv6 one after the flow label as well
 )
 
-// NewAddress converts an address, so that a hot loop that goes from port to port has nothing to convert.
+// NewAddress converts an address, so that a hot loop that uses one port after another has nothing to convert.
 func NewAddress(a netip.AddrPort) Address {
 	var r Address
 	if a.Addr().Is6() {

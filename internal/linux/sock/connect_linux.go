@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors that making and connecting sockets in a loop may return, besides those of [Socket.Send] and [Socket.Recv].
+// Errors of making and connecting sockets in a loop, in addition to those of [Socket.Send] and [Socket.Recv].
 const (
 	AddressInUse       = unix.EADDRINUSE
-	AddressUnavailable = unix.EADDRNOTAVAIL // of connect(2): the connection between the two addresses is not over yet
-	Aborted            = unix.ECONNABORTED  // of accept(2): it was over before it was accepted
+	AddressUnavailable = unix.EADDRNOTAVAIL // of connect(2): an old connection between the two addresses is not over yet
+	Aborted            = unix.ECONNABORTED  // of accept(2): the connection was over before it was accepted
 	Connecting         = unix.EINPROGRESS   // the socket timeout passed: call again
-	StillConnecting    = unix.EALREADY      // it passed again
+	StillConnecting    = unix.EALREADY      // it has passed again
 	Connected          = unix.EISCONN       // it is connected already
 )
 
@@ -25,8 +25,8 @@ const (
 	family6 = unix.AF_INET6
 )
 
-// A Maker makes TCP sockets in a loop, all alike, by raw system calls: bound to one address and a port of each call's
-// choice, with options, and with timeouts. What it makes belongs to the network namespace of the thread that calls
+// A Maker makes equal TCP sockets in a loop, with raw system calls: bound to one address and a port that each call
+// gives, with options, and with timeouts. The sockets belong to the network namespace of the thread that calls
 // [Maker.Make].
 type Maker struct {
 	local   Address
@@ -42,10 +42,10 @@ type option struct {
 	value       [16]byte
 }
 
-// NewMaker returns one, and what the kernel grants its sockets. Timeout limits how long they connect, send and receive
-// before they return Again or [Connecting]. Call it inside the network namespace.
+// NewMaker returns a Maker, and what the kernel grants to its sockets. Timeout limits how long they connect, send and
+// receive before they return Again or [Connecting]. Call it inside the network namespace.
 //
-// If no port is asked for, the kernel chooses one when the socket connects. It has to be free for that peer only
+// Without a port, the kernel chooses one when the socket connects. That port only needs to be free for that peer
 // (IP_BIND_ADDRESS_NO_PORT, ip(7)).
 func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, Facts, error) {
 	m := &Maker{local: NewAddress(local), family: family4, kind: unix.SOCK_STREAM | unix.SOCK_CLOEXEC}
@@ -84,7 +84,7 @@ func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, F
 		return nil, Facts{}, fmt.Errorf("open sockets for %s: %w", local, errno)
 	}
 	defer model.Close()
-	if err := model.Set(o); err != nil { // it says which option is refused
+	if err := model.Set(o); err != nil { // the error names the refused option
 		return nil, Facts{}, err
 	}
 	if errno := m.set(model); errno != 0 {
@@ -95,11 +95,11 @@ func NewMaker(local netip.AddrPort, o Options, timeout time.Duration) (*Maker, F
 	return m, facts, err
 }
 
-// NeverBlock makes the sockets from now on such that no call of theirs blocks: one that connects returns [Connecting],
-// and says what came of it when it can be written and is connected again.
+// NeverBlock makes all sockets made from now on non-blocking. A socket that connects returns [Connecting]; connect it
+// again when it is writable to get the result.
 func (m *Maker) NeverBlock() { m.kind |= unix.SOCK_NONBLOCK }
 
-// allowed says whether a buffer may be set without regard to the cap.
+// allowed reports whether a buffer may be set beyond the limit.
 func allowed(m *Maker, one setting) bool {
 	s, errno := m.make()
 	if errno != 0 {
@@ -136,7 +136,7 @@ func (m *Maker) set(s Socket) Errno {
 	return 0
 }
 
-// Make makes a socket bound to a port, 0 where the kernel is to choose one. The conditions are those of [Socket.Send].
+// Make makes a socket that is bound to a port; with 0, the kernel chooses one. The conditions of [Socket.Send] apply.
 //
 //go:nosplit
 func (m *Maker) Make(port uint16) (Socket, Errno) {
@@ -156,7 +156,7 @@ func (m *Maker) Make(port uint16) (Socket, Errno) {
 	return s, 0
 }
 
-// ConnectTo is connect(2), under the conditions of [Socket.Send].
+// ConnectTo is connect(2). The conditions of [Socket.Send] apply.
 //
 //go:nosplit
 func (s Socket) ConnectTo(a *Address) Errno {
@@ -164,8 +164,8 @@ func (s Socket) ConnectTo(a *Address) Errno {
 	return errno
 }
 
-// AcceptNext is accept4(2), under the conditions of [Socket.Send]. It waits as long as the listening socket's timeout,
-// which what it returns inherits, as it does all other options.
+// AcceptNext is accept4(2). The conditions of [Socket.Send] apply. It waits as long as the listening socket's timeout.
+// The accepted socket inherits that timeout and all other options.
 //
 //go:nosplit
 func (s Socket) AcceptNext() (Socket, Errno) {
@@ -176,12 +176,12 @@ func (s Socket) AcceptNext() (Socket, Errno) {
 	return Socket{FD: int(fd)}, 0
 }
 
-// Drop is close(2), under the conditions of [Socket.Send].
+// Drop is close(2). The conditions of [Socket.Send] apply.
 //
 //go:nosplit
 func (s Socket) Drop() { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(s.FD), 0, 0) }
 
-// OutOfDescriptors says whether an error is that this process, or the machine, has no descriptor left.
+// OutOfDescriptors reports whether an error means that this process, or the machine, has no descriptor left.
 func OutOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

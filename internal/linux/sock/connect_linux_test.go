@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// patience is shorter than the 10 ms after which the Go runtime sends a thread a signal: that ends a call, and its time
-// begins again.
+// patience is shorter than the 10 ms after which the Go runtime sends a thread a signal. The signal ends a call, whose
+// time then begins again.
 const patience = 4 * time.Millisecond
 
 // inside returns a machine whose loopback link is up.
@@ -37,7 +37,7 @@ func inside(t *testing.T) *testnet.Machine {
 	return m
 }
 
-// again calls until no signal comes between.
+// again repeats a call until no signal interrupts it.
 func again(call func() sock.Errno) sock.Errno {
 	for {
 		if e := call(); e != sock.Interrupted {
@@ -46,7 +46,7 @@ func again(call func() sock.Errno) sock.Errno {
 	}
 }
 
-// Sockets that are made in a loop have what they were asked for, and so do those that come of a listening one.
+// Sockets made in a loop have the requested options, and so do those accepted from a listening one.
 func TestMaker(t *testing.T) {
 	m := inside(t)
 	for _, ip := range []string{"127.0.0.1", "::1"} {
@@ -90,7 +90,7 @@ func TestMaker(t *testing.T) {
 					t.Fatal(errno[i])
 				}
 				defer s.Drop()
-				if e := s.ConnectTo(&to); e != 0 && e != sock.Interrupted { // the kernel goes on connecting
+				if e := s.ConnectTo(&to); e != 0 && e != sock.Interrupted { // the kernel continues to connect
 					t.Fatal(e)
 				}
 				far, e := listener.AcceptNext()

@@ -1,2 +1,2 @@
-// Package sock opens, tunes and drives sockets by raw system calls: what a measuring loop needs and nothing else.
+// Package sock opens, configures and drives sockets with raw system calls: only what a measuring loop needs.
 package sock

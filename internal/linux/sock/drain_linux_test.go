@@ -7,7 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// What lies behind the error that an ICMP message has left is taken as well.
+// Messages after the error from an ICMP message are also taken.
 func TestDrain(t *testing.T) {
 	far, near := pair(t)
 	at, err := far.Local()

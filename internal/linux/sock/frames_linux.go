@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unread is how much a socket of [Frames] holds until it is read, in bytes: a hundred thousand small frames.
+// unread is how many bytes a socket of [Frames] holds until it is read: a hundred thousand small frames.
 const unread = 64 << 20
 
-// room gives a socket as much room as it may have. Who has no CAP_NET_ADMIN in the first user namespace gets no more
-// than net.core.rmem_max: 212992 bytes by default, some hundred frames (socket(7)).
+// room gives a socket the largest allowed buffer. Without CAP_NET_ADMIN in the first user namespace, that is
+// net.core.rmem_max: 212992 bytes by default, a few hundred frames (socket(7)).
 func room(fd int) error {
 	err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, unread)
 	if errors.Is(err, unix.EPERM) {
@@ -26,9 +26,9 @@ func room(fd int) error {
 	return err
 }
 
-// Frames opens a socket at a link of the calling thread's network namespace: a write sends a frame as it is, past all
-// filters of the namespace's own, and a read returns a frame that the link has received, before they have seen it,
-// without the outermost tag of a VLAN (packet(7)). It takes CAP_NET_RAW.
+// Frames opens a socket at a link of the calling thread's network namespace. A write sends a frame unchanged, and
+// bypasses the namespace's own filters. A read returns a frame that the link has received, before the filters have seen
+// it and without the outermost VLAN tag (packet(7)). It requires CAP_NET_RAW.
 func Frames(index int) (*os.File, error) {
 	everything := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
@@ -48,7 +48,7 @@ func Frames(index int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "frames"), nil
 }
 
-// Unmarked has a socket of [Frames] leave out frames that have that mark (skb->mark; SKF_AD_MARK,
+// Unmarked makes a socket of [Frames] ignore frames with that mark (skb->mark; SKF_AD_MARK,
 // include/uapi/linux/filter.h).
 func Unmarked(f *os.File, mark uint32) error {
 	const adOff, adMark = 0xfffff000, 20 // SKF_AD_OFF, SKF_AD_MARK
@@ -100,7 +100,8 @@ func Missed(f *os.File) (frames int, err error) {
 	return frames, failed
 }
 
-// Stamp has the kernel note when a socket of [Frames] receives a frame, for [ReadStamped] (SO_TIMESTAMPNS, socket(7)).
+// Stamp makes the kernel record when a socket of [Frames] receives a frame, for [ReadStamped] (SO_TIMESTAMPNS,
+// socket(7)).
 func Stamp(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -113,7 +114,8 @@ func Stamp(f *os.File) error {
 	return errors.Join(err, failed)
 }
 
-// ReadStamped reads a frame as Read does, and returns when the kernel received it; the zero time if it does not say.
+// ReadStamped reads a frame like Read, and returns when the kernel received it; the zero time if the kernel does not
+// report it.
 func ReadStamped(f *os.File, frame []byte) (n int, at time.Time, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

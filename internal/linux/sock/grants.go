@@ -2,8 +2,8 @@ package sock
 
 import "net/netip"
 
-// Grants is what the kernel grants, in the calling thread's network namespace, a socket of these options, for streams
-// or for datagrams: one that is made to find that out, where the sockets that are used are a program's.
+// Grants returns what the kernel grants, in the calling thread's network namespace, to a stream or datagram socket with
+// these options. It makes a socket to find that out, for sockets that belong to another program.
 func Grants(at netip.Addr, stream bool, o Options) (Facts, error) {
 	open := func() (Socket, error) { return UDP(netip.AddrPortFrom(at, 0), netip.AddrPort{}) }
 	if stream {

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors that Send and Recv may return, for loops that cannot import the kernel's own names.
+// Errors of Send and Recv, for loops that cannot import the kernel's own names.
 const (
 	Again       = unix.EAGAIN       // the socket timeout passed, or DontWait found nothing
-	Interrupted = unix.EINTR        // a signal came: call again
-	Refused     = unix.ECONNREFUSED // an ICMP port unreachable came back: nobody listens there (yet, or any more)
+	Interrupted = unix.EINTR        // a signal arrived: call again
+	Refused     = unix.ECONNREFUSED // an ICMP port unreachable arrived: nobody listens there (yet, or any more)
 )
 
 // Flags of Send and Recv.
@@ -20,7 +20,8 @@ const (
 )
 
 // Send is send(2) on n bytes at p. It does not allocate and has no point at which the Go scheduler could take the
-// thread; the caller's goroutine must be locked to its thread, since the runtime does not know that the call may block.
+// thread. The caller's goroutine must be locked to its thread, because the runtime does not know that the call may
+// block.
 //
 //go:nosplit
 func (s Socket) Send(p *byte, n int, flags int) (int, Errno) {
@@ -29,7 +30,7 @@ func (s Socket) Send(p *byte, n int, flags int) (int, Errno) {
 	return int(r), e
 }
 
-// Recv is recv(2) of up to n bytes to p, under the same conditions as Send.
+// Recv is recv(2) of up to n bytes to p. The conditions of Send apply.
 //
 //go:nosplit
 func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
@@ -38,11 +39,11 @@ func (s Socket) Recv(p *byte, n int, flags int) (int, Errno) {
 	return int(r), e
 }
 
-// Drain takes what lies in a datagram socket, and returns how many messages there were. An error that an ICMP message
-// has left there comes before them, and is no reason to stop.
+// Drain takes the messages that wait in a datagram socket, and returns their number. An error from an ICMP message
+// comes before them, and does not end Drain.
 func (s Socket) Drain() (messages int64) {
 	for {
-		var b [1]byte // the rest of a message is thrown away (recv(2))
+		var b [1]byte // the rest of a message is discarded (recv(2))
 		switch _, errno := s.Recv(&b[0], len(b), DontWait); errno {
 		case 0:
 			messages++
@@ -53,9 +54,9 @@ func (s Socket) Drain() (messages int64) {
 	}
 }
 
-// WaitRecv sleeps until there is something to receive, an error of the socket's included, for so many nanoseconds at
-// most: to the microsecond, where the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The same conditions hold
-// as for Send; a signal ends it early.
+// WaitRecv sleeps until there is something to receive, including an error of the socket, for at most this many
+// nanoseconds. It is accurate to the microsecond, while the timeout of [Socket.SetTimeout] counts ticks (ppoll(2)). The
+// conditions of Send apply; a signal ends it early.
 //
 //go:nosplit
 func (s Socket) WaitRecv(ns int64) {
@@ -64,7 +65,7 @@ func (s Socket) WaitRecv(ns int64) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 }
 
-// RecvParked is Recv for goroutines that are not locked to a thread: the Go scheduler is told that the call may block.
+// RecvParked is Recv for goroutines that are not locked to a thread: the Go scheduler knows that the call may block.
 func (s Socket) RecvParked(buf []byte) (int, Errno) {
 	r, _, e := unix.Syscall6(unix.SYS_RECVFROM, uintptr(s.FD), uintptr(unsafe.Pointer(&buf[0])), uintptr(len(buf)), 0, 0,
 		0)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// echoes finds the number of echo requests that came in what the kernel counts: of IPv6 a name and a value in each
-// line, of IPv4 two lines for each protocol, names and values (proc_pid_net(5)).
+// echoes finds the number of received echo requests in the kernel's counters. For IPv6 each line has a name and a
+// value; for IPv4 each protocol has two lines, names and values (proc_pid_net(5)).
 func echoes(text string, ipv6 bool) (int64, error) {
 	const name4, name6 = "InEchos", "Icmp6InEchos"
 	var names []string

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	icmpFilter = 1 // ICMP_FILTER, include/uapi/linux/icmp.h: a bit for each type that is not wanted
+	icmpFilter = 1 // ICMP_FILTER, include/uapi/linux/icmp.h: a bit for each unwanted type
 
 	echoReply4 = 0 // RFC 792
 	echoReply6 = 129
 
-	identifierAt = 4 // bytes from the beginning of an echo reply
+	identifierAt = 4 // bytes from the start of an echo reply
 )
 
 // Ping opens a socket for ICMP echo from local to remote, with the port of local as identifier. Call it inside the
 // network namespace.
 //
-// The kernel's own echo sockets come first: they are given the replies to their identifier and nothing else. Without
-// the right to one (net.ipv4.ping_group_range, for both families) it is a raw socket, with filters for the same; raw
-// says so. A raw socket of IPv4 puts no identifier and no checksum in, and receives IP headers.
+// It prefers the kernel's own echo sockets, which receive only the replies to their identifier. Without permission for
+// one (net.ipv4.ping_group_range, for both families), it opens a raw socket with equivalent filters; raw reports that.
+// A raw IPv4 socket adds no identifier and no checksum, and receives IP headers.
 func Ping(local, remote netip.AddrPort) (s Socket, raw bool, err error) {
 	s, err = ping(local, remote, unix.SOCK_DGRAM)
 	if err == nil {
@@ -51,7 +51,7 @@ func ping(local, remote netip.AddrPort, kind int) (Socket, error) {
 	if local.Addr().Is6() {
 		family, protocol = unix.AF_INET6, unix.IPPROTO_ICMPV6
 	}
-	if kind == unix.SOCK_RAW { // for it, there are no ports
+	if kind == unix.SOCK_RAW { // raw sockets have no ports
 		local, remote = netip.AddrPortFrom(local.Addr(), 0), netip.AddrPortFrom(remote.Addr(), 0)
 	}
 	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC, protocol)
@@ -76,9 +76,9 @@ func ping(local, remote netip.AddrPort, kind int) (Socket, error) {
 	return s, nil
 }
 
-// filterReplies lets a raw socket receive the echo replies to an identifier alone.
+// filterReplies makes a raw socket receive only the echo replies to an identifier.
 func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
-	// Offsets are from the IP header in IPv4, from the ICMP header in IPv6 (raw_rcv, net/ipv4/raw.c; rawv6_rcv,
+	// Offsets count from the IP header in IPv4, and from the ICMP header in IPv6 (raw_rcv, net/ipv4/raw.c; rawv6_rcv,
 	// net/ipv6/raw.c).
 	load := []unix.SockFilter{
 		{Code: unix.BPF_LDX | unix.BPF_B | unix.BPF_MSH, K: 0}, // length of the IP header
@@ -96,7 +96,7 @@ func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
 	if err != nil {
 		return err
 	}
-	// The kernel does not even copy messages of unwanted types for the socket.
+	// The kernel does not copy messages of unwanted types for the socket.
 	if ipv6 {
 		var unwanted unix.ICMPv6Filter
 		for i := range unwanted.Data {
@@ -108,13 +108,13 @@ func (s Socket) filterReplies(ipv6 bool, identifier uint16) error {
 	return unix.SetsockoptInt(s.FD, unix.SOL_RAW, icmpFilter, ^(1 << echoReply4))
 }
 
-// Echoes counts the echo requests that come to a network namespace, of one family.
+// Echoes counts the echo requests of one family that a network namespace receives.
 type Echoes struct {
 	file *os.File
 	ipv6 bool
 }
 
-// NewEchoes returns the counter of the calling thread's namespace.
+// NewEchoes returns the counter for the calling thread's namespace.
 func NewEchoes(ipv6 bool) (*Echoes, error) {
 	path := "/proc/thread-self/net/snmp"
 	if ipv6 {
@@ -127,9 +127,9 @@ func NewEchoes(ipv6 bool) (*Echoes, error) {
 	return &Echoes{f, ipv6}, nil
 }
 
-// Count returns how many there have been (RFC 2011, icmpInEchos; RFC 2466, ipv6IfIcmpInEchos).
+// Count returns the number so far (RFC 2011, icmpInEchos; RFC 2466, ipv6IfIcmpInEchos).
 func (e *Echoes) Count() (int64, error) {
-	const most = 16 << 10 // bytes: some 200 lines of 40, or 15 of 300
+	const most = 16 << 10 // bytes: about 200 lines of 40, or 15 of 300
 	text, err := io.ReadAll(io.NewSectionReader(e.file, 0, most))
 	if err != nil {
 		return 0, fmt.Errorf("count echo requests: %w", err)
@@ -137,5 +137,5 @@ func (e *Echoes) Count() (int64, error) {
 	return echoes(string(text), e.ipv6)
 }
 
-// Close closes it.
+// Close closes the counter.
 func (e *Echoes) Close() { _ = e.file.Close() }

@@ -37,7 +37,7 @@ func TestEchoes(t *testing.T) {
 	}
 }
 
-// Whatever the kernel writes, it is read or refused.
+// FuzzEchoes checks that every text is read or refused.
 func FuzzEchoes(f *testing.F) {
 	f.Add("Icmp: InMsgs InEchos\nIcmp: 1 2\n", false)
 	f.Add("Icmp6InEchos 3\n", true)

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ListenFor is Listen that keeps up to so many connections until they are accepted, as far as net.core.somaxconn lets
-// it, and whose accepts do not wait.
+// ListenFor is Listen with a larger queue of connections that wait to be accepted, up to net.core.somaxconn, and with
+// accepts that do not wait.
 func (s Socket) ListenFor(waiting int) error {
 	if err := unix.SetNonblock(s.FD, true); err != nil {
 		return fmt.Errorf("listen: %w", err)
@@ -18,8 +18,8 @@ func (s Socket) ListenFor(waiting int) error {
 	return nil
 }
 
-// BeginConnect connects a TCP socket and does not wait: when it can be written to, [Socket.Pending] says what came of
-// it. The socket does not block from then on.
+// BeginConnect connects a TCP socket and does not wait: when the socket is writable, [Socket.Pending] returns the
+// result. The socket does not block from then on.
 func (s Socket) BeginConnect(to *Address) error {
 	if err := unix.SetNonblock(s.FD, true); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s Socket) BeginConnect(to *Address) error {
 	return nil
 }
 
-// Pending returns and clears the error that has come to a socket (SO_ERROR).
+// Pending returns and clears the pending error of a socket (SO_ERROR).
 func (s Socket) Pending() error {
 	pending, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && pending != 0 {
@@ -39,7 +39,7 @@ func (s Socket) Pending() error {
 	return err
 }
 
-// Peek is Recv that waits for nothing and takes nothing.
+// Peek is Recv that does not wait and does not remove the data.
 func (s Socket) Peek(p *byte, n int) (int, Errno) {
 	return s.Recv(p, n, unix.MSG_PEEK|unix.MSG_DONTWAIT)
 }

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nagle switches Nagle's algorithm (RFC 896) on or off, in a loop: see [Socket.Send]. Switched off, it lets what it has
-// held back go at once (__tcp_sock_set_nodelay, net/ipv4/tcp.c).
+// Nagle switches Nagle's algorithm (RFC 896) on or off in a loop: see [Socket.Send]. When it is switched off, held-back
+// data is sent at once (__tcp_sock_set_nodelay, net/ipv4/tcp.c).
 //
 //go:nosplit
 func (s Socket) Nagle(on bool) {
@@ -15,7 +15,7 @@ func (s Socket) Nagle(on bool) {
 	if on {
 		off = 0
 	}
-	// It fails if this is not a stream, or not a socket any more. The next call says so.
+	// It fails if this is not a stream, or no longer a socket. The next call reports that.
 	_, _, _ = unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_NODELAY,
 		uintptr(unsafe.Pointer(&off)), unsafe.Sizeof(off), 0)
 }

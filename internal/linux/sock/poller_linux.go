@@ -13,13 +13,13 @@ type Poller struct{ fds []unix.PollFd }
 func NewPoller(n int) *Poller {
 	p := &Poller{fds: make([]unix.PollFd, n)}
 	for i := range p.fds {
-		p.fds[i].Fd = -1 // ppoll passes over it
+		p.fds[i].Fd = -1 // ppoll skips it
 	}
 	return p
 }
 
-// Watch makes socket number i one that is waited for: until it can be read, written, or both, or, with neither, until
-// something is in its error queue.
+// Watch sets what to wait for at socket number i: until it can be read, written, or both or, with neither, until its
+// error queue has something.
 //
 //go:nosplit
 func (p *Poller) Watch(i int, s Socket, read, write bool) {
@@ -33,8 +33,8 @@ func (p *Poller) Watch(i int, s Socket, read, write bool) {
 	}
 }
 
-// Wait sleeps until one of the sockets is ready, for so many nanoseconds at most. The same conditions hold as for
-// [Socket.Send]; a signal ends it early.
+// Wait sleeps until one of the sockets is ready, for at most this many nanoseconds. The conditions of [Socket.Send]
+// apply; a signal ends it early.
 //
 //go:nosplit
 func (p *Poller) Wait(ns int64) {
@@ -46,13 +46,13 @@ func (p *Poller) Wait(ns int64) {
 	_, _, e := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(at), uintptr(len(p.fds)), uintptr(unsafe.Pointer(&limit)), 0, 0, 0)
 	if e != 0 {
 		for i := range p.fds {
-			p.fds[i].Revents = 0 // they are those of an earlier call
+			p.fds[i].Revents = 0 // they belong to an earlier call
 		}
 	}
 }
 
-// Ready says whether socket number i could be read or written when Wait returned, and whether there was something in
-// its error queue. A connection that is over can be read and written: the call says why not.
+// Ready reports whether socket number i could be read or written when Wait returned, and whether its error queue had
+// something. A connection that is over can be read and written: the call then returns the reason.
 //
 //go:nosplit
 func (p *Poller) Ready(i int) (read, write, told bool) {

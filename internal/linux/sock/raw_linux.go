@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SendRaw sends a packet as it is from the calling thread's network namespace: of IPv4 with its header, whose length,
-// checksum and empty fields the kernel fills in; of IPv6 what follows the header, which begins with one of a fragment
-// (RFC 8200, section 4.5). It takes CAP_NET_RAW.
+// SendRaw sends a packet unchanged from the calling thread's network namespace. An IPv4 packet includes its header,
+// whose length, checksum and empty fields the kernel fills in. An IPv6 packet is what follows the header, beginning
+// with a fragment header (RFC 8200, section 4.5). It requires CAP_NET_RAW.
 func SendRaw(to netip.Addr, packet []byte) (err error) {
 	family, protocol := unix.AF_INET6, unix.IPPROTO_FRAGMENT
 	var address unix.Sockaddr = &unix.SockaddrInet6{Addr: to.As16()}

@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// lingering is how long a socket that was closed may stand on. A child that a process has forked holds copies of its
-// files until it executes its program (do_close_on_exec, fs/exec.c), and on a busy machine it waits for a CPU
-// meanwhile.
+// lingering is how long a closed socket may still exist. A forked child holds copies of this process's files until it
+// calls exec (do_close_on_exec, fs/exec.c), and on a busy machine it may wait for a CPU before that.
 const lingering = 2 * time.Second
 
-// Rebind calls bind, which binds a socket to an address that one closed just before had, until that one is gone. An
-// address that stays in use is the error.
+// Rebind calls bind, which binds a socket to the address of a socket that was just closed, until the old socket is
+// gone. If the address stays in use, that is the error.
 func Rebind(bind func() error) error {
 	for deadline := time.Now().Add(lingering); ; time.Sleep(time.Millisecond) {
 		err := bind()

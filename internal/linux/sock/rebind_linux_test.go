@@ -9,8 +9,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// An address can be bound again as soon as its socket was closed, also while other threads start processes, which have
-// copies of all sockets for a moment.
+// An address can be bound again as soon as its socket was closed, even while other threads start processes, which
+// briefly hold copies of all sockets.
 func TestRebind(t *testing.T) {
 	var forks sync.WaitGroup
 	stop := make(chan struct{})
@@ -23,7 +23,7 @@ func TestRebind(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_ = exec.Command("/proc/self/exe", "-test.run", "^$").Run() // what comes of it is no matter
+					_ = exec.Command("/proc/self/exe", "-test.run", "^$").Run() // the result does not matter
 				}
 			}
 		})

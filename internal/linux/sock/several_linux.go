@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Several waits for many sockets at once (epoll(7)): what it costs does not grow with their number.
+// Several waits for many sockets at once (epoll(7)): its cost does not grow with their number.
 type Several struct{ epoll Socket }
 
-// NewSeveral returns one for the given sockets, which [Several.Next] calls by their place in the list.
+// NewSeveral returns a Several for the given sockets. [Several.Next] identifies them by their position in the list.
 func NewSeveral(list []Socket) (Several, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -27,8 +27,7 @@ func NewSeveral(list []Socket) (Several, error) {
 	return s, nil
 }
 
-// Next returns the place of a socket that has something to receive, -1 if none has. The same conditions hold as for
-// Send.
+// Next returns the position of a socket with something to receive; -1 if there is none. The conditions of Send apply.
 //
 //go:nosplit
 func (s Several) Next() int {
@@ -40,11 +39,11 @@ func (s Several) Next() int {
 	return int(event.Fd)
 }
 
-// Wait sleeps until one of the sockets has something to receive, for so many nanoseconds at most. See
+// Wait sleeps until one of the sockets has something to receive, for at most this many nanoseconds. See
 // [Socket.WaitRecv].
 //
 //go:nosplit
 func (s Several) Wait(ns int64) { s.epoll.WaitRecv(ns) }
 
-// Close forgets the sockets and leaves them open.
+// Close releases the sockets and leaves them open.
 func (s Several) Close() { s.epoll.Close() }

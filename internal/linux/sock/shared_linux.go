@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UDPShared opens a datagram socket from each local address to the remote one at the same place, as [UDP] does. Local
-// addresses may be equal: the kernel gives each datagram to the socket that is connected to where it comes from
-// (compute_score, net/ipv4/udp.c). Nobody else gets any of them.
+// UDPShared opens a datagram socket from each local address to the remote address at the same position, like [UDP].
+// Local addresses may be equal: the kernel delivers each datagram to the socket that is connected to its source
+// (compute_score, net/ipv4/udp.c). No other socket can receive it.
 func UDPShared(local, remote []netip.AddrPort) (list []Socket, err error) {
 	defer func() {
 		if err != nil {
@@ -29,7 +29,7 @@ func UDPShared(local, remote []netip.AddrPort) (list []Socket, err error) {
 			return list, fmt.Errorf("connect udp %s to %s: %w", at, remote[i], err)
 		}
 	}
-	// who shares an address with one that does not is refused (udp_lib_lport_inuse, net/ipv4/udp.c)
+	// a socket that shares an address with an exclusive one is refused (udp_lib_lport_inuse, net/ipv4/udp.c)
 	for i, s := range list {
 		if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_REUSEADDR, 0); err != nil {
 			return list, fmt.Errorf("keep %s from being shared: %w", local[i], err)

@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
 
-// Sockets that share an address each get what comes from their own peer, and nobody else can have that address.
+// Sockets that share an address each receive the datagrams of their own peer, and no other socket can have that
+// address.
 func TestUDPShared(t *testing.T) {
 	one := netip.MustParseAddrPort("127.0.0.1:7101")
 	peers := []netip.AddrPort{

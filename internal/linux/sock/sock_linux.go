@@ -16,8 +16,8 @@ import (
 // UDP opens a datagram socket bound to local and connected to remote. Call it inside the network namespace.
 func UDP(local, remote netip.AddrPort) (Socket, error) { return udp(local, remote, false) }
 
-// UDPBeside is UDP at an address that other sockets which were opened so may have, too. The kernel gives a datagram to
-// the one that is connected to where it comes from (compute_score, net/ipv4/udp.c).
+// UDPBeside is UDP at an address that other sockets opened by UDPBeside may share. The kernel delivers a datagram to
+// the socket that is connected to its source (compute_score, net/ipv4/udp.c).
 func UDPBeside(local, remote netip.AddrPort) (Socket, error) { return udp(local, remote, true) }
 
 func udp(local, remote netip.AddrPort, shared bool) (Socket, error) {
@@ -34,8 +34,8 @@ func udp(local, remote netip.AddrPort, shared bool) (Socket, error) {
 	return s, nil
 }
 
-// Stream opens a TCP socket bound to local, with the congestion control already set so that it holds from the first
-// segment. Call it inside the network namespace. An empty congestion leaves the namespace's default.
+// Stream opens a TCP socket that is bound to local. Its congestion control is set before the first segment. Call it
+// inside the network namespace. An empty congestion leaves the namespace's default.
 func Stream(local netip.AddrPort, congestion string) (Socket, error) {
 	s, err := open(local, unix.SOCK_STREAM, true)
 	if err != nil {
@@ -50,7 +50,7 @@ func Stream(local netip.AddrPort, congestion string) (Socket, error) {
 	return s, nil
 }
 
-// open opens a socket at an address that others may have, where all that do say so.
+// open opens a socket at an address that others may share if all of them are opened as shared.
 func open(local netip.AddrPort, kind int, shared bool) (Socket, error) {
 	family := unix.AF_INET
 	if local.Addr().Is6() {
@@ -81,8 +81,8 @@ func sockaddr(a netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet4{Addr: a.Addr().As4(), Port: int(a.Port())}
 }
 
-// scope is the number of the link that a zone names, by its name or that number (RFC 4007, section 11). For one that is
-// not there it is 0, and the kernel refuses the address.
+// scope returns the number of the link that a zone names, by its name or its number (RFC 4007, section 11). If there is
+// no such link, it returns 0, and the kernel refuses the address.
 func scope(zone string) uint32 {
 	if n, err := strconv.ParseUint(zone, 10, 32); err == nil || zone == "" {
 		return uint32(n)
@@ -93,7 +93,7 @@ func scope(zone string) uint32 {
 	return 0
 }
 
-// Local returns the address the socket is bound to.
+// Local returns the address to which the socket is bound.
 func (s Socket) Local() (netip.AddrPort, error) {
 	sa, err := unix.Getsockname(s.FD)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s Socket) Local() (netip.AddrPort, error) {
 	return netip.AddrPort{}, fmt.Errorf("socket has an address of unknown type %T", sa)
 }
 
-// waiting is how many connections a listening socket keeps until they are accepted; one that does not fit is tried
-// again by its peer after a second (TCP_TIMEOUT_INIT, include/net/tcp.h).
+// waiting is how many connections of a listening socket may wait to be accepted. If there is no room for a connection,
+// its peer tries again after a second (TCP_TIMEOUT_INIT, include/net/tcp.h).
 const waiting = 128
 
 // Listen makes a TCP socket accept connections.
@@ -175,18 +175,17 @@ func (s Socket) wait(events int16, timeout time.Duration) error {
 	}
 }
 
-// Close closes the socket; closing one that was never open does nothing.
+// Close closes the socket. It does nothing if the socket was never opened.
 func (s Socket) Close() {
 	if s.FD >= 0 {
 		_ = unix.Close(s.FD) // the descriptor is gone whatever close returns (close(2), "Dealing with error returns")
 	}
 }
 
-// Abort closes a TCP socket and the connection with it at once: what was not sent is thrown away and the peer gets a
-// reset.
+// Abort closes a TCP socket and resets its connection at once: unsent data is discarded.
 func (s Socket) Abort() {
 	if s.FD >= 0 {
-		// without it, it is a close
+		// without this option, it is an ordinary close
 		_ = unix.SetsockoptLinger(s.FD, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1, Linger: 0})
 		s.Close()
 	}
@@ -204,8 +203,8 @@ func (s Socket) SetTimeout(d time.Duration) error {
 	return nil
 }
 
-// Set asks for options. Buffers of a stream are to be asked for before it connects or listens: its window scale follows
-// from them (tcp(7)).
+// Set sets options. Set the buffers of a stream before it connects or listens: its window scale depends on them
+// (tcp(7)).
 func (s Socket) Set(o Options) error {
 	domain, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil {
@@ -234,11 +233,11 @@ func (s Socket) Set(o Options) error {
 type setting struct {
 	what               string
 	value, level, name int
-	// the same for those with CAP_NET_ADMIN in the initial user namespace, without a cap; 0: there is none
+	// the option without a limit, for processes with CAP_NET_ADMIN in the initial user namespace; 0: there is none
 	forced int
 }
 
-// settings are those that are asked for.
+// settings returns the requested options.
 func (o Options) settings(ipv6 bool) []setting {
 	tosLevel, tos := unix.IPPROTO_IP, unix.IP_TOS
 	if ipv6 {
@@ -274,7 +273,7 @@ func (s Socket) SetNoFragment(ipv6 bool) error {
 	return nil
 }
 
-// Facts reads them.
+// Facts reads the facts of a socket.
 func (s Socket) Facts() (Facts, error) {
 	var f Facts
 	var err error
@@ -301,7 +300,8 @@ func (s Socket) Facts() (Facts, error) {
 	return f, nil
 }
 
-// Retransmits returns how many segments a TCP socket has sent again since it was opened (tcp_info.tcpi_total_retrans).
+// Retransmits returns the number of segments that a TCP socket has retransmitted since it was opened
+// (tcp_info.tcpi_total_retrans).
 func (s Socket) Retransmits() (uint64, error) {
 	info, err := unix.GetsockoptTCPInfo(s.FD, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -310,8 +310,7 @@ func (s Socket) Retransmits() (uint64, error) {
 	return uint64(info.Total_retrans), nil
 }
 
-// AnyStream opens an IPv4 TCP socket that is bound to nothing, to ask the kernel what it allows. Call it inside the
-// network namespace.
+// AnyStream opens an unbound IPv4 TCP socket, to find out what the kernel allows. Call it inside the network namespace.
 func AnyStream() (Socket, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -320,5 +319,5 @@ func AnyStream() (Socket, error) {
 	return Socket{FD: fd}, nil
 }
 
-// Shutdown wakes whoever is blocked in the socket; it then receives nothing any more.
-func (s Socket) Shutdown() { _ = unix.Shutdown(s.FD, unix.SHUT_RDWR) } // an unconnected socket has nobody to wake
+// Shutdown wakes a thread that is blocked in the socket; the socket then receives nothing any more.
+func (s Socket) Shutdown() { _ = unix.Shutdown(s.FD, unix.SHUT_RDWR) } // nobody waits in an unconnected socket

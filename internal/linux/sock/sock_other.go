@@ -21,7 +21,7 @@ const (
 	Refused     = syscall.ECONNREFUSED
 )
 
-// Flags of Send and Recv. None of them means anything here.
+// Flags of Send and Recv. They have no meaning here.
 const (
 	DontWait = 0
 	NoSignal = 0
@@ -104,7 +104,7 @@ func (Socket) Set(Options) error { return unsupported("set socket options") }
 // TCPInfo is not supported here.
 func (Socket) TCPInfo() (TCPInfo, error) { return TCPInfo{}, unsupported("read TCP_INFO") }
 
-// Needs of zero copy. None of them means anything here.
+// Values for zero copy. They have no meaning here.
 const (
 	ZeroCopy = 0
 	NoRoom   = syscall.ENOBUFS
@@ -116,7 +116,7 @@ func (Socket) SetZeroCopy() error { return unsupported("switch zero copy on") }
 // Reaper has nothing to take here.
 type Reaper struct{}
 
-// NewReaper returns one.
+// NewReaper returns a Reaper.
 func NewReaper() *Reaper { return &Reaper{} }
 
 // Reap takes nothing here.
@@ -125,7 +125,7 @@ func (*Reaper) Reap(Socket) (sends, copied uint32) { return 0, 0 }
 // Poller has nothing to wait for here.
 type Poller struct{}
 
-// NewPoller returns one.
+// NewPoller returns a Poller.
 func NewPoller(int) *Poller { return &Poller{} }
 
 // Watch does nothing here.
@@ -134,7 +134,7 @@ func (*Poller) Watch(int, Socket, bool, bool) {}
 // Wait does nothing here.
 func (*Poller) Wait(int64) {}
 
-// Ready says that nothing is.
+// Ready reports that nothing is ready.
 func (*Poller) Ready(int) (read, write, told bool) { return false, false, false }
 
 // Errors of making and connecting sockets. They are never returned here.
@@ -168,7 +168,7 @@ func (Socket) AcceptNext() (Socket, Errno) { return Socket{FD: -1}, syscall.ENOT
 // Drop does nothing here.
 func (Socket) Drop() {}
 
-// OutOfDescriptors is never so here.
+// OutOfDescriptors is always false here.
 func OutOfDescriptors(error) bool { return false }
 
 // Nagle does nothing here.

@@ -55,7 +55,7 @@ func TestTCPInfo(t *testing.T) {
 		}
 	}
 	var got sock.TCPInfo
-	// acknowledged after 40 ms at the latest
+	// acknowledged within 40 ms
 	for end := time.Now().Add(5 * time.Second); got.Delivered != 3 && time.Now().Before(end); {
 		after, err := near.TCPInfo()
 		if err != nil {
@@ -80,8 +80,8 @@ func TestTCPInfo(t *testing.T) {
 	}
 }
 
-// Every send with zero copy is completed once, and over loopback the kernel has copied. Until they are taken the poller
-// says that there are some.
+// Every send with zero copy is completed once, and over loopback the kernel has copied the data. Until the completions
+// are taken, the poller reports them.
 func TestZeroCopy(t *testing.T) {
 	near, far := stream(t)
 	if err := near.SetZeroCopy(); err != nil {
@@ -129,10 +129,10 @@ func TestZeroCopy(t *testing.T) {
 	}
 }
 
-// A poller says which of several sockets can be read or written, and when a connection is over.
+// A poller reports which of several sockets can be read or written, and when a connection is over.
 func TestPoller(t *testing.T) {
 	near, far := stream(t)
-	p := sock.NewPoller(3) // the third is watched by nobody
+	p := sock.NewPoller(3) // the third is not watched
 	b := byte(1)
 	look := func(what string, want [3][3]bool, read, write bool) {
 		t.Helper()
@@ -165,13 +165,13 @@ func TestPoller(t *testing.T) {
 	}
 }
 
-// What Nagle's algorithm holds back goes when it is switched off.
+// Data held back by Nagle's algorithm is sent when it is switched off.
 func TestNagle(t *testing.T) {
 	near, far := stream(t)
 	b := byte(1)
 	for range 3 {
 		near.Nagle(true)
-		for range 3 { // the first goes, the others wait for its acknowledgement
+		for range 3 { // the first is sent, the others wait for its acknowledgement
 			if _, errno := near.Send(&b, 1, 0); errno != 0 {
 				t.Fatal(errno)
 			}

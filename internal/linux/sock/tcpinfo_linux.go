@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TCPInfo asks the kernel what it has counted for a TCP connection.
+// TCPInfo returns the kernel's counters of a TCP connection.
 func (s Socket) TCPInfo() (TCPInfo, error) {
 	const micro = 1000    // the kernel counts µs
-	var info unix.TCPInfo // a call of unix' own would allocate it
+	var info unix.TCPInfo // unix.GetsockoptTCPInfo would allocate it
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := unix.RawSyscall6(unix.SYS_GETSOCKOPT, uintptr(s.FD), unix.IPPROTO_TCP, unix.TCP_INFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
@@ -26,7 +26,7 @@ func (s Socket) TCPInfo() (TCPInfo, error) {
 		Busy: int64(info.Busy_time) * micro, PeerLimited: int64(info.Rwnd_limited) * micro,
 		SendLimited: int64(info.Sndbuf_limited) * micro,
 	}
-	if info.Min_rtt == math.MaxUint32 { // none was measured yet (tcp_init_sock, net/ipv4/tcp.c)
+	if info.Min_rtt == math.MaxUint32 { // not measured yet (tcp_init_sock, net/ipv4/tcp.c)
 		i.MinRTT = i.RTT
 	}
 	return i, nil

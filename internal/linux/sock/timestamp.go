@@ -6,10 +6,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
-// RealtimeOffset returns what is to be added to a time of clock.Now for the same time of CLOCK_REALTIME, which
-// timestamps are in. It holds until somebody sets the clock: what slews one slews both.
+// RealtimeOffset returns the difference between CLOCK_REALTIME, which timestamps use, and clock.Now. It is valid until
+// somebody sets the clock; slewing affects both clocks.
 func RealtimeOffset() int64 {
-	const tries = 5 // of which the one that took the shortest time is the best
+	const tries = 5 // the fastest try is the best
 	offset, shortest := int64(0), int64(1<<62)
 	for range tries {
 		before := clock.Now()

@@ -14,10 +14,10 @@ type stamps [3]struct{ Sec, Nsec int64 }
 const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_SOFTWARE |
 	unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
 
-// SetStamps has the kernel note when a datagram of this socket was handed to its device, for [Socket.Departed], and
-// when one came in, for [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long as
-// there is such a socket the kernel notes the time of every packet that comes in anywhere on the machine; for the first
-// such socket a worker of the kernel switches that on, a moment later (net_enable_timestamp in net/core/dev.c).
+// SetStamps makes the kernel record when a datagram of this socket was passed to its device, for [Socket.Departed], and
+// when one was received, for [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long
+// as there is such a socket, the kernel records the time of every packet that the machine receives. For the first such
+// socket, a kernel worker switches that on, slightly later (net_enable_timestamp in net/core/dev.c).
 func (s Socket) SetStamps() error {
 	if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, stampFlags); err != nil {
 		return fmt.Errorf("ask for timestamps: %w", err)
@@ -25,12 +25,12 @@ func (s Socket) SetStamps() error {
 	return nil
 }
 
-// RecvStamped is Recv that also says when the datagram came in, in ns of the clock CLOCK_REALTIME; 0 where the kernel
-// does not say.
+// RecvStamped is Recv that also returns when the datagram was received, in ns of CLOCK_REALTIME; 0 if the kernel does
+// not report it.
 //
 //go:nosplit
 func (s Socket) RecvStamped(p *byte, n int, flags int, at *int64) (int, Errno) {
-	var control [64 + 16]byte // a header of 16 bytes and the three times; the rest is the filter's for nothing
+	var control [64 + 16]byte // a header of 16 bytes and the three times; the rest is spare
 	part := unix.Iovec{Base: p}
 	part.SetLen(n)
 	header := unix.Msghdr{Iov: &part, Control: &control[0]}
@@ -44,12 +44,13 @@ func (s Socket) RecvStamped(p *byte, n int, flags int, at *int64) (int, Errno) {
 	return int(r), e
 }
 
-// Departed returns when what was sent after some time was handed to its device, as the driver says (skb_tx_timestamp),
-// both in ns of the clock CLOCK_REALTIME; 0 where it has not said. It takes all that is in the socket's error queue.
+// Departed returns when the packet sent after a given time was passed to its device, as the driver reports
+// (skb_tx_timestamp). Both times are in ns of CLOCK_REALTIME; 0 means that there was no report. It takes everything
+// from the socket's error queue.
 //
-// A packet that passes several veth links before anybody's IP layer looks at it, such as over a bridge, still belongs
-// to its socket at each, and is stamped there again (skb_scrub_packet leaves the socket since Linux 4.19, ip_rcv_core
-// does not). The first is that of the container's own device.
+// A packet may pass several veth links before an IP layer handles it, for example over a bridge. It then still belongs
+// to its socket at each link, and each one stamps it again (skb_scrub_packet leaves the socket since Linux 4.19,
+// ip_rcv_core does not). The first stamp is that of the container's own device.
 //
 //go:nosplit
 func (s Socket) Departed(after int64) int64 {
@@ -68,7 +69,7 @@ func (s Socket) Departed(after int64) int64 {
 	}
 }
 
-// stampIn finds the kernel's time among n bytes of control messages (cmsg(3)).
+// stampIn finds the kernel's time in n bytes of control messages (cmsg(3)).
 //
 //go:nosplit
 func stampIn(control []byte, n int) int64 {

@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
-// Over loopback the kernel says when a datagram left and when it came, and both lie between the calls.
+// Over loopback, the kernel reports when a datagram left and when it arrived, and both times are between the calls.
 func TestTimestamps(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -69,7 +69,7 @@ func TestTimestamps(t *testing.T) {
 	}
 }
 
-// message is a control message of a size it says it has.
+// message returns a control message with the given size in its header.
 func message(level, kind uint32, size uint64, data ...uint64) []byte {
 	b := binary.NativeEndian.AppendUint64(nil, size)
 	b = binary.NativeEndian.AppendUint32(b, level)
@@ -102,7 +102,7 @@ func TestStampIn(t *testing.T) {
 	}
 }
 
-// What might be among control messages is read or passed over, and never read past its end.
+// FuzzStampIn checks that any bytes are read or skipped, and never read past their end.
 func FuzzStampIn(f *testing.F) {
 	f.Add(message(unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, 64, 3, 4, 0, 0, 0, 0), 64)
 	f.Add(append(message(unix.SOL_IP, unix.IP_RECVERR, 21, 1),

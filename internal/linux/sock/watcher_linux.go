@@ -7,18 +7,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// atOnce is how many sockets that are ready one call of [Watcher.Wait] finds at most.
+// atOnce is the largest number of ready sockets that one call of [Watcher.Wait] finds.
 const atOnce = 64
 
-// A Watcher waits for many sockets at once (epoll(7)), for input and, where that is asked for, for room to send: what
-// it costs does not grow with their number.
+// A Watcher waits for many sockets at once (epoll(7)), for input and, if requested, for room to send: its cost does not
+// grow with their number.
 type Watcher struct {
 	epoll  Socket
 	events [atOnce]unix.EpollEvent
 	old    bool // the kernel has no epoll_pwait2 (Linux 5.11)
 }
 
-// NewWatcher returns one that watches nothing yet.
+// NewWatcher returns a Watcher without sockets.
 func NewWatcher() (*Watcher, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -27,7 +27,7 @@ func NewWatcher() (*Watcher, error) {
 	return &Watcher{epoll: Socket{FD: fd}}, nil
 }
 
-// Add watches a socket, which events call by a number: for input, and also for room to send.
+// Add watches a socket for input and, with output, for room to send. Events identify it by number.
 func (w *Watcher) Add(number int, s Socket, output bool) error {
 	if e := w.control(unix.EPOLL_CTL_ADD, number, s, output); e != 0 {
 		return fmt.Errorf("wait for socket %d: %w", number, e)
@@ -35,12 +35,12 @@ func (w *Watcher) Add(number int, s Socket, output bool) error {
 	return nil
 }
 
-// Output says whether a socket is watched for room to send. The conditions are those of [Socket.Send].
+// Output sets whether a socket is watched for room to send. The conditions of [Socket.Send] apply.
 //
 //go:nosplit
 func (w *Watcher) Output(number int, s Socket, on bool) { w.control(unix.EPOLL_CTL_MOD, number, s, on) }
 
-// Forget watches a socket no more. (One that is closed is forgotten by itself.)
+// Forget stops watching a socket. (A closed socket is forgotten by itself.)
 //
 //go:nosplit
 func (w *Watcher) Forget(s Socket) { w.control(unix.EPOLL_CTL_DEL, 0, s, false) }
@@ -56,8 +56,8 @@ func (w *Watcher) control(op uintptr, number int, s Socket, output bool) Errno {
 	return e
 }
 
-// Wait sleeps until a socket is ready, for so many nanoseconds at most, and returns how many are. The conditions are
-// those of [Socket.Send]; a signal ends it early.
+// Wait sleeps until a socket is ready, for at most this many nanoseconds, and returns the number of ready sockets. The
+// conditions of [Socket.Send] apply; a signal ends it early.
 //
 //go:nosplit
 func (w *Watcher) Wait(ns int64) int {
@@ -84,8 +84,8 @@ func (w *Watcher) Wait(ns int64) int {
 	return int(n)
 }
 
-// Event returns the number of the k-th socket that Wait has found, and what it is ready for. One that is over can be
-// read and written: the call says why not.
+// Event returns the number of the k-th socket that Wait has found, and what it is ready for. A socket that is over can
+// be read and written: the call then returns the reason.
 //
 //go:nosplit
 func (w *Watcher) Event(k int) (number int, read, write bool) {
@@ -94,5 +94,5 @@ func (w *Watcher) Event(k int) (number int, read, write bool) {
 	return int(event.Fd), event.Events&(unix.EPOLLIN|over) != 0, event.Events&(unix.EPOLLOUT|over) != 0
 }
 
-// Close forgets the sockets and leaves them open.
+// Close releases the sockets and leaves them open.
 func (w *Watcher) Close() { w.epoll.Close() }

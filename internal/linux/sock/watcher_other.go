@@ -20,7 +20,7 @@ func (*Watcher) Forget(Socket) {}
 // Wait finds nothing here.
 func (*Watcher) Wait(int64) int { return 0 }
 
-// Event says that nothing is ready.
+// Event reports that nothing is ready.
 func (*Watcher) Event(int) (number int, read, write bool) { return 0, false, false }
 
 // Close does nothing here.

@@ -11,9 +11,9 @@ import (
 // completed (see [Reaper]).
 const ZeroCopy = unix.MSG_ZEROCOPY
 
-// NoRoom is what Send returns with ZeroCopy where completions have taken all memory that they may
-// (net.core.optmem_max), or what is not completed all that may be pinned (RLIMIT_MEMLOCK, without CAP_IPC_LOCK): reap
-// some, and call again (Documentation/networking/msg_zerocopy.rst, "Transmission").
+// NoRoom is the error of Send with ZeroCopy if completions use all their memory (net.core.optmem_max), or if sends that
+// are not completed have pinned all the memory that may be pinned (RLIMIT_MEMLOCK, without CAP_IPC_LOCK). Reap some,
+// and call again (Documentation/networking/msg_zerocopy.rst, "Transmission").
 const NoRoom = unix.ENOBUFS
 
 // SetZeroCopy allows sends with ZeroCopy.
@@ -24,15 +24,15 @@ func (s Socket) SetZeroCopy() error {
 	return nil
 }
 
-// A Reaper takes completions of sends with ZeroCopy from sockets' error queues. It is made by [NewReaper] and must not
-// be copied.
+// A Reaper takes completions of sends with ZeroCopy from the error queues of sockets. [NewReaper] makes it, and it must
+// not be copied.
 type Reaper struct {
 	msg     unix.Msghdr
 	control [completionSize]byte
 }
 
-// completionSize holds the control message of a completion: header, sock_extended_err and an IPv6 address, aligned
-// (put_cmsg of ip_recv_error and ipv6_recv_error).
+// completionSize is the size of the control message of a completion: header, sock_extended_err and an IPv6 address,
+// aligned (put_cmsg of ip_recv_error and ipv6_recv_error).
 const completionSize = 128
 
 // NewReaper returns a reaper.
@@ -42,9 +42,9 @@ func NewReaper() *Reaper {
 	return r
 }
 
-// Reap takes one notification from the error queue of a socket: how many sends it says are completed, and how many of
-// those the kernel has made by copying all the same, as it does where both ends are on one machine. Without one it
-// returns no sends. The same conditions hold as for [Socket.Send].
+// Reap takes one notification from the error queue of a socket. It returns how many sends are completed, and for how
+// many of them the kernel has copied the data after all. The kernel does so if both ends are on one machine. Without a
+// notification, it returns 0 sends. The conditions of [Socket.Send] apply.
 //
 //go:nosplit
 func (r *Reaper) Reap(s Socket) (sends, copied uint32) {
@@ -59,7 +59,7 @@ func (r *Reaper) Reap(s Socket) (sends, copied uint32) {
 	if told.Origin != unix.SO_EE_ORIGIN_ZEROCOPY || told.Errno != 0 {
 		return 0, 0
 	}
-	sends = told.Data - told.Info + 1 // a range, both ends included, of numbers that wrap around
+	sends = told.Data - told.Info + 1 // a range of numbers, both ends included, that may wrap around
 	if told.Code&unix.SO_EE_CODE_ZEROCOPY_COPIED != 0 {
 		copied = sends
 	}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map maps the first so many CPUs' slots of the file that the probe gives out. The file may be closed afterwards.
+// Map maps the slots of the first cpus CPUs from the probe's file. The file may be closed afterwards.
 func Map(f *os.File, cpus int) (*Times, error) {
 	if cpus <= 0 {
 		return nil, fmt.Errorf("map the times of softirqs: of %d CPUs", cpus)

@@ -8,10 +8,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Map exists on Linux.
+// Map is not supported here.
 func Map(*os.File, int) (*Times, error) {
 	return nil, &linux.UnsupportedError{What: "map the times of softirqs", Missing: "Linux"}
 }
 
-// Close exists on Linux.
+// Close does nothing here.
 func (t *Times) Close() error { return nil }

@@ -1,3 +1,3 @@
-// Package sysctl reads and writes the variables below /proc/sys. Those below net are the ones of the calling thread's
+// Package sysctl reads and writes the variables below /proc/sys. Variables below net belong to the calling thread's
 // network namespace: enter it first.
 package sysctl

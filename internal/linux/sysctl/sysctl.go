@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// Root is where the variables are, proc(5).
+// Root is the directory of the variables, proc(5).
 const Root = "/proc/sys"
 
-// Path returns the file of a variable. The key is written as by sysctl(8): with dots for slashes and slashes for dots,
+// Path returns the file of a variable. The key is written as for sysctl(8), with dots for slashes and slashes for dots:
 // "net.ipv4.conf.eth0/100.rp_filter".
 func Path(key string) (string, error) {
 	path := strings.Map(func(r rune) rune {
@@ -33,17 +33,17 @@ func Path(key string) (string, error) {
 	return Root + "/" + path, nil
 }
 
-// Normal returns a value as [Read] does: its fields with one space between them.
+// Normal returns a value in the form of [Read]: its fields separated by single spaces.
 func Normal(value string) string { return strings.Join(strings.Fields(value), " ") }
 
-// Read returns the value of a variable, its fields with one space between them. A variable that this kernel does not
-// have is fs.ErrNotExist.
+// Read returns the value of a variable, with its fields separated by single spaces. If this kernel does not have the
+// variable, the error is fs.ErrNotExist.
 func Read(key string) (string, error) {
 	path, err := Path(key)
 	if err != nil {
 		return "", err
 	}
-	// One read(2) of a small buffer: a sysctl is no regular file, and os.ReadFile would ask for its size first.
+	// One read(2) into a small buffer: a sysctl is not a regular file, and os.ReadFile would first ask for its size.
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("read sysctl %q: %w", key, reason(err))
@@ -56,14 +56,14 @@ func Read(key string) (string, error) {
 	return Normal(b.String()), nil
 }
 
-// Change sets a variable that has another value, and returns the one it had, as [Read] does. One that has the value
-// already need not be writable, and one that this kernel does not have is fs.ErrNotExist.
+// Change sets a variable if it has another value, and returns the former value in the form of [Read]. A variable that
+// already has the value need not be writable. If this kernel does not have the variable, the error is fs.ErrNotExist.
 func Change(key, value string) (was string, err error) {
 	path, err := Path(key)
 	if err != nil {
 		return "", err
 	}
-	// One file for both: in a new namespace it is the way to the file that takes the time.
+	// One open file for both: in a new namespace, opening the file is the slow part.
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		if was, err = Read(key); err != nil || was == Normal(value) {
@@ -82,13 +82,12 @@ func Change(key, value string) (was string, err error) {
 	if was = Normal(b.String()); was == Normal(value) {
 		return was, nil
 	}
-	// From its beginning: a write elsewhere is refused (Documentation/admin-guide/sysctl/kernel.rst,
-	// sysctl_writes_strict).
+	// At offset 0: a write elsewhere is refused (Documentation/admin-guide/sysctl/kernel.rst, sysctl_writes_strict).
 	_, err = f.WriteAt([]byte(value), 0)
 	return was, unwritten(key, value, err)
 }
 
-// Write sets a variable. One that this kernel does not have is fs.ErrNotExist.
+// Write sets a variable. If this kernel does not have it, the error is fs.ErrNotExist.
 func Write(key, value string) error {
 	path, err := Path(key)
 	if err != nil {
@@ -105,7 +104,7 @@ func Write(key, value string) error {
 	return unwritten(key, value, err)
 }
 
-// unwritten says what a failed write was about.
+// unwritten adds the variable and the value to the error of a write.
 func unwritten(key, value string, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +117,7 @@ func unwritten(key, value string, err error) error {
 	return fmt.Errorf("write %q to sysctl %q: %w", value, key, err)
 }
 
-// reason drops the path, which the key says already.
+// reason removes the path, which the key already shows.
 func reason(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err

@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 	if _, err := sysctl.Change("net.nettoll.none", "1"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a variable that does not exist: %v, want %v", err, fs.ErrNotExist)
 	}
-	// One that nobody can write can be left as it is.
+	// A read-only variable can be left unchanged.
 	if was, err := sysctl.Change("kernel.ostype", "Linux"); was != "Linux" || err != nil {
 		t.Errorf("kernel.ostype was %q, %v, want Linux", was, err)
 	}

@@ -1,3 +1,3 @@
-// Package sysfs reads and writes the attributes of links below /sys/class/net. They are those of one network namespace,
-// whatever /sys the process itself sees.
+// Package sysfs reads and writes the attributes of links below /sys/class/net, for one network namespace, independently
+// of the /sys of the process.
 package sysfs

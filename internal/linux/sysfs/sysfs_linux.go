@@ -16,9 +16,9 @@ import (
 // A Links is /sys/class/net of one network namespace.
 type Links struct{ root *os.File }
 
-// Open opens it in the network namespace of the calling thread. A file system of type sysfs shows the links of the
-// namespace in which it was made (fs/sysfs/mount.c, sysfs_init_fs_context): it makes one that is mounted nowhere, which
-// ends with the file. It needs CAP_SYS_ADMIN and Linux 5.2.
+// Open opens it in the network namespace of the calling thread. A sysfs file system shows the links of the namespace in
+// which it was made (fs/sysfs/mount.c, sysfs_init_fs_context). Open makes one without mounting it; it ends with the
+// file. It requires CAP_SYS_ADMIN and Linux 5.2.
 func Open() (*Links, error) {
 	const what = "open /sys of the network namespace"
 	context, err := unix.Fsopen("sysfs", unix.FSOPEN_CLOEXEC)
@@ -52,8 +52,8 @@ func explain(what string, err error) error {
 // Close closes it.
 func (l *Links) Close() { _ = l.root.Close() }
 
-// Read reads an attribute of a link, "queues/rx-0/rps_cpus", without spaces around it. What is not there is
-// fs.ErrNotExist.
+// Read reads an attribute of a link, "queues/rx-0/rps_cpus", without surrounding spaces. If it does not exist, the
+// error is fs.ErrNotExist.
 func (l *Links) Read(link, attribute string) (string, error) {
 	f, err := l.open(link, attribute, unix.O_RDONLY)
 	if err != nil {
@@ -67,7 +67,7 @@ func (l *Links) Read(link, attribute string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// Write sets an attribute of a link. What is not there is fs.ErrNotExist.
+// Write sets an attribute of a link. If it does not exist, the error is fs.ErrNotExist.
 func (l *Links) Write(link, attribute, value string) error {
 	f, err := l.open(link, attribute, unix.O_WRONLY)
 	if err == nil {
@@ -80,7 +80,7 @@ func (l *Links) Write(link, attribute, value string) error {
 	return nil
 }
 
-// List lists what is in a directory of a link: "queues".
+// List lists the contents of a directory of a link: "queues".
 func (l *Links) List(link, directory string) ([]string, error) {
 	f, err := l.open(link, directory, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -105,8 +105,8 @@ func (l *Links) open(link, path string, flags int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// reason drops the path, which the rest of the error says already. A link that goes while its attribute is open is not
-// there.
+// reason removes the path, which the rest of the error already shows. If a link is removed while its attribute is open,
+// the attribute counts as missing.
 func reason(err error) error {
 	if errors.Is(err, unix.ENODEV) {
 		return fs.ErrNotExist
@@ -117,7 +117,7 @@ func reason(err error) error {
 	return err
 }
 
-// CPUs returns which CPUs are online, as a list: "0-1" (Documentation/admin-guide/cputopology.rst).
+// CPUs returns the online CPUs as a list: "0-1" (Documentation/admin-guide/cputopology.rst).
 func (l *Links) CPUs() (string, error) {
 	fd, err := unix.Openat(int(l.root.Fd()), "devices/system/cpu/online", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// TestLinks reads and writes attributes of a link that only its own namespace has, from a thread that is in another.
+// TestLinks reads and writes attributes of a link that only its own namespace has, from a thread in another namespace.
 func TestLinks(t *testing.T) {
 	m, other := testnet.New(t), testnet.New(t)
 	open := func(m *testnet.Machine) (l *sysfs.Links) {

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Delay returns how long the calling thread has been ready to run without having a CPU, in nanoseconds: the second
-// number of its schedstat (Documentation/scheduler/sched-stats.rst). It is 0 where the kernel does not say. It takes
-// some microseconds and allocates nothing.
+// Delay returns how long the calling thread has been ready to run without a CPU, in nanoseconds: the second number of
+// its schedstat (Documentation/scheduler/sched-stats.rst). It is 0 if the kernel does not report it. It takes a few
+// microseconds and allocates nothing.
 func Delay() int64 {
 	path := []byte("/proc/thread-self/schedstat\x00")
 	here := unix.AT_FDCWD

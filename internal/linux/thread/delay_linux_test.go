@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// It is what the kernel says, grows where two threads want one CPU, and allocates nothing.
+// Delay equals the kernel's value, grows if two threads want one CPU, and allocates nothing.
 func TestDelay(t *testing.T) {
 	runtime.LockOSThread()
 	text, err := os.ReadFile("/proc/thread-self/schedstat")
@@ -28,7 +28,7 @@ func TestDelay(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // for good: the thread ends with it
+		runtime.LockOSThread() // never unlocked: the thread ends with it
 		if err := thread.Pin(cpus[0]); err != nil {
 			t.Error(err)
 		}

@@ -1,2 +1,2 @@
-// Package thread places the calling thread on a CPU, reads its run time and keeps other threads out of its way.
+// Package thread binds the calling thread to CPUs, reads its run time, and keeps other threads from disturbing it.
 package thread

@@ -18,7 +18,7 @@ func ID() int { return 0 }
 // Pin is not supported here.
 func Pin(...int) error { return unsupported("pin thread") }
 
-// CPUs counts those there are: here an experiment is planned, and not run.
+// CPUs counts the machine's CPUs: here, an experiment can only be planned.
 func CPUs() ([]int, error) {
 	cpus := make([]int, runtime.NumCPU())
 	for i := range cpus {
@@ -36,7 +36,7 @@ func UserTime() int64 { return 0 }
 // Park is not supported here.
 func Park(map[int]bool) error { return unsupported("park threads") }
 
-// Delay is not known here.
+// Delay is 0 here.
 func Delay() int64 { return 0 }
 
 // Punctual does nothing here.

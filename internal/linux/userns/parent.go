@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Parent returns what this process's user is called in the user namespace around its own: in one made for an ordinary
-// user, the number of that user.
+// Parent returns the number of this process's user in the user namespace around its own. For a namespace made for an
+// unprivileged user, it is the number of that user.
 func Parent() (int, error) {
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
@@ -17,14 +17,14 @@ func Parent() (int, error) {
 	return parent(string(data), os.Geteuid())
 }
 
-// parent looks the user up in a map of IDs, whose lines are: the first inside, the first outside, how many
+// parent looks up the user in an ID map, whose lines are: the first ID inside, the first ID outside, the count
 // (user_namespaces(7)).
 func parent(uidMap string, uid int) (int, error) {
 	for line := range strings.Lines(uidMap) {
 		var n [3]int
 		fields := strings.Fields(line)
 		for i := range min(len(fields), len(n)) {
-			n[i], _ = strconv.Atoi(fields[i]) // 0 of them where it is no number
+			n[i], _ = strconv.Atoi(fields[i]) // 0 if it is not a number
 		}
 		if uid >= n[0] && uid < n[0]+n[2] {
 			return n[1] + uid - n[0], nil

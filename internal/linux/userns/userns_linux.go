@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Missing lists which of the capabilities that hosts on this machine take this process does not have in its user
-// namespace: "CAP_SYS_ADMIN", "CAP_NET_ADMIN" (capabilities(7)).
+// Missing lists the capabilities that hosts on this machine require and that this process lacks in its user namespace:
+// "CAP_SYS_ADMIN", "CAP_NET_ADMIN" (capabilities(7)).
 func Missing() ([]string, error) {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
@@ -31,11 +31,11 @@ func Missing() ([]string, error) {
 // Inside reports whether this process is in a user namespace other than the machine's first one.
 func Inside() bool {
 	data, err := os.ReadFile("/proc/self/uid_map")
-	return err == nil && !outer(string(data)) // without user namespaces in the kernel there is no such file
+	return err == nil && !outer(string(data)) // a kernel without user namespaces has no such file
 }
 
-// Refused lists what the kernel does not grant this process that root of the machine has, in words; an empty list where
-// it grants all. It tries each.
+// Refused lists, in words, what the kernel does not grant to this process but would grant to the machine's root; an
+// empty list if it grants everything. It tries each privilege.
 func Refused() []string {
 	refused := []string{}
 	if err := forceBuffer(); err != nil {
@@ -58,7 +58,7 @@ func forceBuffer() error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, some)
 }
 
-// makeMap makes the smallest map of eBPF, bpf(2).
+// makeMap makes the smallest eBPF map, bpf(2).
 func makeMap() error {
 	attr := struct{ kind, keySize, valueSize, entries uint32 }{unix.BPF_MAP_TYPE_ARRAY, 4, 4, 1}
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, unix.BPF_MAP_CREATE, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr))

@@ -14,5 +14,5 @@ func Missing() ([]string, error) {
 // Inside is false here.
 func Inside() bool { return false }
 
-// Refused is nothing here.
+// Refused returns nothing here.
 func Refused() []string { return nil }

@@ -21,10 +21,10 @@ type Public [32]byte
 // String returns the key in base64.
 func (p Public) String() string { return base64.StdEncoding.EncodeToString(p[:]) }
 
-// A Private is a private key. It does not print itself.
+// A Private is a private key. It never prints its bytes.
 type Private struct{ key *[32]byte }
 
-// NewPrivate makes a key of 32 random bytes, by clamping them (RFC 7748, section 5).
+// NewPrivate makes a key from 32 random bytes by clamping them (RFC 7748, section 5).
 func NewPrivate(random []byte) (Private, error) {
 	if len(random) != 32 {
 		return Private{}, fmt.Errorf("make a private key of %d bytes (valid: 32)", len(random))
@@ -35,10 +35,10 @@ func NewPrivate(random []byte) (Private, error) {
 	return Private{&k}, nil
 }
 
-// Format writes what it is and not its bytes, whatever the verb.
+// Format writes the type and never the bytes, for any verb.
 func (Private) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "a private key") }
 
-// MarshalJSON is always an error.
+// MarshalJSON always returns an error.
 func (Private) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a private key must not be written anywhere")
 }
@@ -55,10 +55,10 @@ func (p Private) Public() (Public, error) {
 	return Public(key.PublicKey().Bytes()), nil
 }
 
-// A Config is what a device is told.
+// A Config is the configuration of a device.
 type Config struct {
 	Key   Private
-	Port  uint16 // UDP, at which it listens
+	Port  uint16 // UDP port on which it listens
 	Peers []Peer
 }
 
@@ -66,11 +66,11 @@ type Config struct {
 type Peer struct {
 	Key      Public
 	Endpoint netip.AddrPort
-	// Allowed are the addresses that are sent to the peer and taken from it.
+	// Allowed are the addresses to which packets are sent, and from which they are accepted.
 	Allowed []netip.Prefix
 }
 
-// A State is what a device reports of itself.
+// A State is the state that a device reports.
 type State struct {
 	Key   Public
 	Port  uint16
@@ -78,15 +78,15 @@ type State struct {
 	Peers []PeerState
 }
 
-// A PeerState is what it reports of a peer.
+// A PeerState is the state of a peer that a device reports.
 type PeerState struct {
 	Peer
 	Preshared bool          // there is a preshared key
 	Keepalive time.Duration // 0: off
-	Handshake time.Time     // when the last one was done
+	Handshake time.Time     // when the last one was completed
 }
 
-// Last returns when the last handshake with a peer was done, the zero time if there was none.
+// Last returns when the last handshake with a peer was completed; the zero time if there was none.
 func (s State) Last(with Public) time.Time {
 	for _, p := range s.Peers {
 		if p.Key == with {
@@ -96,7 +96,7 @@ func (s State) Last(with Public) time.Time {
 	return time.Time{}
 }
 
-// Compare lists in what a device differs from what it was told. It shows public keys alone.
+// Compare lists the differences between a device and its configuration. It shows only public keys.
 func Compare(want Config, got State) ([]linux.Difference, error) {
 	own, err := want.Key.Public()
 	if err != nil {
@@ -133,7 +133,7 @@ func Compare(want Config, got State) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// listed writes addresses in an order of their own.
+// listed writes addresses in sorted order.
 func listed(list []netip.Prefix) string {
 	texts := make([]string, len(list))
 	for i, p := range list {
@@ -143,10 +143,10 @@ func listed(list []netip.Prefix) string {
 	return strings.Join(texts, ", ")
 }
 
-// library is the module of the library.
+// library is the module path of the library.
 const library = "golang.zx2c4.com/wireguard"
 
-// Library returns the module of the library with its version.
+// Library returns the module path and version of the library.
 func Library() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {

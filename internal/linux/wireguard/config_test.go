@@ -17,7 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Keys are clamped, another implementation has the same public keys, and no verb shows a private one.
+// Keys are clamped, another implementation derives the same public keys, and no verb shows a private key.
 func TestPublic(t *testing.T) {
 	random := []byte(strings.Repeat("\xff", 32))
 	for _, b := range [][]byte{random, make([]byte, 32), []byte(strings.Repeat("key!", 8))} {
@@ -46,7 +46,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// What a device answers is read, and compared with what it was told.
+// The answer of a device is read and compared with its configuration.
 func TestGet(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()

@@ -15,7 +15,7 @@ import (
 // patience is how long an embedded device may take to answer.
 const patience = 5 * time.Second
 
-// Set configures an embedded device, over its control socket. What it was told before is forgotten.
+// Set configures an embedded device over its control socket. It replaces the previous configuration.
 func Set(control net.Conn, c Config) error {
 	if c.Key.key == nil {
 		return errors.New("configure the device: no private key was given")
@@ -43,8 +43,8 @@ func Get(control net.Conn) (State, error) {
 	return parse(lines)
 }
 
-// ask sends a request and returns the lines of the answer as pairs, without the last one. An error tells nothing of the
-// request, which may hold keys.
+// ask sends a request and returns the lines of the answer as pairs, without the last one. An error contains nothing of
+// the request, which may hold keys.
 func ask(control net.Conn, request string) ([][2]string, error) {
 	fail := func(err error) ([][2]string, error) {
 		return nil, fmt.Errorf("ask the device: %w", err)
@@ -59,7 +59,7 @@ func ask(control net.Conn, request string) ([][2]string, error) {
 		return fail(err)
 	}
 	var lines [][2]string
-	for r := bufio.NewReader(control); ; { // nothing comes after the answer: whoever asks waits for it
+	for r := bufio.NewReader(control); ; { // nothing follows the answer, because the client waits for it
 		line, err := r.ReadString('\n')
 		if err != nil {
 			return fail(err)
@@ -76,7 +76,7 @@ func ask(control net.Conn, request string) ([][2]string, error) {
 	}
 }
 
-// parse reads the answer to "get". The private key becomes the public one at once.
+// parse reads the answer to "get". It converts the private key into the public one at once.
 func parse(lines [][2]string) (State, error) {
 	var s State
 	var errs []error
@@ -109,7 +109,7 @@ func parse(lines [][2]string) (State, error) {
 			s.Mark = number(value)
 		case name == "public_key":
 			s.Peers = append(s.Peers, PeerState{Peer: Peer{Key: key(value)}})
-		case p == nil: // of a later version
+		case p == nil: // a key of a later version
 		case name == "preshared_key":
 			p.Preshared = key(value) != [32]byte{}
 		case name == "endpoint":

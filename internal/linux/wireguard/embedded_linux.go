@@ -20,19 +20,19 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// MergedMost is the number of packets that the library sends, or puts into its link, as one large segment at most
-// (conn.IdealBatchSize, which bounds both UDP GSO and what it joins for the link).
+// MergedMost is the largest number of packets that the library sends, or writes to its link, as one large segment
+// (conn.IdealBatchSize, which limits both UDP GSO and merging for the link).
 const MergedMost = conn.IdealBatchSize
 
-// Embeddable says whether an embedded device can have its link, nil or what is missing.
+// Embeddable returns nil if an embedded device can have its link, and otherwise what is missing.
 func Embeddable() error { return link.CheckTUN("encrypt by the embedded WireGuard") }
 
-// Args are the arguments of [Serve] for a link of that name and MTU.
+// Args returns the arguments of [Serve] for a link with that name and MTU.
 func Args(name string, mtu int) []string { return []string{name, strconv.Itoa(mtu)} }
 
-// Serve is the life of the process of an embedded device: it makes the link in the network namespace of the process,
-// is configured over control, and carries packets until control ends or the link is deleted. The device works as soon
-// as it is configured, whether the link is up already or not: so no packet is lost when it is set up.
+// Serve is the main function of the process of an embedded device. It makes the link in the network namespace of the
+// process, is configured over control, and carries packets until control ends or the link is deleted. The device works
+// as soon as it is configured, even before the link is up, so that no packet is lost when the link is set up.
 func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer) error {
 	if len(args) != 2 {
 		return fmt.Errorf("%d arguments (valid: the name of a link, and its MTU)", len(args))
@@ -77,11 +77,11 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	}
 }
 
-// SignalRenew has an embedded device begin a handshake with each peer, which gives both new keys. The library begins
-// none within RekeyTimeout, 5 s, of one that it has begun itself.
+// SignalRenew makes an embedded device start a handshake with each peer, which gives both ends new keys. The library
+// does not start a handshake within RekeyTimeout, 5 s, of the last one that it has started.
 const SignalRenew = syscall.SIGUSR1
 
-// handshake begins one with each peer.
+// handshake starts a handshake with each peer.
 func handshake(d *device.Device) error {
 	state, err := d.IpcGet()
 	if err != nil {
@@ -105,7 +105,7 @@ func handshake(d *device.Device) error {
 	return nil
 }
 
-// up hides from the device that its link is set up and down: the device would learn of it later than the first packet.
+// up hides from the device that its link is set up and down: the device would be notified later than the first packet.
 type up struct {
 	tun.Device
 	events chan tun.Event

@@ -12,12 +12,12 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// InKernel says whether the kernel has the device, nil or what is missing.
+// InKernel returns nil if the kernel has the device, and otherwise what is missing.
 func InKernel() error {
 	return link.CheckKind("wireguard", "load the kernel module wireguard, or use impl=embedded")
 }
 
-// Add makes a device of the kernel in the calling thread's network namespace, which is down, and returns its index.
+// Add makes a kernel device, which is down, in the calling thread's network namespace, and returns its index.
 func Add(name string, mtu int) (index int, err error) {
 	d := &netlink.Wireguard{LinkAttrs: netlink.LinkAttrs{Name: name, MTU: mtu}}
 	if err := netlink.LinkAdd(d); err != nil {
@@ -26,8 +26,8 @@ func Add(name string, mtu int) (index int, err error) {
 	return d.Index, nil
 }
 
-// SetKernel configures a device of the kernel in the calling thread's network namespace. What it was told before is
-// forgotten.
+// SetKernel configures a kernel device in the calling thread's network namespace. It replaces the previous
+// configuration.
 func SetKernel(name string, c Config) error {
 	return inKernel(name, func(client *wgctrl.Client) error {
 		port := int(c.Port)
@@ -47,7 +47,7 @@ func SetKernel(name string, c Config) error {
 	})
 }
 
-// GetKernel returns the state of a device of the kernel in the calling thread's network namespace.
+// GetKernel returns the state of a kernel device in the calling thread's network namespace.
 func GetKernel(name string) (s State, err error) {
 	err = inKernel(name, func(client *wgctrl.Client) error {
 		d, err := client.Device(name)

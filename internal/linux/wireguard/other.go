@@ -13,19 +13,19 @@ import (
 
 func unsupported(what string) error { return &linux.UnsupportedError{What: what, Missing: "Linux"} }
 
-// SignalRenew is as on Linux.
+// SignalRenew is a placeholder here.
 const SignalRenew = syscall.SIGINT
 
-// MergedMost is as on Linux, so that plans are the same.
+// MergedMost is the same as on Linux, so that plans are the same.
 const MergedMost = 128
 
-// InKernel says that there is none.
+// InKernel is not supported here.
 func InKernel() error { return unsupported("make links of type \"wireguard\"") }
 
-// Embeddable says that there is none.
+// Embeddable is not supported here.
 func Embeddable() error { return unsupported("encrypt by the embedded WireGuard") }
 
-// Args are the arguments of [Serve].
+// Args returns nothing here.
 func Args(string, int) []string { return nil }
 
 // Add is not supported here.

@@ -1,2 +1,2 @@
-// Package golden compares long texts that tests expect with files, and writes these files anew with the flag -update.
+// Package golden compares long expected texts with files, and rewrites these files with the flag -update.
 package golden

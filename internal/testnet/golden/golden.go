@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// update is set by go test PACKAGE -update. Then files are written, and nothing is compared.
+// update is set by go test PACKAGE -update. Files are then written, and nothing is compared.
 //
 //nolint:gochecknoglobals // a flag of test binaries
 var update = flag.Bool("update", false, "write the files that tests compare with (testdata/*.golden)")
 
-// Compare fails the test unless got is what testdata/NAME.golden holds. Whatever a file's name had better not have in
-// it becomes a hyphen, so that name can be that of a test.
+// Compare fails the test unless got equals testdata/NAME.golden. Characters that do not belong into a file name become
+// hyphens, so that name can be the name of a test.
 func Compare(t testing.TB, name, got string) {
 	t.Helper()
 	compare(t, "testdata", name, got, *update)

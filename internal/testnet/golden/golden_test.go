@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recorder is a test that notes how it failed.
+// recorder is a test that records its failures.
 type recorder struct {
 	testing.TB
 	said []string
@@ -16,7 +16,7 @@ func (r *recorder) Helper()                   {}
 func (r *recorder) Errorf(f string, a ...any) { r.said = append(r.said, fmt.Sprintf(f, a...)) }
 func (r *recorder) Fatalf(f string, a ...any) { r.Errorf(f, a...) }
 
-// A text that was written is the one that is expected; another one, or one that was never written, fails the test.
+// A text equal to the written one passes. A different text, or one that was never written, fails the test.
 func TestCompare(t *testing.T) {
 	dir := t.TempDir()
 	r := &recorder{TB: t}

@@ -20,31 +20,31 @@ import (
 )
 
 const (
-	role    = "NETTOLL_TEST_PULSE" // makes a test binary that process, by way of another
-	parent  = "parent"             // starts it and ends, so that it is no child of the tests'
-	beats   = "beats"              // is it
+	role    = "NETTOLL_TEST_PULSE" // selects a role of the test binary
+	parent  = "parent"             // starts the process and ends, so that the process is not a child of the tests
+	beats   = "beats"              // is the process
 	beat    = 2 * time.Millisecond
-	slow    = time.Millisecond // a beat that is later by less is not
+	slow    = time.Millisecond // a smaller delay of a beat does not count
 	ready   = 2 * time.Second  // how long to wait for the first one
 	mostCPU = 1024
 	first   = 3 // the first descriptor of exec.Cmd.ExtraFiles
 )
 
-// pulse is what the process writes, for one CPU.
+// pulse is the memory that the process writes for one CPU.
 type pulse struct {
 	count   atomic.Int64
 	stopped atomic.Int64 // ns
 	_       [48]byte     // a cache line of its own
 }
 
-// heart is that process, where there is one.
+// heart is the process, if there is one.
 //
 //nolint:gochecknoglobals // one of the test binary
 var heart struct {
 	wanted bool
 	once   sync.Once
 	ended  chan struct{}
-	input  io.Closer // it lasts until this ends
+	input  io.Closer // the process lasts until this ends
 	pulses []pulse
 }
 
@@ -75,7 +75,7 @@ func status(err error) int {
 	return 0
 }
 
-// start makes a command of this program.
+// start returns a command of this program in a role.
 func start(as string, in, out, memory *os.File) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), role+"="+as)
@@ -83,9 +83,9 @@ func start(as string, in, out, memory *os.File) *exec.Cmd {
 	return cmd
 }
 
-// serve is the process. It ends with the test's.
+// serve is the main function of the process. It ends with the test's process.
 func serve() error {
-	debug.SetGCPercent(-1) // threads that sleep hold their processor, and a collection would wait for them
+	debug.SetGCPercent(-1) // sleeping threads hold their processor, and a garbage collection would wait for them
 	pulses, err := mapped(os.NewFile(first, "pulses"))
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func serve() error {
 	return <-failed
 }
 
-// measure writes down what a CPU does not do.
+// measure records how long a CPU did not run.
 func measure(cpu int, p *pulse) error {
 	runtime.LockOSThread()
 	if err := thread.Pin(cpu); err != nil {
@@ -120,7 +120,7 @@ func measure(cpu int, p *pulse) error {
 	nap := unix.NsecToTimespec(int64(beat))
 	for {
 		before := clock.Now()
-		// A signal of the Go runtime ends it early: that is no stop.
+		// A signal of the Go runtime ends the sleep early, which is not a stop.
 		_, _, _ = unix.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, 0, uintptr(unsafe.Pointer(&nap)), 0, 0, 0)
 		if late := clock.Now() - before - int64(beat); late > int64(slow) {
 			p.stopped.Add(late)
@@ -129,7 +129,7 @@ func measure(cpu int, p *pulse) error {
 	}
 }
 
-// urgent lets the calling thread run before all that have no real-time priority, or a lower one.
+// urgent gives the calling thread priority over all threads without a real-time priority, or with a lower one.
 func urgent(priority uint32) error {
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority}
 	if err := unix.SchedSetAttr(0, &attr, 0); err != nil {
@@ -146,15 +146,15 @@ func mapped(f *os.File) ([]pulse, error) {
 	return unsafe.Slice((*pulse)(unsafe.Pointer(&memory[0])), mostCPU), nil
 }
 
-// Stopped returns for how long each CPU has not run since the first call, up to now: it waits for a beat of each. It is
-// empty outside of [Around], and where threads may not be urgent.
+// Stopped returns how long each CPU has not run from the first call until now; it waits for a beat of each. It is empty
+// outside [Around], and if threads may not be urgent.
 func Stopped() map[int]time.Duration {
 	if !heart.wanted {
 		return nil
 	}
 	heart.once.Do(func() {
 		done := make(chan struct{})
-		go func() { // the calling thread may be in a namespace that is not to last
+		go func() { // the calling thread may be in a temporary namespace
 			defer close(done)
 			begin()
 		}()
@@ -209,7 +209,7 @@ func begin() {
 	}
 	heart.ended, heart.input, heart.pulses = make(chan struct{}), input, pulses
 	go func() {
-		_, _ = io.Copy(io.Discard, output) // it says nothing: its end is the end of this
+		_, _ = io.Copy(io.Discard, output) // it has no output: its end is the end of the process
 		output.Close()
 		close(heart.ended)
 	}()

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { testnet.Main(m) }
 
-// A CPU that does nothing for anybody is seen: a thread of a higher priority stands for a hypervisor that is late. Its
-// neighbour goes on.
+// A CPU that does not run is detected: a thread with a higher priority acts as a late hypervisor. The other CPU is not
+// affected.
 func TestStopped(t *testing.T) {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -27,7 +27,7 @@ func TestStopped(t *testing.T) {
 	before := pulse.Stopped()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the function
+		runtime.LockOSThread() // never unlocked: the thread ends with the function
 		err := thread.Pin(cpus[0])
 		if err == nil {
 			err = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 2}, 0)

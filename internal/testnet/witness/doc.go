@@ -1,3 +1,3 @@
-// Package witness tells a test whether other work took the CPUs away from it, by the kernel's own accounts and not by
-// what the test measured.
+// Package witness reports to a test whether other work took the CPUs away from it, according to the kernel's own
+// accounts and not to the measurements of the test.
 package witness

@@ -17,37 +17,38 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet/pulse"
 )
 
-// Seen is what a witness saw since it began to watch.
+// Seen holds what a witness observed since it began to watch.
 type Seen struct {
-	// Delay is how long one thread was ready to run and had no CPU, less the time of other threads of the test that can
-	// have had its CPUs: that of the thread for which this is the longest. So threads of a test that share a CPU are no
-	// witnesses against each other.
+	// Delay is how long a thread was ready to run without a CPU, minus the time of other threads of the test that could
+	// have used its CPUs. It is the largest value of any thread. So threads of a test that share a CPU do not count
+	// against each other.
 	Delay time.Duration
 	// Thread names that thread.
 	Thread string
-	// Waited is how long one thread was ready to run and had no CPU, whoever had it: that of the thread for which this is
-	// the longest.
+	// Waited is how long a thread was ready to run without a CPU, whichever thread used it. It is the largest value of
+	// any thread.
 	Waited time.Duration
-	// Stopped is how long one CPU did nothing for anybody, without the kernel's knowing: that of the CPU for which this is
-	// the longest. It is 0 where threads may not have priority over all others.
+	// Stopped is how long a CPU did not run, unnoticed by the kernel. It is the largest value of any CPU, and 0 if
+	// threads may not have priority over all others.
 	Stopped time.Duration
-	// Steal is what the hypervisor gave to other machines, on all CPUs, in steps of 10 ms.
+	// Steal is the time that the hypervisor gave to other machines, on all CPUs, in steps of 10 ms.
 	Steal time.Duration
-	// Others is the CPU time of all that is not of the test, on all CPUs, in steps of 10 ms; Share is its share of the
+	// Others is the CPU time of everything outside the test, on all CPUs, in steps of 10 ms. Share is its share of the
 	// CPUs' time.
 	Others time.Duration
 	Share  float64
 }
 
-// Lost is how much time was taken from a thread of the test.
+// Lost returns how much time was taken from a thread of the test.
 func (s Seen) Lost() time.Duration { return s.Delay + s.away() }
 
-// away is how long the test had no CPU, because the machine had none: what of that the hypervisor owns to is steal.
+// away returns how long the test had no CPU because the machine had none. The part that the hypervisor reports is
+// steal.
 func (s Seen) away() time.Duration { return max(s.Steal, s.Stopped) }
 
-// Excuse is by how much something may have taken longer than on a machine of its own, also if programs did it that have
-// ended since. A bound on how long something takes is that much longer, so that it can be asserted in each try, and is
-// strict where nothing else runs.
+// Excuse returns how much longer something may have taken than on a machine of its own, including delays by programs
+// that have ended since. Add it to a limit on how long something takes. The limit can then be asserted in each try, and
+// is strict if nothing else runs.
 func (s Seen) Excuse() time.Duration { return s.Lost() + s.Others }
 
 func (s Seen) String() string {
@@ -60,19 +61,19 @@ func (s Seen) String() string {
 		thread, s.Delay.Round(time.Microsecond), s.Steal, s.Stopped.Round(time.Microsecond), s.Others, 100*s.Share)
 }
 
-// A Limit says how much may be taken from a test before a try is repeated.
+// A Limit is how much time may be taken from a test before a try is repeated.
 type Limit struct {
-	// Lost bounds [Seen.Lost]. It is for tests whose threads live through the try.
+	// Lost limits [Seen.Lost]. It is for tests whose threads exist during the whole try.
 	Lost time.Duration
-	// Crowded says that the test has more threads than there are CPUs: what they take from each other counts as lost, too
-	// ([Seen.Waited]).
+	// Crowded says that the test has more threads than there are CPUs: what they take from each other also counts as
+	// lost ([Seen.Waited]).
 	Crowded bool
-	// Share bounds [Seen.Share]; 0 does not. It is for tests of programs that begin and end within a try: the kernel does
-	// not tell how long those waited.
+	// Share limits [Seen.Share]; 0 means no limit. It is for tests of programs that begin and end within a try, because
+	// the kernel does not report how long those waited.
 	Share float64
 }
 
-// holds says whether what was seen is within the limit.
+// holds reports whether the observations are within the limit.
 func (l Limit) holds(s Seen) bool {
 	lost := s.Lost()
 	if l.Crowded {
@@ -88,15 +89,15 @@ func (l Limit) String() string {
 	return fmt.Sprintf("at most %v lost and %.0f %% of the CPUs used by other work", l.Lost, 100*l.Share)
 }
 
-// A Watch is what the kernel said when it began.
+// A Watch holds the kernel's accounts at its beginning.
 type Watch struct {
 	before   reading
 	stopped  map[int]time.Duration
 	children bool
 }
 
-// Begin begins to watch the threads of this process and of all processes below it. It fails the test if the kernel
-// keeps no account of them.
+// Begin begins to watch the threads of this process and of all its descendants. It fails the test if the kernel keeps
+// no account of them.
 func Begin(t testing.TB) *Watch {
 	t.Helper()
 	since := pulse.Stopped()
@@ -108,8 +109,8 @@ func Begin(t testing.TB) *Watch {
 	return &Watch{before, since, len(pids) > 1}
 }
 
-// Seen returns what was seen since Begin. A thread that began meanwhile counts, but for those of processes if there was
-// none before. Of one that ended meanwhile only the CPU time is known.
+// Seen returns what was observed since Begin. A thread that began in the meantime counts, except for threads of child
+// processes if this process had none before. For a thread that ended in the meantime, only the CPU time is known.
 func (w *Watch) Seen(t testing.TB) Seen {
 	t.Helper()
 	pids := []int{os.Getpid()}
@@ -127,8 +128,9 @@ func (w *Watch) Seen(t testing.TB) Seen {
 	return s
 }
 
-// compare finds the thread that other work kept from running for the longest, and what the rest of the machine did.
-// Where threads have CPUs of their own, as those of a trial do, the others are not looked at: they wait for these.
+// compare finds the thread that other work kept from running for the longest time, and what the rest of the machine
+// did. If some threads have CPUs of their own, like those of a trial, only these are considered, because the others
+// wait for them.
 func compare(before, now reading) Seen {
 	s := Seen{Steal: now.steal - before.steal, Others: max(0, (now.busy-before.busy)-(now.own-before.own))}
 	if all := now.busy + now.idle + now.steal - before.busy - before.idle - before.steal; all > 0 {
@@ -160,11 +162,10 @@ func compare(before, now reading) Seen {
 	return s
 }
 
-// most is how many tries there are for so many that are wanted: at least 20, and at most four of five are repeated.
+// most returns the number of tries for a wanted number: at least 20, of which at most four in five are repetitions.
 func most(want int) int { return max(20, 5*want) }
 
-// calm waits until the machine has CPUs to spare, but not for long: what it sees then is no witness, and only spares
-// tries.
+// calm waits briefly until the machine has spare CPUs. Its observations are not evidence; it only saves tries.
 func calm() {
 	const window, idle, patience = 50 * time.Millisecond, 0.7, time.Second
 	for start := time.Now(); time.Since(start) < patience; {
@@ -181,15 +182,15 @@ func calm() {
 	}
 }
 
-// Undisturbed calls try until one was disturbed by no more than the limit, and returns what that one returned. The
-// witness alone says whether a try is repeated: what it returned is not looked at. If too many tries were disturbed the
-// test fails, and says what was seen.
+// Undisturbed calls try until a try was disturbed by no more than the limit, and returns its result. Only the witness
+// decides whether a try is repeated, not the result. If too many tries were disturbed, the test fails with the
+// observations.
 func Undisturbed[T any](t testing.TB, limit Limit, try func() T) T {
 	t.Helper()
 	return Several(t, limit, 1, try)[0]
 }
 
-// Several is Undisturbed for so many tries.
+// Several is like Undisturbed, for this number of tries.
 func Several[T any](t testing.TB, limit Limit, want int, try func() T) []T {
 	t.Helper()
 	return several(t, limit, want, try, func() func() Seen {
@@ -198,9 +199,9 @@ func Several[T any](t testing.TB, limit Limit, want int, try func() T) []T {
 	}, calm)
 }
 
-// Until calls try until it returns nil. A try that fails is repeated only if it was disturbed by more than the limit:
-// otherwise the test fails with what it returned, and with what was seen. It is for what may fail on a busy machine and
-// must not on a quiet one, where [Undisturbed] would wait for a quiet moment to no end.
+// Until calls try until it returns nil. A failed try is repeated only if it was disturbed by more than the limit;
+// otherwise the test fails with the error and the observations. It is for what may fail on a busy machine but must not
+// fail on a quiet one, for which [Undisturbed] could wait for a quiet moment without end.
 func Until(t testing.TB, limit Limit, try func() error) {
 	t.Helper()
 	until(t, limit, try, func() func() Seen {
@@ -253,15 +254,15 @@ func several[T any](t testing.TB, limit Limit, want int, try func() T, watch fun
 	return nil
 }
 
-// account is what the kernel says of one thread.
+// account is the kernel's account of one thread.
 type account struct {
-	dir        string // in /proc
+	dir        string // below /proc
 	name       string
 	run, delay time.Duration // on a CPU; ready to run, without one
-	cpus       *big.Int      // those on which it may run, one bit each
+	cpus       *big.Int      // the CPUs that it may use, one bit each
 }
 
-// anywhere says whether the thread may run wherever any of these may.
+// anywhere reports whether the thread may use every CPU that any of these threads may use.
 func (a account) anywhere(all map[string]account) bool {
 	for _, b := range all {
 		if new(big.Int).AndNot(b.cpus, a.cpus).Sign() != 0 {
@@ -271,14 +272,14 @@ func (a account) anywhere(all map[string]account) bool {
 	return true
 }
 
-// reading is what the kernel says at one moment.
+// reading holds the kernel's accounts at one moment.
 type reading struct {
 	threads           map[string]account
-	own               time.Duration // CPU time of this process and all below it, of those that have ended, too
+	own               time.Duration // CPU time of this process and its descendants, including ended ones
 	busy, idle, steal time.Duration // of all CPUs
 }
 
-// machine reads what the machine as a whole did.
+// machine reads the accounts of the machine as a whole.
 func machine() (reading, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -287,8 +288,8 @@ func machine() (reading, error) {
 	return times(string(text))
 }
 
-// read reads what the kernel says of some processes, the first of which is this one. What the threads of this one did
-// is read last, or first: what reading costs is no part of what is watched.
+// read reads the accounts of some processes, the first of which is this one. The threads of this process are read last
+// at the beginning, or first at the end, so that the cost of reading is not part of what is watched.
 func read(pids []int, begins bool) (r reading, err error) {
 	threads := map[string]account{}
 	if !begins {
@@ -320,7 +321,7 @@ func read(pids []int, begins bool) (r reading, err error) {
 		if err := spent(pids[0], threads); err != nil {
 			return r, err
 		}
-	} else if err := describe(threads); err != nil { // only what is compared
+	} else if err := describe(threads); err != nil { // needed only for the comparison
 		return r, err
 	}
 	if len(threads) == 0 {
@@ -358,7 +359,7 @@ func gone(dir string) bool {
 	return os.IsNotExist(err)
 }
 
-// describe reads the names of threads and their CPUs, and forgets those that have ended.
+// describe reads the names of threads and their CPUs, and removes threads that have ended.
 func describe(threads map[string]account) error {
 	for id, a := range threads {
 		status, err := os.ReadFile(a.dir + "/status")
@@ -389,7 +390,7 @@ func describe(threads map[string]account) error {
 	return nil
 }
 
-// family lists a process and all that descend from it.
+// family lists a process and its descendants.
 func family(proc string, root int) []int {
 	parents := map[int]int{}
 	entries, err := os.ReadDir(proc)
@@ -403,9 +404,9 @@ func family(proc string, root int) []int {
 		}
 		stat, err := os.ReadFile(filepath.Join(proc, e.Name(), "stat"))
 		if err != nil {
-			continue // gone meanwhile
+			continue // gone in the meantime
 		}
-		// PID (NAME) STATE PPID …; the name may hold anything.
+		// PID (NAME) STATE PPID …; the name may contain any character.
 		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 		if len(fields) < 2 {
 			continue

@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// busy is the variable that makes this program a busy loop on the CPU that it names.
+// busy is the variable that turns this program into a busy loop on the CPU that it names.
 const busy = "NETTOLL_WITNESS_BUSY"
 
 func TestMain(m *testing.M) {
@@ -35,13 +35,13 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// spin keeps a CPU busy from a thread of its own, which lives as long as the test, and returns when it has done so for
-// long enough.
+// spin keeps a CPU busy with a thread of its own, which exists as long as the test. It returns after the thread has
+// done so for long enough.
 func spin(t *testing.T, cpu int, lasts time.Duration) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the function
+		runtime.LockOSThread() // never unlocked: the thread ends with the function
 		err := thread.Pin(cpu)
 		for end := time.Now().Add(lasts); err == nil && time.Now().Before(end); {
 		}
@@ -53,8 +53,8 @@ func spin(t *testing.T, cpu int, lasts time.Duration) {
 	}
 }
 
-// A busy loop of a stranger on the CPU of a thread is seen, by the delay and by what others ran; one of the test's own
-// is not.
+// A busy loop of another process on the CPU of a thread is detected, both by the delay and by the CPU time of others. A
+// busy loop of the test itself is not.
 func TestBusyLoop(t *testing.T) {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -77,7 +77,7 @@ func TestBusyLoop(t *testing.T) {
 	if _, err := out.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	// Who leaves it out of the family takes it for a stranger.
+	// A process that is left out of the family counts as another process.
 	self := []int{os.Getpid()}
 	watch := func(pids []int) Seen {
 		before, err := read(pids, true)
@@ -92,14 +92,15 @@ func TestBusyLoop(t *testing.T) {
 		return compare(before, now)
 	}
 	stranger, own := watch(self), watch(append(self, loop.Process.Pid))
-	// Two that want one CPU share it. More work on the machine makes delays longer, and the share of either smaller.
+	// Two threads that want one CPU share it. More work on the machine makes delays longer, and the share of each
+	// smaller.
 	if stranger.Delay < lasts/4 || stranger.Thread == "" {
 		t.Errorf("of %v beside a stranger's busy loop: %v, want a delay of half", lasts, stranger)
 	}
 	if stranger.Others < lasts/10 || stranger.Share <= 0 || stranger.Share > 1 {
 		t.Errorf("of %v beside a stranger's busy loop: %v, want that others ran", lasts, stranger)
 	}
-	if own.Delay > stranger.Delay/2 && own.Others < lasts/4 { // if others ran, too, that is what it sees
+	if own.Delay > stranger.Delay/2 && own.Others < lasts/4 { // if other processes ran too, that is what it sees
 		t.Errorf("beside a busy loop of its own: %v", own)
 	}
 	if limit := (Limit{Lost: lasts / 10}); limit.holds(stranger) {
@@ -177,7 +178,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// recorder is a test that notes how it failed.
+// recorder is a test that records its failures.
 type recorder struct {
 	testing.TB
 	fatal string
@@ -187,8 +188,8 @@ func (r *recorder) Helper()                   {}
 func (r *recorder) Logf(string, ...any)       {}
 func (r *recorder) Fatalf(f string, a ...any) { r.fatal = fmt.Sprintf(f, a...) }
 
-// The witness alone says which tries count, the outcomes have no say, and too many disturbed tries fail the test with
-// what was seen.
+// Only the witness decides which tries count, not their results. Too many disturbed tries fail the test with the
+// observations.
 func TestSeveral(t *testing.T) {
 	limit := Limit{Lost: time.Millisecond}
 	for _, tt := range []struct {

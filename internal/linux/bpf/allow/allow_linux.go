@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// spare is room for what is added to a list.
+	// spare is the room for rules that are added to a list.
 	spare = 64
-	// maxFlows is how many flows are known at a time, of both families; the one that was quiet for longest gives way to a
-	// new one.
+	// maxFlows is the largest number of known flows, of both families together. A new flow replaces the one that was
+	// quiet for longest.
 	maxFlows = 1 << 16
 )
 
-// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links,
-// before what is there. It stands while held is open, and the process lives; closing it takes everything away
-// again, from any thread, more than once, and when the links are gone. Another process does so by [bpf.Detach].
-// If the kernel or the privileges lack something, the error is a [linux.UnsupportedError].
+// Add loads the program and its list, in the network namespace of the calling thread, and hooks it to the links, before
+// other programs. The program stays while held is open and the process lives. Closing held removes everything, from any
+// thread, more than once, and even when the links are gone. Another process can remove it with [bpf.Detach]. If the
+// kernel or the privileges lack something, the error is a [linux.UnsupportedError].
 func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := l.check(); err != nil {
 		return nil, nil, err
@@ -190,7 +190,7 @@ type bindings struct {
 	values []binding
 }
 
-// binding is the structure of allow.c.
+// binding is a structure of allow.c.
 type binding struct {
 	V6, Local  [16]byte
 	V4         [4]byte
@@ -198,7 +198,7 @@ type binding struct {
 	Free, Zero uint8
 }
 
-// bindings returns those of a list, by the indexes of its links.
+// bindings returns the bindings of a list, by the indexes of its links.
 func (l List) bindings(links *bpf.Links) (b bindings, err error) {
 	if l.Bound == nil {
 		return b, nil
@@ -229,7 +229,7 @@ type (
 	ownLink [8]byte
 )
 
-// itself returns the addresses of the host, and those of its links.
+// itself returns the addresses of the host, and the MAC addresses of its links.
 func itself() (addresses []ownAddress, macs []ownLink, err error) {
 	list, err := net.Interfaces()
 	if err != nil {
@@ -364,7 +364,7 @@ func Compare(l List) ([]linux.Difference, error) {
 			})
 		}
 	}
-	if len(list) > 0 { // another program, by the same name
+	if len(list) > 0 { // another program with the same name
 		return list, nil
 	}
 	for _, compare := range []func() ([]linux.Difference, error){
@@ -383,7 +383,8 @@ func Compare(l List) ([]linux.Difference, error) {
 	return list, nil
 }
 
-// compareConstants compares what was set before the program was loaded, the digest of compiled rules with it.
+// compareConstants compares the constants that were set before the program was loaded, including the digest of compiled
+// rules.
 func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]linux.Difference, error) {
 	m := p.Maps[constants]
 	want, got := make([]byte, m.ValueSize()), make([]byte, m.ValueSize())
@@ -402,7 +403,7 @@ func compareConstants(p *bpf.Program, spec *ebpf.CollectionSpec) ([]linux.Differ
 	return nil, nil
 }
 
-// constants is the name of the map that the loader makes of them.
+// constants is the name of the map that the loader makes from them.
 const constants = ".rodata"
 
 func compareLists(p *bpf.Program, l List) ([]linux.Difference, error) {
@@ -475,7 +476,7 @@ func compareShared(p programs) (list []linux.Difference, err error) {
 	return list, nil
 }
 
-// compareOwn names addresses that pass as the host's and are not.
+// compareOwn lists addresses that the program accepts as the host's, but that are not.
 func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	addresses, macs, err := itself()
 	if err != nil {
@@ -508,8 +509,8 @@ func compareOwn(p *bpf.Program) (list []linux.Difference, err error) {
 	return list, nil
 }
 
-// UpdateRule adds a rule to those that stand, or takes one that was added away again. Packets are decided by one or by
-// the other.
+// UpdateRule adds a rule to the loaded ones, or removes an added one. Each packet is decided by the old or by the new
+// list.
 func UpdateRule(l List, r Rule, allow bool) error {
 	return with(l, "change a rule", func(p programs, links *bpf.Links) (err error) {
 		if r.Sink.Is6() {
@@ -553,7 +554,7 @@ func change[A address](p *bpf.Program, l List, r Rule, allow bool, pairs, source
 	return m.Delete(key)
 }
 
-// numberOf looks the number of a source up, and gives it one where it has none and give says so.
+// numberOf returns the number of a source. If the source has none and give is true, it assigns one.
 func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err error) {
 	err = m.Lookup(whole(source), &number)
 	if !errors.Is(err, ebpf.ErrKeyNotExist) || !give {
@@ -603,8 +604,8 @@ func Read(l List) (c Counters, err error) {
 	return c, err
 }
 
-// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
-// [linux.UnsupportedError].
+// Check tries a lookup method on a pair of links in a namespace of its own, which it removes. If something is missing,
+// the error is a [linux.UnsupportedError].
 func Check(way string, stateful, antispoof bool) error {
 	return bpf.Try(false, func(name string) (io.Closer, error) {
 		l := List{Way: way, Stateful: stateful, Links: []string{name}, Rules: func(bool) iter.Seq[Rule] {

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// An address is one of a family as packets have it.
+// An address is an address of either family as it is in packets.
 type address interface{ [4]byte | [16]byte }
 
 // The structures of allow.c.
@@ -38,7 +38,7 @@ const maxRanges = 8
 
 func (r Rule) ports() portRange { return portRange{r.First, r.Last, r.SourceFirst, r.SourceLast} }
 
-// add adds a range. It returns whether there was room.
+// add adds a range, and reports whether there was room.
 func (p *ports) add(r portRange) bool {
 	if p.N == maxRanges {
 		return false
@@ -48,7 +48,7 @@ func (p *ports) add(r portRange) bool {
 	return true
 }
 
-// remove removes a range. It returns whether it was there.
+// remove removes a range, and reports whether it was there.
 func (p *ports) remove(r portRange) bool {
 	for i := range p.Range[:p.N] {
 		if p.Range[i] == r {
@@ -60,13 +60,14 @@ func (p *ports) remove(r portRange) bool {
 	return false
 }
 
-// has says whether a range is there.
+// has reports whether a range is there.
 func (p *ports) has(r portRange) bool {
 	q := *p
 	return q.remove(r)
 }
 
-// entries is what the maps of a family hold: each pair with its ports, and with LPM each source with its number.
+// entries holds the contents of the maps of a family: each pair with its ports, and with LPM each source with its
+// number.
 type entries[A address] struct {
 	pairs   []pair[A]
 	ports   []ports
@@ -74,7 +75,7 @@ type entries[A address] struct {
 	numbers []uint32
 }
 
-// of is an address as packets have it.
+// of returns an address as it is in packets.
 func of[A address](a netip.Addr) (to A) {
 	switch to := any(&to).(type) {
 	case *[4]byte:
@@ -85,12 +86,12 @@ func of[A address](a netip.Addr) (to A) {
 	return to
 }
 
-// whole is an address as a trie has it.
+// whole returns an address as a key of a trie.
 func whole[A address](a A) prefix[A] {
 	return prefix[A]{Bits: uint32(unsafe.Sizeof(a)) * 8, Address: a}
 }
 
-// numbered is the number of a source in the place of its address.
+// numbered returns the number of a source in place of its address.
 func numbered[A address](number uint32) (to A) {
 	switch to := any(&to).(type) {
 	case *[4]byte:
@@ -101,7 +102,7 @@ func numbered[A address](number uint32) (to A) {
 	return to
 }
 
-// entries returns what the maps hold. Those of compiled rules hold what was added to them.
+// entries returns the contents of the maps. For compiled rules, these are the rules that were added later.
 func (l List) entries() (v4 entries[[4]byte], v6 entries[[16]byte], err error) {
 	if l.Way == Program {
 		return v4, v6, nil
@@ -113,7 +114,7 @@ func (l List) entries() (v4 entries[[4]byte], v6 entries[[16]byte], err error) {
 	return v4, v6, err
 }
 
-// newEntries returns what the maps of a family hold for rules.
+// newEntries returns the contents of the maps of a family for rules.
 func newEntries[A address](way string, rules iter.Seq[Rule]) (e entries[A], err error) {
 	known := map[pair[A]]int{}
 	numbers := map[A]uint32{}
@@ -152,7 +153,7 @@ func fill[K, V any](m *ebpf.Map, keys []K, values []V) error {
 		return nil
 	}
 	_, err := m.BatchUpdate(keys, values, nil)
-	if errors.Is(err, ebpf.ErrNotSupported) { // before Linux 5.6, or a kind of map that has no batches
+	if errors.Is(err, ebpf.ErrNotSupported) { // before Linux 5.6, or for a kind of map without batches
 		for i := range keys {
 			if err := m.Put(keys[i], values[i]); err != nil {
 				return err
@@ -163,10 +164,10 @@ func fill[K, V any](m *ebpf.Map, keys []K, values []V) error {
 	return err
 }
 
-// chunk is how many entries are read at a time.
+// chunk is the number of entries that are read at a time.
 const chunk = 4096
 
-// all reads a map.
+// all reads all entries of a map.
 func all[K comparable, V any](m *ebpf.Map) (map[K]V, error) {
 	list := map[K]V{}
 	keys, values := make([]K, chunk), make([]V, chunk)
@@ -185,7 +186,7 @@ func all[K comparable, V any](m *ebpf.Map) (map[K]V, error) {
 	}
 }
 
-// differ compares what a map holds with what it should.
+// differ compares the contents of a map with the wanted ones.
 func differ[K comparable, V comparable](name string, m *ebpf.Map, keys []K, values []V) ([]linux.Difference, error) {
 	got, err := all[K, V](m)
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 )
 
-// Rules that are compiled make a tree of decisions with a field of the packet at each level: the source, the sink of
-// that source, the ports of that pair. What is at one level is compared one after another, in the order of the rules,
-// so a packet of a late rule is compared with the sources of all before it; behind a field that is equal there is no
-// way back, as nothing else of the list is there. The words of IPv6 addresses that differ most come first.
+// Compiled rules form a decision tree with a field of the packet at each level: the source, the sink of that source,
+// the ports of that pair. Values at one level are compared one after another, in the order of the rules. So a packet
+// for a late rule is compared with the sources of all earlier rules. After a match there is no backtracking, because no
+// other rule has these values. The words of IPv6 addresses that differ most come first.
 //
-// The shape is the verifier's, too. It keeps the other side of every branch until it gets there, 8192 of them at most
-// (kernel/bpf/verifier.c, BPF_COMPLEXITY_LIMIT_JMP_SEQ); here the inside of each branch ends, and one is kept for each
-// level.
+// The shape also suits the verifier. It keeps the other side of every branch until it gets there, at most 8192 of them
+// (kernel/bpf/verifier.c, BPF_COMPLEXITY_LIMIT_JMP_SEQ). Here the inside of each branch ends, so only one is kept for
+// each level.
 
-// The names of the functions of allow.c that are replaced, and what they return.
+// The names of the functions of allow.c that are replaced, and their results.
 const (
 	function4 = "match4"
 	function6 = "match6"
@@ -33,13 +33,13 @@ const (
 	none, pairOnly, pairAndPort = 0, 1, 2
 )
 
-// leaf is a rule as fields of a packet.
+// leaf is a rule in the form of packet fields.
 type leaf struct {
 	fields []uint64
 	ports  portRange
 }
 
-// leaf4 reads a rule as match4 gets it: R1 is the source and R2 the sink.
+// leaf4 converts a rule into the arguments of match4: R1 is the source and R2 the sink.
 func leaf4(r Rule) leaf {
 	source, sink := r.Source.As4(), r.Sink.As4()
 	return leaf{
@@ -48,18 +48,18 @@ func leaf4(r Rule) leaf {
 	}
 }
 
-// leaf6 reads a rule as match6 loads it.
+// leaf6 converts a rule into the values that match6 loads.
 func leaf6(r Rule) leaf {
 	source, sink := r.Source.As16(), r.Sink.As16()
 	word := binary.NativeEndian.Uint64
 	return leaf{[]uint64{word(source[8:]), word(source[:8]), word(sink[8:]), word(sink[:8])}, r.ports()}
 }
 
-// A shape is where a function has the fields of a packet.
+// A shape says in which registers a function has the fields of a packet.
 type shape struct {
 	fields []asm.Register
 	port   asm.Register // of the sink
-	other  asm.Register // that of the source
+	other  asm.Register // of the source
 	free   asm.Register
 	wide   bool // fields have 64 bits
 }
@@ -75,10 +75,10 @@ func shape6() shape {
 	}
 }
 
-// prologue6 loads the fields of the pair that R1 is the address of.
+// prologue6 loads the fields of the pair at the address in R1.
 func prologue6() asm.Instructions {
 	return append(append(asm.Instructions{skip(asm.JNE.Imm(asm.R1, 0, ""), 2)}, answer(none)...),
-		asm.Mov.Reg(asm.R5, asm.R3), // R3 is for what fields are compared with
+		asm.Mov.Reg(asm.R5, asm.R3), // R3 holds the values to compare with
 		asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord),
 		asm.LoadMem(asm.R7, asm.R1, 8, asm.DWord),
 		asm.LoadMem(asm.R8, asm.R1, 16, asm.DWord),
@@ -86,7 +86,7 @@ func prologue6() asm.Instructions {
 	)
 }
 
-// skip makes a jump pass over so many instructions of 8 bytes.
+// skip makes a jump skip this many instructions of 8 bytes.
 func skip(jump asm.Instruction, over int) asm.Instruction {
 	jump.Offset = int16(over)
 	return jump
@@ -97,10 +97,10 @@ func answer(found int32) asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, found), asm.Return()}
 }
 
-// errLong says that a source has too much behind it for a jump to pass over.
+// errLong reports that the code for one source is too long for a jump.
 var errLong = errors.New("more rules of one source than a jump of a program passes over (hint: match=hash)")
 
-// tree writes the decisions of some rules from a level on: all fields before are equal.
+// tree returns the decisions for some rules from a level on; all fields before are equal.
 func (s shape) tree(rules []leaf, level int) (list asm.Instructions, size int, err error) {
 	if level == len(s.fields) {
 		list = s.ports(rules)
@@ -136,7 +136,7 @@ func (s shape) tree(rules []leaf, level int) (list asm.Instructions, size int, e
 	return append(list, answer(none)...), size + 2, nil
 }
 
-// ports writes the decisions of a pair.
+// ports returns the decisions for a pair.
 func (s shape) ports(rules []leaf) (list asm.Instructions) {
 	for _, r := range rules {
 		inside := s.within(s.other, r.ports.SourceFirst, r.ports.SourceLast, answer(pairAndPort))
@@ -145,7 +145,7 @@ func (s shape) ports(rules []leaf) (list asm.Instructions) {
 	return append(list, answer(pairOnly)...)
 }
 
-// within writes what comes inside behind the question whether a port is from first to last.
+// within returns inside, preceded by the check that the port is between first and last.
 func (s shape) within(port asm.Register, first, last uint16, inside asm.Instructions) asm.Instructions {
 	var question asm.Instructions
 	switch {
@@ -156,13 +156,13 @@ func (s shape) within(port asm.Register, first, last uint16, inside asm.Instruct
 		question = asm.Instructions{
 			asm.Mov.Reg32(s.free, port),
 			asm.Sub.Imm32(s.free, int32(first)),
-			skip(asm.JGT.Imm32(s.free, int32(last-first), ""), len(inside)), // below the first it is large: no sign
+			skip(asm.JGT.Imm32(s.free, int32(last-first), ""), len(inside)), // below first it is large: unsigned
 		}
 	}
 	return append(question, inside...)
 }
 
-// compile puts the rules of a list, and more, in the place of the functions that stand for them.
+// compile replaces the placeholder functions with the rules of a list, and more.
 func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 	var text []byte // all rules
 	var functions [2]asm.Instructions
@@ -182,7 +182,7 @@ func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 				text = binary.BigEndian.AppendUint16(text, port)
 			}
 		}
-		for _, r := range more { // first, as they are few
+		for _, r := range more { // first, because they are few
 			if r.Sink.Is6() == v6 {
 				add(r)
 			}
@@ -212,7 +212,7 @@ func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 	return spec.Variables[objectVarDigest].Set([16]byte(digest[:]))
 }
 
-// substitute puts instructions in the place of those of a function.
+// substitute replaces the instructions of a function.
 func substitute(list asm.Instructions, name string, instead asm.Instructions) (asm.Instructions, error) {
 	first := -1
 	for i := range list {
@@ -261,7 +261,7 @@ func replace(p programs, l List, links *bpf.Links) error {
 	if err != nil {
 		return bpf.Explain("load the changed program", bpf.TCXIngress, err)
 	}
-	defer loaded.Close() // the links hold it
+	defer loaded.Close() // the links keep it loaded
 	return bpf.EachLink(func(hooked link.Link) error {
 		info, err := hooked.Info()
 		if err != nil {
@@ -279,7 +279,7 @@ func replace(p programs, l List, links *bpf.Links) error {
 	})
 }
 
-// added are the rules that were added to those that are compiled.
+// added returns the rules that were added to the compiled ones.
 func added[A address](m *ebpf.Map) (list []Rule, err error) {
 	entries, err := all[pair[A], ports](m)
 	if err != nil {

@@ -20,8 +20,7 @@ func rule(source, sink string, first, last uint16) Rule {
 	return Rule{netip.MustParseAddr(source), netip.MustParseAddr(sink), first, last, 0, 65_535}
 }
 
-// A source that is not the packet's is passed over with all that is behind it; inside, there is no way out but an
-// answer.
+// If the source does not match, all of its code is skipped; inside that code, the only way out is an answer.
 func TestTree(t *testing.T) {
 	var leaves []leaf
 	for _, r := range []Rule{
@@ -67,7 +66,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// Keys of maps are as packets have addresses, a pair has one entry for all its ports, and what does not fit is refused.
+// Keys of maps have addresses as in packets, a pair has one entry for all its ports, and rules that do not fit are
+// refused.
 func TestEntries(t *testing.T) {
 	rules := []Rule{
 		rule("10.0.0.1", "10.0.0.2", 5, 9), rule("10.0.0.1", "10.0.0.3", 7, 7),
@@ -97,8 +97,7 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// The kernel takes large lists in every way, the largest program that is promised among them, and tells what it has of
-// them.
+// The kernel accepts large lists with every method, including the largest promised program, and returns their contents.
 func TestLarge(t *testing.T) {
 	for way, n := range map[string]int{Hash: 100_000, LPM: 20_000, Program: MaxCompiled} {
 		t.Run(way, func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// many yields so many rules.
+// many yields this many rules.
 func many(n int, v6 bool) iter.Seq[Rule] {
 	return func(yield func(Rule) bool) {
 		for i := range n {

@@ -14,8 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A hooking is a link and what is to be hooked to its ingress.
-// places are one for the gate, then one for each link below.
+// places returns the places of the programs: one for the gate, then one for each link below.
 func (t Tunnel) places() []bpf.Place {
 	list := []bpf.Place{{Link: t.Gate, Program: objectProgNettollOut, Hook: bpf.TCXIngress}}
 	for _, p := range t.Peers {
@@ -27,8 +26,8 @@ func (t Tunnel) places() []bpf.Place {
 }
 
 // Add loads the programs and their maps, in the network namespace of the calling thread, and hooks them to the links.
-// They stand while held is open, as those of [bpf.Hooked] do. Where the kernel lacks something, or the privilege is
-// missing, the error is a [linux.UnsupportedError].
+// They stay while held is open, as with [bpf.Hooked]. If the kernel lacks something, or a privilege is missing, the
+// error is a [linux.UnsupportedError].
 func Add(t Tunnel) (attached []bpf.Attachment, held io.Closer, err error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -95,13 +94,13 @@ func (t Tunnel) load(links *bpf.Links) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// over6 says whether the addresses of outer packets are of IPv6.
+// over6 reports whether the addresses of outer packets are IPv6.
 func (t Tunnel) over6() bool { return len(t.Peers) > 0 && t.Peers[0].Remote.Is6() }
 
-// tables is what the maps hold, by their names, as the structures of divert.c.
+// tables holds the contents of the maps, by their names, as the structures of divert.c.
 type tables map[string]map[string]string
 
-// entries looks the links of the tunnel up.
+// entries returns the contents of the maps, with the indexes of the tunnel's links.
 func (t Tunnel) entries(links *bpf.Links) (tables, error) {
 	h, err := link.Open()
 	if err != nil {
@@ -132,15 +131,15 @@ func (t Tunnel) entries(links *bpf.Links) (tables, error) {
 
 func number(n int) string { return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 
-// address is one as divert.c has it.
+// address returns an address in the form of divert.c.
 func address(a netip.Addr) string {
 	whole := make([]byte, 16)
 	copy(whole, a.AsSlice())
 	return string(whole)
 }
 
-// Compare returns in what the kernel differs from the tunnel: what is hooked to the links of the namespace of the
-// calling thread, and the entries of its maps.
+// Compare returns the differences between the kernel and the tunnel: the programs at the links of the namespace of the
+// calling thread, and the entries of their maps.
 func Compare(t Tunnel) ([]linux.Difference, error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -161,8 +160,8 @@ func Compare(t Tunnel) ([]linux.Difference, error) {
 	return links.ComparePlaces(t.places(), want)
 }
 
-// Check tries the programs on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
-// [linux.UnsupportedError].
+// Check tries the programs on a pair of links in a namespace of its own, which it removes. If something is missing, the
+// error is a [linux.UnsupportedError].
 func Check() error {
 	return bpf.Try(false, func(name string) (io.Closer, error) {
 		_, held, err := Add(Tunnel{

@@ -14,8 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// A hooking is a link and what is to be hooked to it.
-// places are one for the link of each peer, then one for each link below.
+// places returns the places of the programs: one for the link of each peer, then one for each link below.
 func (t Tunnel) places() []bpf.Place {
 	var list, below []bpf.Place
 	for _, p := range t.Peers {
@@ -29,8 +28,8 @@ func (t Tunnel) places() []bpf.Place {
 }
 
 // Add loads the programs and their maps, in the network namespace of the calling thread, and hooks them to the links,
-// whose MAC addresses stay as they are. They stand while held is open, as those of [bpf.Hooked] do. Where the kernel
-// lacks something, or the privilege is missing, the error is a [linux.UnsupportedError].
+// whose MAC addresses do not change. They stay while held is open, as with [bpf.Hooked]. If the kernel lacks something,
+// or a privilege is missing, the error is a [linux.UnsupportedError].
 func Add(t Tunnel) (attached []bpf.Attachment, held io.Closer, err error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -114,13 +113,13 @@ func (t Tunnel) fill(loaded *ebpf.Collection, entries tables, links *bpf.Links) 
 	return nil
 }
 
-// over6 says whether the addresses of outer packets are of IPv6.
+// over6 reports whether the addresses of outer packets are IPv6.
 func (t Tunnel) over6() bool { return len(t.Peers) > 0 && t.Peers[0].Remote.Is6() }
 
-// tables is what the maps hold, by their names, as the structures of encap.c.
+// tables holds the contents of the maps, by their names, as the structures of encap.c.
 type tables map[string]map[string]string
 
-// entries looks the links of the tunnel up.
+// entries returns the contents of the maps, with the indexes of the tunnel's links.
 func (t Tunnel) entries(links *bpf.Links) (tables, error) {
 	h, err := link.Open()
 	if err != nil {
@@ -152,15 +151,15 @@ func (t Tunnel) entries(links *bpf.Links) (tables, error) {
 
 func number(n int) string { return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) }
 
-// address is one as encap.c has it.
+// address returns an address in the form of encap.c.
 func address(a netip.Addr) string {
 	whole := make([]byte, 16)
 	copy(whole, a.AsSlice())
 	return string(whole)
 }
 
-// Compare returns in what the kernel differs from the tunnel: what is hooked to the links of the namespace of the
-// calling thread, and the entries of its maps.
+// Compare returns the differences between the kernel and the tunnel: the programs at the links of the namespace of the
+// calling thread, and the entries of their maps.
 func Compare(t Tunnel) ([]linux.Difference, error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -181,8 +180,8 @@ func Compare(t Tunnel) ([]linux.Difference, error) {
 	return links.ComparePlaces(t.places(), want)
 }
 
-// Count returns what the programs of a tunnel in the namespace of the calling thread have counted, by the names of the
-// links of the peers. Those of "" are packets of the tunnel's protocol that were refused.
+// Count returns the counters of a tunnel's programs in the namespace of the calling thread, by the names of the links
+// of the peers. Those of "" count refused packets of the tunnel's protocol.
 func Count(t Tunnel) (map[string]Counts, error) {
 	links, err := bpf.Open()
 	if err != nil {
@@ -228,8 +227,8 @@ func Count(t Tunnel) (map[string]Counts, error) {
 	return counts, nil
 }
 
-// Check tries a tunnel on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
-// [linux.UnsupportedError].
+// Check tries a tunnel on a pair of links in a namespace of its own, which it removes. If something is missing, the
+// error is a [linux.UnsupportedError].
 func Check(gre, over6 bool) error {
 	near, far := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2") // RFC 5737
 	if over6 {

@@ -12,10 +12,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
-// tables is what the maps hold, by their names, as the structures of forward.c.
+// tables holds the contents of the maps, by their names, as the structures of forward.c.
 type tables map[string]map[string]string
 
-// entries looks the links of the table up.
+// entries returns the contents of the maps, with the indexes of the table's links.
 func (t Table) entries(links *bpf.Links) (tables, error) {
 	e := tables{objectMapContainers4: {}, objectMapContainers6: {}, objectMapRanges4: {}, objectMapRanges6: {}}
 	for _, c := range t.Containers {
@@ -56,7 +56,7 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 	return e, nil
 }
 
-// key is a prefix as a trie has it: its bits, then its address.
+// key returns a prefix as a key of a trie: its number of bits, then its address.
 func key(p netip.Prefix) string {
 	return string(append(binary.NativeEndian.AppendUint32(nil, uint32(p.Bits())), p.Masked().Addr().AsSlice()...))
 }

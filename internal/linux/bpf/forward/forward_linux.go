@@ -14,7 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 )
 
-// program is the name of the program that a way hooks to the links of containers, and the hook.
+// program returns the name of the program for the links of containers, and its hook.
 func program(way string) (string, bpf.Hook) {
 	switch way {
 	case TC:
@@ -28,8 +28,8 @@ func program(way string) (string, bpf.Hook) {
 	}
 }
 
-// uplink is the same for an uplink, which has Ethernet frames or is bare of them. An XDP program there would have to be
-// the driver's of what is at its other end, too: it is left to the stack.
+// uplink returns the same for an uplink, which carries Ethernet frames or, if bare, none. XDP on an uplink would also
+// require an XDP program in the driver at its other end, so the stack does that work instead.
 func uplink(way string, bare bool) (name string, hook bpf.Hook, none bool) {
 	name = objectProgNettollForward
 	if bare {
@@ -45,7 +45,7 @@ func uplink(way string, bare bool) (name string, hook bpf.Hook, none bool) {
 	}
 }
 
-// A hooking is a link and what is to be hooked to it.
+// A hooking is a link with the program for it.
 type hooking struct {
 	link, program string
 	hook          bpf.Hook
@@ -65,11 +65,10 @@ func (t Table) hookings(links *bpf.Links) []hooking {
 	return list
 }
 
-// Add loads the programs and the table, in the network namespace of the calling thread, and hooks them to the
-// links, behind what is there. They stand while held is open, and the process lives; closing it takes everything
-// away again, from any thread, more than once, and when the links are gone. Another process does so by
-// [bpf.Detach]. Where the kernel lacks something, or the privilege is missing, the error is a
-// [linux.UnsupportedError].
+// Add loads the programs and the table, in the network namespace of the calling thread, and hooks them to the links,
+// after other programs. They stay while held is open and the process lives. Closing held removes everything, from any
+// thread, more than once, and even when the links are gone. Another process can remove them with [bpf.Detach]. If the
+// kernel lacks something, or a privilege is missing, the error is a [linux.UnsupportedError].
 func Add(t Table) (attached []bpf.Attachment, held io.Closer, err error) {
 	if err := t.check(); err != nil {
 		return nil, nil, err
@@ -97,7 +96,7 @@ func Add(t Table) (attached []bpf.Attachment, held io.Closer, err error) {
 	return hooked.Attached(), hooked, nil
 }
 
-// load loads the programs that are to be hooked, with maps that hold the entries.
+// load loads the programs to hook, with maps that hold the entries.
 func load(hookings []hooking, entries tables) (*ebpf.Collection, error) {
 	spec, err := loadObject()
 	if err != nil {
@@ -105,7 +104,7 @@ func load(hookings []hooking, entries tables) (*ebpf.Collection, error) {
 	}
 	for p := range spec.Programs {
 		if !slices.ContainsFunc(hookings, func(h hooking) bool { return h.program == p }) {
-			delete(spec.Programs, p) // this kernel may not know its kind
+			delete(spec.Programs, p) // this kernel may not know its type
 		}
 	}
 	for m, s := range spec.Maps {
@@ -115,7 +114,7 @@ func load(hookings []hooking, entries tables) (*ebpf.Collection, error) {
 	if err != nil {
 		hook := bpf.TCXIngress
 		if len(hookings) > 0 {
-			hook = hookings[0].hook // that of containers
+			hook = hookings[0].hook // the hook for containers
 		}
 		return nil, bpf.Explain("load the programs that forward", hook, err)
 	}
@@ -130,8 +129,8 @@ func load(hookings []hooking, entries tables) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// Compare returns in what the kernel differs from the table: what is hooked to the links of the namespace of the
-// calling thread, and the entries of its maps.
+// Compare returns the differences between the kernel and the table: the programs at the links of the namespace of the
+// calling thread, and the entries of their maps.
 func Compare(t Table) ([]linux.Difference, error) {
 	if err := t.check(); err != nil {
 		return nil, err
@@ -201,7 +200,7 @@ func Compare(t Table) ([]linux.Difference, error) {
 // compare reads a map and compares it.
 func compare(m *ebpf.Map, name string, want map[string]string) ([]linux.Difference, error) {
 	if m == nil {
-		return nil, nil // the program of this way does not look there
+		return nil, nil // the program for this method does not use the map
 	}
 	var list []linux.Difference
 	seen := map[string]bool{}
@@ -229,7 +228,7 @@ func compare(m *ebpf.Map, name string, want map[string]string) ([]linux.Differen
 	return list, nil
 }
 
-// address is the address in a key, which ends with it.
+// address returns the address at the end of a key.
 func address(key []byte) netip.Addr {
 	n := 4
 	if len(key) >= 16 {
@@ -239,8 +238,8 @@ func address(key []byte) netip.Addr {
 	return a
 }
 
-// Check tries a way on a pair of links in a namespace of its own, which is gone afterwards. What is missing is a
-// [linux.UnsupportedError].
+// Check tries a method on a pair of links in a namespace of its own, which it removes. If something is missing, the
+// error is a [linux.UnsupportedError].
 func Check(way string) error {
 	return bpf.Try(way == Netkit, func(name string) (io.Closer, error) {
 		mac := make(net.HardwareAddr, 6)

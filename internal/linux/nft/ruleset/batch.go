@@ -6,10 +6,10 @@ import (
 	"iter"
 )
 
-// A Batch is changes of one table that are done together or not at all. A batch that is larger than what the socket
-// takes is not: see [Add], which takes care of it.
+// A Batch is a set of changes of one table, of which all or none are made. That does not hold for a batch larger than
+// the socket's buffer: see [Add], which handles that case.
 type Batch struct {
-	// Echo asks for the numbers of rules that are added.
+	// Echo requests the handles of rules that are added.
 	Echo   bool
 	family byte
 	table  string
@@ -17,16 +17,16 @@ type Batch struct {
 	ends   []part
 }
 
-// part says what the messages up to the end are about, for errors.
+// part describes the messages up to the end, for errors.
 type part struct {
 	end  int
 	what string
 }
 
-// NewBatch returns an empty one.
+// NewBatch returns an empty batch.
 func NewBatch(family, table string) *Batch { return &Batch{family: families()[family], table: table} }
 
-// families are the numbers of families of tables, NFPROTO_… of include/uapi/linux/netfilter.h.
+// families returns the numbers of families of tables, NFPROTO_… of include/uapi/linux/netfilter.h.
 func families() map[string]byte { return map[string]byte{"inet": 1, "netdev": 5, "bridge": 7} }
 
 // Messages, enum nf_tables_msg_types, of the subsystem NFNL_SUBSYS_NFTABLES.
@@ -61,7 +61,7 @@ const (
 	kindBegin         = 16 // NFNL_MSG_BATCH_BEGIN
 	kindEnd           = 17 // NFNL_MSG_BATCH_END
 	elementsOfMessage = 512
-	elementsOfMap     = 256 // these hold the name of a chain, too, and a list of them 64 KiB at most
+	elementsOfMap     = 256 // elements of a map also hold the name of a chain, and a list of elements is at most 64 KiB
 	attributeName     = 1
 	attributeSecond   = 2
 	attributeThird    = 3
@@ -94,7 +94,7 @@ const (
 	policyDrop        = 0 // NF_DROP
 )
 
-// message begins one. What it is about is for errors.
+// message begins a message. What describes it in errors.
 func (b *Batch) message(kind, flags uint16, what string) int {
 	at := len(b.buf)
 	b.buf = message(b.buf, subsystem<<8|kind, flagRequest|flags, b.family, 0)
@@ -104,18 +104,18 @@ func (b *Batch) message(kind, flags uint16, what string) int {
 	return at
 }
 
-// close ends the message that begins at.
+// close ends the message that begins at the given offset.
 func (b *Batch) close(at int) {
 	binary.NativeEndian.PutUint32(b.buf[at:], uint32(len(b.buf)-at))
 	b.ends[len(b.ends)-1].end = len(b.buf)
 }
 
-// message appends the headers of one, struct nlmsghdr and struct nfgenmsg.
+// message appends the headers of a message, struct nlmsghdr and struct nfgenmsg.
 func message(b []byte, kind, flags uint16, family byte, resource uint16) []byte {
 	b = binary.NativeEndian.AppendUint32(b, messageHeader+familyHeader)
 	b = binary.NativeEndian.AppendUint16(b, kind)
 	b = binary.NativeEndian.AppendUint16(b, flags)
-	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // the number is that of the place in the whole, see send
+	b = append(b, 0, 0, 0, 0, 0, 0, 0, 0) // the sequence number is the offset in the whole batch, see send
 	return binary.BigEndian.AppendUint16(append(b, family, 0), resource)
 }
 
@@ -131,7 +131,7 @@ func (b *Batch) deleteTable() {
 	b.close(at)
 }
 
-// AddChain adds a chain to which others lead, if it is not there.
+// AddChain adds a chain that other chains call, unless it exists.
 func (b *Batch) AddChain(name string) { b.chain(name, nil) }
 
 func (b *Batch) chain(name string, h *Hook) {
@@ -153,7 +153,7 @@ func (b *Batch) chain(name string, h *Hook) {
 	b.close(at)
 }
 
-// number of the hook in its family: enum nf_inet_hooks, the same of bridges, and enum nf_dev_hooks.
+// number returns the number of the hook in its family: enum nf_inet_hooks, the same for bridges, and enum nf_dev_hooks.
 func (h Hook) number(family byte) uint32 {
 	switch {
 	case family == families()["netdev"]:
@@ -166,14 +166,14 @@ func (h Hook) number(family byte) uint32 {
 	return 2
 }
 
-// DeleteChain removes a chain without rules to which nothing leads.
+// DeleteChain removes a chain without rules that no other chain calls.
 func (b *Batch) DeleteChain(name string) {
 	at := b.message(deleteChain, 0, "chain")
 	b.buf = text(text(b.buf, attributeName, b.table), attributeThird, name)
 	b.close(at)
 }
 
-// AddRule adds a rule behind those of a chain.
+// AddRule adds a rule at the end of a chain.
 func (b *Batch) AddRule(chain string, r Rule) {
 	flags := uint16(flagCreate | flagAppend)
 	if b.Echo {
@@ -187,7 +187,7 @@ func (b *Batch) AddRule(chain string, r Rule) {
 	b.close(at)
 }
 
-// DeleteRule removes a rule by its number.
+// DeleteRule removes a rule by its handle.
 func (b *Batch) DeleteRule(chain string, handle uint64) {
 	at := b.message(deleteRule, 0, "rule")
 	b.buf = text(text(b.buf, attributeName, b.table), ruleChain, chain)
@@ -216,7 +216,7 @@ func (b *Batch) addSet(s Set, id uint32) {
 	b.close(at)
 }
 
-// AddElements adds elements to a set. One that is there already stays.
+// AddElements adds elements to a set. Existing elements stay.
 func (b *Batch) AddElements(set string, list iter.Seq[Element]) {
 	b.elements(newSetElement, flagCreate, set, list)
 }
@@ -258,7 +258,7 @@ func (b *Batch) elements(kind, flags uint16, set string, elements iter.Seq[Eleme
 	end()
 }
 
-// messages calls f with the header and the payload of each message of an answer. A payload has four bytes at least.
+// messages calls f with the header and the payload of each message of an answer. A payload has at least four bytes.
 func messages(b []byte, f func(header, payload []byte) error) error {
 	for len(b) >= messageHeader {
 		length := int(binary.NativeEndian.Uint32(b))
@@ -273,7 +273,7 @@ func messages(b []byte, f func(header, payload []byte) error) error {
 	return nil
 }
 
-// what says what the message that begins at a place is about.
+// what describes the message that begins at an offset.
 func (b *Batch) what(at int) string {
 	for _, p := range b.ends {
 		if at < p.end {

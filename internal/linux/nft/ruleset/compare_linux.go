@@ -19,14 +19,14 @@ func (s *socket) rules(family byte, table, chain string, f func(chain, attribute
 		q = text(q, ruleChain, chain)
 	}
 	return s.ask(getRule, flagDump, family, q, func(a []byte) {
-		// A kernel that does not filter (before 4.12) gives all there are.
+		// A kernel without that filter (before 4.12) returns the rules of all tables.
 		if word(find(a, attributeName)) == table {
 			f(find(a, ruleChain), a)
 		}
 	})
 }
 
-// Read returns the rules of a chain, in order, or with chain "" those of all chains of the table.
+// Read returns the rules of a chain, in order; if chain is "", those of all chains of the table.
 func Read(family, table, chain string) ([]Found, error) {
 	s, err := dial()
 	if err != nil {
@@ -52,8 +52,8 @@ func Read(family, table, chain string) ([]Found, error) {
 	return list, nil
 }
 
-// Compare reads a table back and returns what differs. What is in it that should not be is a difference, too. Of a set
-// and of the rules of a chain up to ten differences are named.
+// Compare reads a table and returns the differences. Things in it that are not wanted are differences, too. For each
+// set, and for the rules of each chain, it names up to ten differences.
 func Compare(t Table) ([]linux.Difference, error) {
 	s, err := dial()
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *comparison) all() error {
 	return c.compareRules()
 }
 
-// chains compares what chains there are and what leads packets to them.
+// chains compares the chains and their hooks.
 func (c *comparison) chains() error {
 	there := map[string]string{}
 	err := c.ask(getChain, flagDump, c.family, nil, func(a []byte) {
@@ -189,7 +189,7 @@ func (c *comparison) compareRules() error {
 		for r := range w.Rules {
 			if h := r.hash(); n < len(got) && got[n] != h || n >= len(got) {
 				if more++; more <= most {
-					// One that is gone moves all behind it: the rest is as it should be, one place before.
+					// A missing rule shifts all later ones: the rest is as wanted, one place earlier.
 					if n+1 > len(got) {
 						c.add(fmt.Sprintf("rule %d of chain %s", n+1, w.Name), linux.Present, linux.Absent)
 					} else {
@@ -206,7 +206,7 @@ func (c *comparison) compareRules() error {
 	return nil
 }
 
-// sets compares what sets there are and what is in them.
+// sets compares the sets and their elements.
 func (c *comparison) sets() error {
 	type traits struct{ flags, length uint32 }
 	there := map[string]traits{}
@@ -248,8 +248,8 @@ func (c *comparison) sets() error {
 	return nil
 }
 
-// compareElements compares the number and the sum of the hashes of elements, whose order means nothing, and looks for
-// those that differ only where one does.
+// compareElements compares the number of elements and the sum of their hashes, because their order has no meaning. Only
+// if these differ does it look for the different elements.
 func (c *comparison) compareElements(s Set) error {
 	var count, total uint64
 	for e := range s.Elements {

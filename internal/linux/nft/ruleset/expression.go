@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// A Rule is the expressions of one rule as the kernel takes them, NFTA_RULE_EXPRESSIONS. Its methods append to it what
-// a packet is asked next: it goes on as long as the answer is yes. The zero value lets every packet through to the next
-// expression.
+// A Rule holds the expressions of one rule in the kernel's format, NFTA_RULE_EXPRESSIONS. Each method appends one
+// expression. Evaluation goes on as long as expressions match. The zero value matches every packet.
 type Rule []byte
 
-// A Register holds what was read of a packet. There are 16 of four bytes each, one behind the other.
+// A Register holds data read from a packet. There are 16 consecutive registers of four bytes each.
 type Register uint32
 
-// Word is register n of four bytes, from 0. The kernel says the first of every four by another number
+// Word returns register n of four bytes, from 0. The kernel has another number for the first of every four
 // (nft_dump_register, net/netfilter/nf_tables_api.c).
 func Word(n int) Register {
 	if n%4 == 0 {
@@ -22,30 +21,30 @@ func Word(n int) Register {
 	return Register(8 + n) // NFT_REG32_00
 }
 
-// A Base is what offsets count from.
+// A Base is the header from which an offset counts.
 type Base uint32
 
-// Headers from which offsets count, enum nft_payload_bases.
+// The bases of offsets, enum nft_payload_bases.
 const (
-	LinkHeader      Base = 0 // of Ethernet, with the tag of a VLAN where there is one
+	LinkHeader      Base = 0 // the Ethernet header, with a VLAN tag if there is one
 	NetworkHeader   Base = 1
 	TransportHeader Base = 2
 )
 
-// A Meta is something known of a packet besides what it holds, enum nft_meta_keys.
+// A Meta is a property of a packet that is not in its bytes, enum nft_meta_keys.
 type Meta uint32
 
-// What is known.
+// The properties.
 const (
-	EtherType Meta = 1  // in network order, as of struct sk_buff's protocol
-	InLink    Meta = 4  // the index, in the machine's order
-	OutLink   Meta = 5  // likewise
-	InName    Meta = 6  // the name of the link, LinkName bytes, with zeros behind
+	EtherType Meta = 1  // in network byte order, like the protocol of struct sk_buff
+	InLink    Meta = 4  // the index, in the machine's byte order
+	OutLink   Meta = 5  // the same
+	InName    Meta = 6  // the name of the link, LinkName bytes, padded with zeros
 	Family    Meta = 15 // one byte: NFPROTO_IPV4 or NFPROTO_IPV6
-	Protocol  Meta = 16 // one byte: what the transport header is
+	Protocol  Meta = 16 // one byte: the type of the transport header
 )
 
-// LinkName is how many bytes the name of a link takes: IFNAMSIZ, include/uapi/linux/if.h.
+// LinkName is the length of a link's name in bytes: IFNAMSIZ, include/uapi/linux/if.h.
 const LinkName = 16
 
 // States of connections, enum ip_conntrack_info as bits (NF_CT_STATE_BIT).
@@ -74,7 +73,7 @@ const (
 	verdictGoto   = 0xffff_fffc // -4
 )
 
-// expression appends one, whose attributes f appends.
+// expression appends an expression, whose attributes f appends.
 func (r Rule) expression(name string, f func([]byte) []byte) Rule {
 	element := len(r)
 	b := open(r, listElement)
@@ -86,25 +85,25 @@ func (r Rule) expression(name string, f func([]byte) []byte) Rule {
 	return b
 }
 
-// Load reads so many bytes of the packet. A packet that has not as many, or no such header as fragments that are not
-// the first, is no longer asked.
+// Load reads bytes of the packet. It does not match a packet that is too short or lacks the header, such as a fragment
+// other than the first.
 func (r Rule) Load(to Register, base Base, offset, length uint32) Rule {
 	return r.expression("payload", func(b []byte) []byte {
 		return number(number(number(number(b, 1, uint32(to)), 2, uint32(base)), 3, offset), 4, length)
 	})
 }
 
-// LoadMeta reads what is known of the packet.
+// LoadMeta reads a property of the packet.
 func (r Rule) LoadMeta(to Register, m Meta) Rule {
 	return r.expression("meta", func(b []byte) []byte { return number(number(b, 2, uint32(m)), 1, uint32(to)) })
 }
 
-// LoadState reads the state of the packet's connection. It turns connection tracking on in the namespace.
+// LoadState reads the state of the packet's connection. It switches on connection tracking in the namespace.
 func (r Rule) LoadState(to Register) Rule {
 	return r.expression("ct", func(b []byte) []byte { return number(number(b, 1, uint32(to)), 2, 0) }) // NFT_CT_STATE
 }
 
-// LoadExtension reads a field of an extension header of IPv6. A packet without such a header is no longer asked.
+// LoadExtension reads a field of an IPv6 extension header. It does not match a packet without that header.
 func (r Rule) LoadExtension(to Register, header byte, offset, length uint32) Rule {
 	return r.expression("exthdr", func(b []byte) []byte {
 		b = attribute(number(b, 1, uint32(to)), 2, header)
@@ -122,10 +121,10 @@ func (r Rule) Mask(in Register, mask ...byte) Rule {
 	})
 }
 
-// Equal asks whether a register holds these bytes.
+// Equal matches if a register holds these bytes.
 func (r Rule) Equal(in Register, want ...byte) Rule { return r.compare(in, 0, want) }
 
-// Differ asks whether it holds others.
+// Differ matches if a register does not hold these bytes.
 func (r Rule) Differ(in Register, want ...byte) Rule { return r.compare(in, 1, want) }
 
 func (r Rule) compare(in Register, operation uint32, want []byte) Rule {
@@ -134,7 +133,7 @@ func (r Rule) compare(in Register, operation uint32, want []byte) Rule {
 	})
 }
 
-// Between asks whether a register holds a number of two bytes in network order from first to last.
+// Between matches if a register holds a two-byte number in network byte order from first to last.
 func (r Rule) Between(in Register, first, last uint16) Rule {
 	var from, to [2]byte
 	binary.BigEndian.PutUint16(from[:], first)
@@ -147,12 +146,13 @@ func (r Rule) Between(in Register, first, last uint16) Rule {
 	})
 }
 
-// In asks whether a set has the element that begins at a register.
+// In matches if a set has the element that begins at a register.
 func (r Rule) In(set string, key Register) Rule {
 	return r.expression("lookup", func(b []byte) []byte { return number(number(text(b, 1, set), 2, uint32(key)), 5, 0) })
 }
 
-// Map goes to the chain of the element that begins at a register. A packet that has none is no longer asked.
+// Map goes to the chain of the map's element that begins at a register. It does not match a packet without such an
+// element.
 func (r Rule) Map(set string, key Register) Rule {
 	return r.expression("lookup", func(b []byte) []byte {
 		return number(number(number(text(b, 1, set), 2, uint32(key)), 3, 0), 5, 0) // NFT_REG_VERDICT
@@ -173,16 +173,16 @@ const (
 	counterPackets = 2
 )
 
-// Accept lets the packet pass.
+// Accept accepts the packet.
 func (r Rule) Accept() Rule { return r.verdict(verdictAccept, "") }
 
-// Drop drops it.
+// Drop drops the packet.
 func (r Rule) Drop() Rule { return r.verdict(verdictDrop, "") }
 
-// Jump goes through a chain and comes back where it says nothing.
+// Jump calls a chain and returns from it if it does not decide.
 func (r Rule) Jump(chain string) Rule { return r.verdict(verdictJump, chain) }
 
-// Goto goes through a chain and does not come back.
+// Goto goes to a chain and does not return from it.
 func (r Rule) Goto(chain string) Rule { return r.verdict(verdictGoto, chain) }
 
 func (r Rule) verdict(code uint32, chain string) Rule {
@@ -207,7 +207,7 @@ func verdict(b []byte, code uint32, chain string) []byte {
 	return b
 }
 
-// data appends an attribute that holds a value.
+// data appends an attribute with a value.
 func data(b []byte, kind uint16, value []byte) []byte {
 	at := len(b)
 	b = attribute(open(b, kind), dataValue, value...)
@@ -215,11 +215,11 @@ func data(b []byte, kind uint16, value []byte) []byte {
 	return b
 }
 
-// An attribute is a length, a kind and what it holds, up to the next multiple of four bytes: struct nlattr,
+// An attribute has a length, a type and a value, padded to a multiple of four bytes: struct nlattr,
 // include/uapi/linux/netlink.h.
 const (
 	headerLength = 4
-	// NLA_TYPE_MASK: without the bit that says nested, which old tables of the kernel do not ask for and some set
+	// NLA_TYPE_MASK: without the bit for nested attributes, which only some kernel tables set or check
 	kindMask = 1<<14 - 1
 )
 
@@ -241,7 +241,7 @@ func text(b []byte, kind uint16, value string) []byte {
 	return pad(append(append(b, value...), 0))
 }
 
-// open begins an attribute that holds others, shut ends it.
+// open begins an attribute that contains others; shut ends it.
 func open(b []byte, kind uint16) []byte { return attribute(b, kind) }
 
 func shut(b []byte, at int) { binary.NativeEndian.PutUint16(b[at:], uint16(len(b)-at)) }
@@ -253,7 +253,7 @@ func pad(b []byte) []byte {
 	return b
 }
 
-// each calls f for every attribute. What is cut short ends it.
+// each calls f for every attribute. It stops at a truncated one.
 func each(b []byte, f func(kind uint16, value []byte)) {
 	for len(b) >= headerLength {
 		length := int(binary.NativeEndian.Uint16(b))
@@ -265,7 +265,7 @@ func each(b []byte, f func(kind uint16, value []byte)) {
 	}
 }
 
-// find returns the first attribute of a kind, nil where there is none.
+// find returns the first attribute of a type; nil if there is none.
 func find(b []byte, kind uint16) (value []byte) {
 	each(b, func(k uint16, v []byte) {
 		if k == kind && value == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// questions is a rule with something of everything.
+// questions returns a rule with something of everything.
 func questions() Rule {
 	w := Word(0)
 	return Rule(nil).LoadMeta(w, Family).Equal(w, 2).
@@ -38,7 +38,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// TestHashOfAnswers writes rules as a kernel may give them back.
+// TestHashOfAnswers writes rules in the ways in which a kernel may return them.
 func TestHashOfAnswers(t *testing.T) {
 	const nested = 1 << 15 // NLA_F_NESTED
 	w := Word(0)
@@ -77,7 +77,7 @@ func TestWord(t *testing.T) {
 	}
 }
 
-// FuzzAnswer reads what a kernel would never say.
+// FuzzAnswer reads answers that no kernel would give.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(questions()))
 	f.Add([]byte(Rule(nil).Count()))

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 )
 
-// sum is a hash that tells apart what differs by accident (FNV-1a, 64 bits).
+// sum is a hash that detects accidental differences (FNV-1a, 64 bits).
 type sum uint64
 
 const (
@@ -25,8 +25,8 @@ func (s sum) number(n uint64) sum {
 	return s.bytes(b[:])
 }
 
-// hash says the same of a rule as it was written and as the kernel gives it back, which may put the attributes of an
-// expression into another order, adds what counters have counted, and leaves out numbers that are of a transaction.
+// hash returns the same for a rule as it was written and as the kernel returns it. The kernel may reorder the
+// attributes of an expression, adds the values of counters, and leaves out numbers that belong to a transaction.
 func (r Rule) hash() uint64 {
 	s := sumBegin
 	each(r, func(_ uint16, element []byte) {
@@ -35,7 +35,7 @@ func (r Rule) hash() uint64 {
 		if name == "counter" {
 			return
 		}
-		attributes := sum(0) // a sum, in which order means nothing
+		attributes := sum(0) // a sum, so that the order has no effect
 		each(find(element, exprData), func(kind uint16, value []byte) {
 			if name == "lookup" && kind == 4 { // NFTA_LOOKUP_SET_ID
 				return
@@ -53,8 +53,8 @@ func (r Rule) hash() uint64 {
 	return uint64(s)
 }
 
-// holdsData says whether an attribute of an expression holds a value or a verdict, whose kind is written with a bit
-// more or less.
+// holdsData reports whether an attribute of an expression holds a value or a verdict, whose type may have the bit for
+// nested attributes or not.
 func holdsData(name string, kind uint16) bool {
 	switch name {
 	case "immediate":
@@ -69,7 +69,7 @@ func holdsData(name string, kind uint16) bool {
 	return false
 }
 
-// packets returns what the counters of a rule have counted.
+// packets returns the values of the counters of a rule.
 func packets(expressions []byte) (n uint64) {
 	each(expressions, func(_ uint16, element []byte) {
 		if word(find(element, exprName)) != "counter" {

@@ -10,15 +10,15 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Limits of what is sent at once. The kernel takes a transaction as one message, copies it and checks it with the table
-// locked.
+// Limits of what is sent at once. The kernel receives a transaction as one message, copies it, and checks it with the
+// table locked.
 const (
 	maxTransaction = 256 << 20
-	slack          = 4 << 10 // what the kernel counts besides, and the messages around
+	slack          = 4 << 10 // the kernel's overhead, and the messages around the batch
 )
 
-// send sends the messages in one transaction. If the socket has not enough room, it uses several, and the last one
-// begins at hooked or later. It reports whether some, but not all, was done.
+// send sends the messages in one transaction. If the buffer of the socket is too small, it uses several; the last one
+// begins at hooked or later. It reports whether some, but not all, messages took effect.
 func (b *Batch) send(hooked, most int) (some bool, placed []Placed, err error) {
 	s, err := dial()
 	if err != nil {
@@ -55,13 +55,13 @@ func (b *Batch) send(hooked, most int) (some bool, placed []Placed, err error) {
 	return some, placed, nil
 }
 
-// socket is one to nfnetlink.
+// socket is an nfnetlink socket.
 type socket struct {
 	fd  int
 	buf []byte
 }
 
-// patience is how long an answer may take: the kernel gives it before the system call that asked ends.
+// patience is how long an answer may take: the kernel sends it before the system call of the request ends.
 const patience = 30 // s
 
 func dial() (*socket, error) {
@@ -80,9 +80,9 @@ func dial() (*socket, error) {
 
 func (s *socket) close() { _ = unix.Close(s.fd) }
 
-// room makes place for so many bytes, and returns how many there is place for: a process without privileges in the
-// machine's own user namespace gets no more than net.core.wmem_max (net/core/sock.c, SO_SNDBUFFORCE). The kernel gives
-// twice as much as is asked for, for what it counts besides, and netlink does not.
+// room requests a buffer of this many bytes, and returns the size that it got. A process without privileges in the
+// machine's own user namespace gets no more than net.core.wmem_max (net/core/sock.c, SO_SNDBUFFORCE). The kernel
+// doubles the requested size for its overhead, which netlink does not have.
 func (s *socket) room(bytes int) (int, error) {
 	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, bytes) != nil {
 		if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_SNDBUF, bytes); err != nil {
@@ -93,8 +93,8 @@ func (s *socket) room(bytes int) (int, error) {
 	return granted - slack, err
 }
 
-// transact sends the messages from one place to another as a transaction. Only the last is to be answered; one that
-// fails is anyway, and undoes those before it (nfnetlink_rcv_batch, net/netfilter/nfnetlink.c).
+// transact sends the messages from one offset to another as a transaction. It requests an answer only to the last one.
+// A message that fails is always answered, and undoes those before it (nfnetlink_rcv_batch, net/netfilter/nfnetlink.c).
 func (s *socket) transact(b *Batch, from, to int) ([]Placed, error) {
 	last := from
 	for at, n := from, 1; at < to; n++ {
@@ -137,7 +137,7 @@ func (s *socket) transact(b *Batch, from, to int) ([]Placed, error) {
 	}
 }
 
-// handle of a rule, from its attributes.
+// handle returns the handle of a rule, from its attributes.
 func handle(attributes []byte) uint64 {
 	if h := find(attributes, ruleHandle); len(h) == 8 {
 		return binary.BigEndian.Uint64(h)
@@ -145,7 +145,7 @@ func handle(attributes []byte) uint64 {
 	return 0
 }
 
-// place is where the message of a number begins; behind all of them where none has it.
+// place returns the offset of the message with a sequence number; the end if there is none.
 func place(buf []byte, from int, number uint32) int {
 	for at := from; at < len(buf); at += int(binary.NativeEndian.Uint32(buf[at:])) {
 		if binary.NativeEndian.Uint32(buf[at+8:]) == number {
@@ -155,12 +155,12 @@ func place(buf []byte, from int, number uint32) int {
 	return len(buf)
 }
 
-// refused says what the kernel does not have, where its error says that.
+// refused returns what the kernel lacks, if its error says that.
 func refused(what string, err error) error {
 	switch {
 	case errors.Is(err, unix.EPERM):
 		return &linux.UnsupportedError{What: "change nftables", Missing: "CAP_NET_ADMIN", Hint: "run it as root", Err: err}
-	case what == "table" && errors.Is(err, unix.ENOENT): // of one that is to be removed
+	case what == "table" && errors.Is(err, unix.ENOENT): // for a table that is to be removed
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EAFNOSUPPORT),
 		errors.Is(err, unix.EPROTONOSUPPORT):
 		return unsupported("what this "+what+" of nftables needs", err)
@@ -188,7 +188,7 @@ func (s *socket) receive() (int, error) {
 	}
 }
 
-// ask sends a question about a table and calls f with the attributes of every answer, which it must not keep.
+// ask sends a request about a table and calls f with the attributes of every answer. f must not keep them.
 func (s *socket) ask(kind, flags uint16, family byte, attributes []byte, f func(attributes []byte)) error {
 	q := append(message(nil, subsystem<<8|kind, flagRequest|flags, family, 0), attributes...)
 	binary.NativeEndian.PutUint32(q, uint32(len(q)))

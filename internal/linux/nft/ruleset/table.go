@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// A Table is a table of nftables. Chains that packets come to from outside drop what nothing in them accepts.
+// A Table is an nftables table. Its chains with a hook drop packets that no rule accepts.
 type Table struct {
 	// Family is "inet", "bridge" or "netdev".
 	Family string
@@ -17,29 +17,29 @@ type Table struct {
 // A Set is a set of keys, or a map of keys to chains, in a hash table of a fixed size.
 type Set struct {
 	Name string
-	// Fields are what a key is made of, each beginning at a multiple of four bytes.
+	// Fields are the parts of a key. Each begins at a multiple of four bytes.
 	Fields []Field
 	// Map says that elements lead to chains.
 	Map bool
-	// Size is how many elements it can have.
+	// Size is the largest number of elements.
 	Size int
-	// Elements are those it begins with. What they are made of is read before the next is asked for.
+	// Elements are the initial elements. The data of an element is read before the next one is requested.
 	Elements iter.Seq[Element]
 }
 
-// A Field is a part of a key: what nft(8) writes it as, enum datatypes of its include/datatype.h.
+// A Field is the type of a part of a key, enum datatypes of include/datatype.h of nft(8).
 type Field uint32
 
-// What there is.
+// The types.
 const (
 	IPv4 Field = 7  // 4 bytes
 	IPv6 Field = 8  // 16 bytes
-	MAC  Field = 9  // 6 bytes, and 2 more that are zero
-	Port Field = 13 // 2 bytes, and 2 more that are zero
-	Name Field = 41 // of a link: 16 bytes, with zeros behind the name
+	MAC  Field = 9  // 6 bytes, and 2 zero bytes
+	Port Field = 13 // 2 bytes, and 2 zero bytes
+	Name Field = 41 // of a link: 16 bytes, the name padded with zeros
 )
 
-// length is how many bytes it takes, with those up to the next field.
+// length returns its length in bytes, up to the next field.
 func (f Field) length() uint32 {
 	switch f {
 	case IPv6, Name:
@@ -50,41 +50,41 @@ func (f Field) length() uint32 {
 	return 4
 }
 
-// An Element is in a set.
+// An Element is an element of a set.
 type Element struct {
 	Key []byte
-	// Chain is where the map's element leads to; packets do not come back from it.
+	// Chain is the chain to which the map's element leads; packets do not return from it.
 	Chain string
 }
 
-// A Chain is rules, one after another.
+// A Chain is a list of rules.
 type Chain struct {
 	Name string
-	// Hook is where packets come from; nil for a chain that others lead to.
+	// Hook is where packets come from; nil for a chain that other chains call.
 	Hook *Hook
-	// Rules are read before the next is asked for.
+	// Rules yields the rules. The data of a rule is read before the next one is requested.
 	Rules iter.Seq[Rule]
 }
 
-// A Hook is where packets stop on their way.
+// A Hook is the place at which a chain receives packets.
 type Hook struct {
-	// Name is "forward", "input" or "output" in the family inet, "forward" in the family bridge, "ingress" in the family
-	// netdev.
+	// Name is "forward", "input" or "output" in the family inet, "forward" in the family bridge, "ingress" in the
+	// family netdev.
 	Name     string
 	Priority int32
 	// Link is the name of the link, in the family netdev.
 	Link string
 }
 
-// A Found is a rule that the kernel has.
+// A Found is a rule in the kernel.
 type Found struct {
 	// Chain is the name of its chain.
 	Chain string
-	// Handle is its number in the table.
+	// Handle is its handle in the table.
 	Handle uint64
-	// Hash is as that of [Rule.Hash].
+	// Hash is comparable with [Rule.Hash].
 	Hash uint64
-	// Packets is what its counters have counted.
+	// Packets is the value of its counters.
 	Packets uint64
 }
 
@@ -94,7 +94,7 @@ type Placed struct {
 	Handle uint64
 }
 
-// Hash is equal of equal rules. Those that the kernel gives back have it, too.
+// Hash returns the same value for equal rules, including those that the kernel returns.
 func (r Rule) Hash() uint64 { return r.hash() }
 
 // All returns rules as a sequence.
@@ -108,5 +108,5 @@ func All(rules ...Rule) iter.Seq[Rule] {
 	}
 }
 
-// errInterrupted says that a table was changed while it was read.
+// errInterrupted reports that a table was changed while it was read.
 var errInterrupted = errors.New("it was changed meanwhile")

@@ -9,9 +9,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/nft"
 )
 
-// Add makes a table. It decides nothing before all of it stands: packets come to it by a transaction of its own where
-// it is too large for one. A table that is there already is [nft.ErrExists]; what the kernel does not have is a
-// [linux.UnsupportedError].
+// Add makes a table. The table does not decide packets before it is complete: if it is too large for one transaction,
+// its hooks are in the last one. If the table already exists, the error is [nft.ErrExists]; if the kernel lacks
+// something, it is a [linux.UnsupportedError].
 func Add(t Table) error { return add(t, maxTransaction) }
 
 func add(t Table, most int) error {
@@ -60,8 +60,7 @@ func add(t Table, most int) error {
 	return nil
 }
 
-// Commit does what the batch says, all of it or nothing, and returns the rules that it has added where [Batch.Echo] was
-// set.
+// Commit makes the changes of the batch, all or none, and returns the added rules if [Batch.Echo] was set.
 func (b *Batch) Commit() ([]Placed, error) {
 	if len(b.buf) == 0 {
 		return nil, nil
@@ -76,7 +75,7 @@ func (b *Batch) Commit() ([]Placed, error) {
 	return placed, nil
 }
 
-// Delete removes a table and all that is in it. One that is gone already is [nft.ErrNotFound].
+// Delete removes a table and everything in it. If it is already gone, the error is [nft.ErrNotFound].
 func Delete(family, name string) error {
 	b := NewBatch(family, name)
 	b.deleteTable()

@@ -47,7 +47,7 @@ func numbered(n int) iter.Seq[Rule] {
 	}
 }
 
-// table has something of everything, and so many rules and elements more.
+// table returns a table with something of everything, and this many additional rules and elements.
 func table(family string, more int) Table {
 	w := Word(0)
 	hook := &Hook{Name: "forward", Priority: -5}
@@ -76,7 +76,7 @@ func table(family string, more int) Table {
 	}
 }
 
-// TestTable makes tables of every family, at once and in many transactions, and reads them back.
+// TestTable makes tables of every family, in one and in many transactions, and reads them back.
 func TestTable(t *testing.T) {
 	for _, family := range []string{"inet", "bridge", "netdev"} {
 		for _, most := range []int{maxTransaction, 64 << 10} {
@@ -109,7 +109,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestCompareNames changes one thing of a table and wants that to be named.
+// TestCompareNames changes one thing of a table, and checks that the difference names it.
 func TestCompareNames(t *testing.T) {
 	chain := func(name string) func(*Batch) { return func(b *Batch) { b.AddChain(name) } }
 	for _, c := range []struct {
@@ -175,7 +175,7 @@ func handles(t *testing.T, chain string) []uint64 {
 	return list
 }
 
-// TestChange adds rules and takes them away by the numbers that they were given.
+// TestChange adds rules and removes them by their handles.
 func TestChange(t *testing.T) {
 	do(t, func() error {
 		want := table("inet", 20)
@@ -207,7 +207,7 @@ func TestChange(t *testing.T) {
 		if _, err := NewBatch("inet", "t").Commit(); err != nil {
 			t.Errorf("a batch of nothing: %v", err)
 		}
-		// One that fails undoes those before it.
+		// A change that fails undoes those before it.
 		fails := NewBatch("inet", "t")
 		fails.AddRule("many", Rule(nil).Accept())
 		fails.DeleteRule("other", 12345)
@@ -221,7 +221,7 @@ func TestChange(t *testing.T) {
 	})
 }
 
-// TestAddFails wants an error that says what cannot be, and no table.
+// TestAddFails checks that the error names the problem, and that no table is left.
 func TestAddFails(t *testing.T) {
 	do(t, func() error {
 		for _, most := range []int{maxTransaction, 64 << 10} {
@@ -265,7 +265,7 @@ func TestLarge(t *testing.T) {
 	})
 }
 
-// TestRead lets nft(8) read what was written.
+// TestRead reads the tables with nft(8).
 func TestRead(t *testing.T) {
 	testnet.Program(t, "nft", "nftables")
 	do(t, func() error {

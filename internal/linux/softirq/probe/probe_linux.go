@@ -16,23 +16,22 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/softirq"
 )
 
-// Counter is the two programs and the memory that they sum up in. All of it is held by file descriptors of this
-// process, and the memory by those that were given out besides: the kernel removes it with the last of them, however
-// the processes end.
+// Counter holds the two programs and their memory. File descriptors of this process keep them alive; descriptors that
+// were passed on also keep the memory. The kernel removes each with its last descriptor, however the processes end.
 type Counter struct {
 	times            *ebpf.Map
 	entered, left    *ebpf.Program
-	slots            []softirq.Slot // writable, unlike what others map
+	slots            []softirq.Slot // writable, unlike the mappings of other processes
 	mem              []byte
 	onEntry, onLeave link.Link // nil while it is off
 }
 
-// Load loads the programs; nothing is traced before [Counter.On]. Where that cannot be done the error is a
+// Load loads the programs; nothing is traced before [Counter.On]. If that is not possible, the error is a
 // [linux.UnsupportedError].
 //
-// The programs are attached as raw tracepoints (BPF_RAW_TRACEPOINT_OPEN, Linux 4.17), which take names: no tracefs has
-// to be mounted, and each hit costs less than by way of a perf event, which copies the tracepoint's record into a
-// buffer first (kernel/trace/bpf_trace.c, include/trace/perf.h).
+// The programs are attached as raw tracepoints (BPF_RAW_TRACEPOINT_OPEN, Linux 4.17), by name, so that tracefs need not
+// be mounted. Each hit also costs less than with a perf event, which first copies the tracepoint's record into a buffer
+// (kernel/trace/bpf_trace.c, include/trace/perf.h).
 func Load() (*Counter, error) {
 	p := &Counter{}
 	if err := p.load(); err != nil {
@@ -72,8 +71,8 @@ func program(name string, instructions asm.Instructions) (*ebpf.Program, error) 
 	})
 }
 
-// explain makes what the kernel refuses a [linux.UnsupportedError]. Without the privilege it is EPERM; a kernel locked
-// down as well refuses with EPERM or EACCES; one without BPF or without the tracepoint has ENOSYS, EINVAL or ENOENT.
+// explain turns a refusal of the kernel into a [linux.UnsupportedError]. Without the privilege, the error is EPERM; in
+// lockdown, EPERM or EACCES; without BPF or the tracepoint, ENOSYS, EINVAL or ENOENT.
 func explain(what string, err error) error {
 	var missing, hint string
 	switch {
@@ -89,13 +88,13 @@ func explain(what string, err error) error {
 	return &linux.UnsupportedError{What: what, Missing: missing, Hint: hint, Err: err}
 }
 
-// On switches the probe on. From here on every softirq of the machine runs both programs.
+// On switches the probe on. From then on, every softirq of the machine runs both programs.
 func (p *Counter) On() (err error) {
 	if p.onEntry != nil {
 		return nil
 	}
-	// A softirq that was running when the probe was switched off has long ended. Its beginning must not be taken for that
-	// of one that is running now.
+	// A softirq that was running when the probe was switched off has long ended. Its start must not be taken as that of
+	// a softirq that runs now.
 	for i := range p.slots {
 		atomic.StoreUint64(&p.slots[i].Entered, 0)
 	}
@@ -111,7 +110,7 @@ func (p *Counter) On() (err error) {
 	return nil
 }
 
-// Off switches it off; what was summed up stays.
+// Off switches the probe off; the sums stay.
 func (p *Counter) Off() error {
 	var list []error
 	for _, l := range []*link.Link{&p.onEntry, &p.onLeave} {
@@ -123,8 +122,7 @@ func (p *Counter) Off() error {
 	return errors.Join(list...)
 }
 
-// File returns the memory as a file for [softirq.Map], here or in a process that inherits it. It is the caller's to
-// close.
+// File returns the memory as a file for [softirq.Map], here or in a process that inherits it. The caller closes it.
 func (p *Counter) File() (*os.File, error) {
 	fd, err := unix.FcntlInt(uintptr(p.times.FD()), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -140,6 +138,6 @@ func (p *Counter) Close() error {
 		list = append(list, unix.Munmap(p.mem))
 		p.mem, p.slots = nil, nil
 	}
-	// Closing what was never made does nothing.
+	// Closing something that was never made does nothing.
 	return errors.Join(append(list, p.entered.Close(), p.left.Close(), p.times.Close())...)
 }

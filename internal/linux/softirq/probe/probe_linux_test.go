@@ -28,7 +28,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// holdEnv makes this test binary a process that has the probe on and waits to be killed.
+// holdEnv turns this test binary into a process that has the probe on and waits to be killed.
 const holdEnv = "NETTOLL_TEST_HOLD_PROBE"
 
 func TestMain(m *testing.M) {
@@ -44,10 +44,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Println("on")
-	time.Sleep(time.Hour) // select would be a deadlock, which Go ends
+	time.Sleep(time.Hour) // select would be a deadlock, and Go ends on that
 }
 
-// probed loads a probe and maps what it counts.
+// probed loads a probe and maps its counters.
 func probed(t *testing.T) (*Counter, *softirq.Times) {
 	t.Helper()
 	testnet.Root(t)
@@ -71,8 +71,8 @@ func probed(t *testing.T) (*Counter, *softirq.Times) {
 	return p, times
 }
 
-// flood sends datagrams over a veth, from a thread on one CPU, until the time is up. It returns how long that took,
-// what the thread ran, and what it waited to run.
+// flood sends datagrams over a veth, from a thread on one CPU, until the time is up. It returns how long that took, how
+// long the thread ran, and how long it waited for a CPU.
 func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran, waited time.Duration) {
 	t.Helper()
 	m := testnet.New(t)
@@ -122,7 +122,7 @@ func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran,
 	}
 	defer source.Close()
 	buf := make([]byte, 64)
-	// The neighbour is known before the flood: until then the kernel keeps packets rather than send them.
+	// The neighbour is known before the flood: until then, the kernel queues packets instead of sending them.
 	if _, err := source.Write(buf); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran,
 	if _, err := sink.Read(buf); err != nil {
 		t.Fatal(err)
 	}
-	runtime.LockOSThread() // and never unlocked: the thread is pinned
+	runtime.LockOSThread() // never unlocked: the thread is pinned
 	if err := thread.Pin(cpu); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func flood(t *testing.T, cpu int, length time.Duration) (packets int, wall, ran,
 	return packets, wall, ran, waited
 }
 
-// delay is how long this thread has waited on a run queue (Documentation/scheduler/sched-stats.rst).
+// delay returns how long this thread has waited on a run queue (Documentation/scheduler/sched-stats.rst).
 func delay(t *testing.T) time.Duration {
 	t.Helper()
 	b, err := os.ReadFile("/proc/thread-self/schedstat")
@@ -166,7 +166,7 @@ func delay(t *testing.T) time.Duration {
 	return time.Duration(ns)
 }
 
-// counted reads how often a CPU has run a vector from /proc/softirqs.
+// counted reads from /proc/softirqs how often a CPU has run a vector.
 func counted(t *testing.T, vector, cpu int) uint64 {
 	t.Helper()
 	b, err := os.ReadFile("/proc/softirqs")
@@ -181,10 +181,10 @@ func counted(t *testing.T, vector, cpu int) uint64 {
 	return n
 }
 
-// Two ways to count agree: the kernel's own table of how often each vector was run, which is exact, and its ticks of
-// time spent in softirqs, which are samples of 4 ms. Both see the whole machine, whatever else it does. A tick
-// that is late, because its CPU had interrupts off or was taken away, is charged to who has the CPU when it comes, and
-// that is often a softirq about to begin: of some floods one must agree.
+// Two ways to count agree: the kernel's own table of how often each vector ran, which is exact, and its ticks of time
+// spent in softirqs, which are samples of 4 ms. Both cover the whole machine, including other work. A tick may be late
+// because its CPU had interrupts off or was taken away. It is then charged to whatever runs when it arrives, often a
+// softirq that is about to begin. So only one of several floods has to agree.
 func TestAgreesWithKernel(t *testing.T) {
 	p, times := probed(t)
 	if err := p.On(); err != nil {
@@ -192,7 +192,7 @@ func TestAgreesWithKernel(t *testing.T) {
 	}
 	const floods = 4
 	for range floods {
-		// 100 samples: a standard error of a tenth
+		// 100 samples: a standard error of 10 %
 		if probe, ticks := compare(t, times); ticks > 0.6*probe && ticks < 1.4*probe {
 			return
 		}
@@ -200,8 +200,8 @@ func TestAgreesWithKernel(t *testing.T) {
 	t.Errorf("the time of softirqs by the probe and by /proc/stat differs in %d of %d floods", floods, floods)
 }
 
-// compare floods for a second and returns how long softirqs took by the probe and by the ticks of /proc/stat, in
-// seconds.
+// compare floods for a second and returns how long softirqs took according to the probe and to the ticks of /proc/stat,
+// in seconds.
 func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	t.Helper()
 	cpus := runtime.NumCPU()
@@ -228,7 +228,7 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	before := read()
 	packets, wall, _, _ := flood(t, 0, time.Second)
 	after := read()
-	// Between reading the one and the other a vector is run some more times.
+	// Between the two readings, a vector may run a few more times.
 	const slack = 20
 	for vector := range softirq.Vectors {
 		for cpu := range cpus {
@@ -247,8 +247,8 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	return probe, ticks
 }
 
-// A flood over a veth is work for the vector that receives; an idle lab is hardly any. Others may use the network
-// meanwhile: one quiet moment is enough.
+// A flood over a veth is work for the receiving vector; an idle lab causes hardly any. Other programs may use the
+// network in the meantime: one quiet moment is enough.
 func TestFloodAndIdle(t *testing.T) {
 	p, times := probed(t)
 	all := make([]int, runtime.NumCPU())
@@ -292,8 +292,8 @@ func TestFloodAndIdle(t *testing.T) {
 	}
 }
 
-// Switching it on must not take what was under way when it was switched off for what is under way now: that would be
-// all the time in between.
+// When the probe is switched on, a softirq that started before it was switched off must not count: it would include all
+// the time in between.
 func TestSwitching(t *testing.T) {
 	p, times := probed(t)
 	stop := make(chan struct{})
@@ -313,7 +313,7 @@ func TestSwitching(t *testing.T) {
 	var on, counted time.Duration
 	for range 20 {
 		before, began := times.Net(all), time.Now()
-		if err := errors.Join(p.On(), p.On()); err != nil { // twice is once
+		if err := errors.Join(p.On(), p.On()); err != nil { // the second call has no effect
 			t.Error(err)
 		}
 		time.Sleep(5 * time.Millisecond)
@@ -331,8 +331,8 @@ func TestSwitching(t *testing.T) {
 	}
 }
 
-// Whether a thread's run time has the softirqs in it that interrupted it is what CONFIG_IRQ_TIME_ACCOUNTING says
-// (kernel/sched/core.c, update_rq_clock_task): what is missing from wall time is nothing, or just these.
+// CONFIG_IRQ_TIME_ACCOUNTING determines whether a thread's run time includes the softirqs that interrupt it
+// (kernel/sched/core.c, update_rq_clock_task): what is missing from wall time is nothing, or exactly those.
 func TestThreadTime(t *testing.T) {
 	value, known := procfs.KernelOption("CONFIG_IRQ_TIME_ACCOUNTING")
 	if !known {
@@ -354,7 +354,7 @@ func TestThreadTime(t *testing.T) {
 	}
 }
 
-// ids returns what eBPF programs, maps and links a process holds, by its open files.
+// ids returns the eBPF programs, maps and links that a process holds, from its open files.
 func ids(t *testing.T, pid int) map[string]uint32 {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -375,7 +375,7 @@ func ids(t *testing.T, pid int) map[string]uint32 {
 	return held
 }
 
-// Nothing is left of a process that was killed.
+// Nothing of a killed process is left.
 func TestKilled(t *testing.T) {
 	testnet.Root(t)
 	p, err := Load()
@@ -415,8 +415,7 @@ func TestKilled(t *testing.T) {
 	t.Logf("all gone after %v", time.Since(began))
 }
 
-// there says whether the kernel still has a program or map. A link is what its program is attached by: it is gone with
-// it.
+// there reports whether the kernel still has a program or map. A link attaches its program, and is gone with it.
 func there(name string, id uint32) bool {
 	switch {
 	case strings.HasPrefix(name, "prog_id"):
@@ -450,10 +449,10 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Reading takes no memory: it happens between two trials.
+// Reading allocates no memory: it happens between two trials.
 func TestReading(t *testing.T) {
 	_, times := probed(t)
-	cpus := []int{0, 1, 1000} // one that there is not counts nothing
+	cpus := []int{0, 1, 1000} // a CPU that does not exist counts nothing
 	var sum atomic.Int64
 	if n := testing.AllocsPerRun(100, func() { sum.Add(times.Net(cpus)) }); n != 0 {
 		t.Errorf("%v allocations", n)

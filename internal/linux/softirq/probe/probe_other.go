@@ -8,24 +8,24 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Counter exists on Linux.
+// Counter does nothing here.
 type Counter struct{}
 
 func unsupported() error {
 	return &linux.UnsupportedError{What: "load the softirq probe", Missing: "Linux"}
 }
 
-// Load exists on Linux.
+// Load is not supported here.
 func Load() (*Counter, error) { return nil, unsupported() }
 
-// On exists on Linux.
+// On is not supported here.
 func (*Counter) On() error { return unsupported() }
 
-// Off exists on Linux.
+// Off does nothing here.
 func (*Counter) Off() error { return nil }
 
-// File exists on Linux.
+// File is not supported here.
 func (*Counter) File() (*os.File, error) { return nil, unsupported() }
 
-// Close exists on Linux.
+// Close does nothing here.
 func (*Counter) Close() error { return nil }

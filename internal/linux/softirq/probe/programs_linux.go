@@ -7,7 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/softirq"
 )
 
-// entering notes when a CPU begins to work off a softirq.
+// entering records when a CPU starts a softirq.
 func entering(times *ebpf.Map) asm.Instructions {
 	return append(slot(times),
 		asm.FnKtimeGetNs.Call(),
@@ -17,16 +17,16 @@ func entering(times *ebpf.Map) asm.Instructions {
 	)
 }
 
-// leaving adds the time since then to that of the vector. Without a beginning (the probe was switched on in between)
-// there is nothing to add.
+// leaving adds the time since then to that of the vector. Without a recorded start (the probe was switched on in
+// between), it adds nothing.
 func leaving(times *ebpf.Map) asm.Instructions {
 	// The context of a raw tracepoint is its arguments, 8 bytes each (struct bpf_raw_tracepoint_args,
-	// include/uapi/linux/bpf.h); softirq_exit has one, the vector (include/trace/events/irq.h).
+	// include/uapi/linux/bpf.h). softirq_exit has one argument, the vector (include/trace/events/irq.h).
 	list := append(asm.Instructions{asm.LoadMem(asm.R6, asm.R1, 0, asm.DWord)}, slot(times)...)
 	return append(list,
 		asm.LoadMem(asm.R8, asm.R7, int16(softirq.OffEntered), asm.DWord),
 		asm.JEq.Imm(asm.R8, 0, "out"),
-		asm.JGE.Imm(asm.R6, softirq.Vectors, "out"), // of a newer kernel
+		asm.JGE.Imm(asm.R6, softirq.Vectors, "out"), // a vector of a newer kernel
 		asm.FnKtimeGetNs.Call(),
 		asm.Sub.Reg(asm.R0, asm.R8),
 		asm.Mov.Imm(asm.R1, 0),
@@ -44,7 +44,7 @@ func leaving(times *ebpf.Map) asm.Instructions {
 	)
 }
 
-// slot puts the address of this CPU's slot into R7. A softirq does not change its CPU.
+// slot loads the address of this CPU's slot into R7. A softirq does not change its CPU.
 func slot(times *ebpf.Map) asm.Instructions {
 	return asm.Instructions{
 		asm.FnGetSmpProcessorId.Call(),
