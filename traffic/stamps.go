@@ -26,8 +26,10 @@ const NoStamps = Marker
 // What a trial with timestamps says where a driver takes none. Loopback, veth and tun do; a driver that does not call
 // skb_tx_timestamp, or a macvlan that hands packets to another of the same link, does not.
 const (
-	noDeparture     = "no departure timestamps: the driver of the source's device does not support them"
-	noSinkDeparture = "no departure timestamps of the sink: the driver of its device does not support them"
+	noDeparture = "no departure timestamps: the driver of the source's device does not support them: use " +
+		"timestamps=none"
+	noSinkDeparture = "no departure timestamps of the sink: the driver of its device does not support them: use " +
+		"timestamps=none"
 )
 
 // stamp records the parts of a round trip, after it. The sender's stack is that of the request, from the call to the

@@ -380,7 +380,7 @@ func (t Trial) Failure() string {
 const (
 	// unsentSome is the share of messages that may be due and not sent when a window closes: more can move a p99.9.
 	unsentSome = 0.001
-	unsent     = "the source fell behind; latency excludes messages it did not send"
+	unsent     = "the source fell behind; latency excludes messages it did not send: lower the rate, or use fewer pairs"
 )
 
 // Doubts returns the doubts of the samples, each once.
