@@ -168,6 +168,12 @@ test-guest-between: ## try those that need a kernel with modules, in a virtual m
 test-leaks: ## plant each leak around tunnels and encryptions in 20 runs (minutes)
 	$(GO) test ./cmd/nettoll -count=1 -timeout 1h -run '^TestLeak$$' -leaks 20
 
+# How many runs busy makes.
+RUNS ?= 10
+.PHONY: busy
+busy: ## run the default experiment beside two spinning programs: every run has to say that it is too noisy to tell (minutes): make busy RUNS=1
+	bash scripts/busy $(RUNS)
+
 # How long fuzz-sink attacks.
 FOR ?= 1h
 

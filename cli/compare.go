@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
@@ -17,11 +16,13 @@ import (
 
 // compareFlags are the flags of `compare`.
 type compareFlags struct {
-	format, file, figures string
+	figures               string
 	failOn, only          []string
 	width                 int
 	anyway, all, absolute bool
 
+	outputFlags
+	format   string
 	pictures view.Pictures
 }
 
@@ -29,7 +30,9 @@ type compareFlags struct {
 type comparing struct{ Streams }
 
 func (v comparing) command() *cobra.Command {
-	var f compareFlags
+	f := compareFlags{outputFlags: outputFlags{
+		formats: view.CompareFormats(), to: "file to write to (default: standard output)", figures: true,
+	}}
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW...",
 		Short: "Compare runs: what got faster or slower, with intervals",
@@ -68,9 +71,9 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
   nettoll compare before after --all
   nettoll compare kernel-6.12 kernel-6.18 --absolute        what a new kernel does to every stack
   nettoll compare monday tuesday wednesday                  each against the first
-  nettoll compare main pull-request --fail-on slower --format markdown -o comment.md
-  nettoll compare main pull-request --fail-on 'latency_p99>+5%,goodput<-3%' --format junit -o compare.xml
-  nettoll compare before after --format html -o page.html
+  nettoll compare main pull-request --fail-on slower --output markdown -o comment.md
+  nettoll compare main pull-request --fail-on 'latency_p99>+5%,goodput<-3%' --output junit -o compare.xml
+  nettoll compare before after --output html -o page.html
   nettoll compare before after --figures figures`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -80,18 +83,16 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			gates, err := f.check(cmd.Flags())
+			gates, err := f.check(cmd)
 			if err != nil {
 				return usageError{err}
 			}
-			tellFormat(cmd, v.Err, f.file)
+			f.note(cmd)
 			return v.compare(args, gates, f)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", "one of "+strings.Join(view.CompareFormats(), ", ")+
-		"; with --figures some of "+strings.Join(view.FigureFormats(), ", ")+" (default there: svg,png)")
-	flags.StringVarP(&f.file, "output", "o", "", "file to write to (default: standard output)")
+	f.register(cmd)
 	flags.BoolVar(&f.all, "all", false, "show every metric, not only the primary ones")
 	flags.BoolVar(&f.absolute, "absolute", false,
 		"compare values instead of ratios to the baseline: for runs with another kernel, machine or setting")
@@ -107,13 +108,14 @@ Exit status: 0 done; 1 failed, or --fail-on found something; 2 wrong usage, or r
 }
 
 // check validates the flags and returns the gates of --fail-on.
-func (f *compareFlags) check(flags *pflag.FlagSet) ([]report.Gate, error) {
+func (f *compareFlags) check(cmd *cobra.Command) ([]report.Gate, error) {
+	flags := cmd.Flags()
 	gates, err := report.ParseGates(f.failOn)
 	if err != nil {
 		return nil, err
 	}
 	if flags.Changed("figures") {
-		f.pictures, err = pictures(flags, f.format, f.only, f.width)
+		f.pictures, err = pictures(cmd, &f.outputFlags, f.only, f.width)
 		if err == nil && f.figures == "" {
 			err = errors.New("--figures needs the name of a directory")
 		}
@@ -124,13 +126,8 @@ func (f *compareFlags) check(flags *pflag.FlagSet) ([]report.Gate, error) {
 			return nil, fmt.Errorf("--%s is about figures: it needs --figures DIR", name)
 		}
 	}
-	if err := view.CheckCompared(f.format); err != nil {
-		if view.CheckFigures(f.format) == nil {
-			err = fmt.Errorf("%w (hint: --figures DIR --format %s writes figures in this format)", err, f.format)
-		}
-		return nil, err
-	}
-	return gates, nil
+	f.format, err = f.choose(cmd)
+	return gates, err
 }
 
 // chosen lists the kinds of figures that --only can name.

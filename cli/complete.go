@@ -92,9 +92,6 @@ func (l library) complete(root *cobra.Command) {
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			values, known := flags[f.Name]
-			if list, ok := strings.CutPrefix(f.Usage, "one of "); ok { // the wording of help
-				values, known = single(words(strings.Split(list, ", "))), true
-			}
 			if _, has := c.GetFlagCompletionFunc(f.Name); known && !has {
 				_ = c.RegisterFlagCompletionFunc(f.Name, values) // it fails only if one is registered
 			}

@@ -21,7 +21,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 )
 
-// diagnosis is the result of doctor. `doctor --format json` prints it: keys may be added, but not renamed.
+// diagnosis is the result of doctor. `doctor --output json` prints it: keys may be added, but not renamed.
 type diagnosis struct {
 	Default       string `json:"default_experiment"` // canRun, inPart or cannotRun
 	UserNamespace bool   `json:"user_namespace"`     // whether parts were tried inside one
@@ -68,7 +68,7 @@ type aboutThere struct {
 }
 
 func doctorCommand(std Streams, lib library, rights *privileges) *cobra.Command {
-	var f formatFlag
+	var f outputFlags
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check what works on this machine, and what would make results steadier",
@@ -80,7 +80,7 @@ the machine: its CPUs, other running programs, and the limits of its kernel. It 
 results scatter. Facts that the machine does not show are listed as not known. It takes a few seconds. As an ordinary
 user it works in a user namespace, as run does.
 
-With --format json it prints one object:
+With --output json it prints one object:
   default_experiment  "can run", "can run in part" or "cannot run"
   user_namespace      whether parts were tried inside a user namespace
   not_granted         what the machine's root may do and this process may not, as sentences
@@ -88,16 +88,16 @@ With --format json it prints one object:
                       missing, hint
   machine             name, value, known, advice
   verdict             what can be measured, as a sentence
-With --format jsonl it prints a line for each part and for each fact of the machine, and one with the rest. With
---format csv there is a row for each way in which a part was tried.
+With --output jsonl it prints a line for each part and for each fact of the machine, and one with the rest. With
+--output csv there is a row for each way in which a part was tried.
 
 The exit status is 0 if the default experiment can run, 3 if it cannot because some part does not work here, and 1 if
 nothing can be measured here.`,
 		Example: `  nettoll doctor
-  nettoll doctor --format json | jq -r '.parts[] | select(.works | not).name'`,
+  nettoll doctor --output json | jq -r '.parts[] | select(.works | not).name'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := f.chosen(cmd)
+			format, err := f.choose(cmd)
 			if err != nil {
 				return err
 			}

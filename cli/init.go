@@ -62,7 +62,7 @@ The first line of the file names its schema for editors: nettoll schema > ` + sc
   nettoll init reference             every key, explained
   nettoll init default -o - | less   to standard output
   nettoll plan default.yaml          what it would do`
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to, - for standard output (default EXAMPLE.yaml)")
+	registerTo(cmd, &file, "file to write to, - for standard output (default EXAMPLE.yaml)")
 	return cmd
 }
 

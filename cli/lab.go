@@ -1,8 +1,8 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -35,7 +35,7 @@ never touched.`,
 		Example: `  nettoll lab up --stack bridge
   nettoll lab exec h1/src0 -- ping -c 3 10.1.1.1
   nettoll lab exec h1                           a shell on host 1
-  nettoll lab graph --format svg -o lab.svg
+  nettoll lab graph --output svg -o lab.svg
   nettoll lab down`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -124,6 +124,7 @@ func noLabArguments(cmd *cobra.Command, args []string) error {
 
 func (l labs) downCommand() *cobra.Command {
 	var every bool
+	var f outputFlags
 	cmd := &cobra.Command{
 		Use:   "down [LAB]...",
 		Short: "Take a lab down",
@@ -133,6 +134,10 @@ func (l labs) downCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every && len(args) > 0 {
 				return usageError{fmt.Errorf("--all and %q exclude each other", args[0])}
+			}
+			format, err := f.choose(cmd)
+			if err != nil {
+				return err
 			}
 			labs, err := l.open()
 			if err != nil {
@@ -160,18 +165,21 @@ func (l labs) downCommand() *cobra.Command {
 				if err := labs.Down(cmd.Context(), e); err != nil {
 					return err
 				}
-				fmt.Fprintf(l.Out, "lab %s is taken down\n", e.Name)
+				if format == "text" {
+					fmt.Fprintf(l.Out, "lab %s is taken down\n", e.Name)
+				}
 			}
-			return nil
+			return writeEntries(l.Out, chosen, format)
 		},
 	}
 	cmd.Flags().BoolVar(&every, "all", false, "take down every lab")
+	f.register(cmd)
 	cmd.ValidArgsFunction = l.names
 	return cmd
 }
 
 func (l labs) listCommand() *cobra.Command {
-	var f formatFlag
+	var f outputFlags
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the running labs",
@@ -179,7 +187,7 @@ func (l labs) listCommand() *cobra.Command {
 		Example: "  nettoll lab list",
 		Args:    noLabArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := f.chosen(cmd)
+			format, err := f.choose(cmd)
 			if err != nil {
 				return err
 			}
@@ -191,13 +199,8 @@ func (l labs) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			switch format {
-			case "json":
-				e := json.NewEncoder(l.Out)
-				e.SetIndent("", "  ")
-				return e.Encode(append([]lab.Entry{}, all...)) // no labs are [], not null
-			case "jsonl", "csv":
-				return labsSheet(all).write(l.Out, format)
+			if format != "text" {
+				return writeEntries(l.Out, all, format)
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(l.Err, "no lab is running (nettoll lab up --stack NAME starts one)")
@@ -218,6 +221,17 @@ func (l labs) listCommand() *cobra.Command {
 	}
 	f.register(cmd)
 	return cmd
+}
+
+// writeEntries writes labs for scripts; as text it writes nothing.
+func writeEntries(w io.Writer, all []lab.Entry, format string) error {
+	switch format {
+	case "json":
+		return writeJSON(w, append([]lab.Entry{}, all...)) // no labs are [], not null
+	case "jsonl", "csv":
+		return labsSheet(all).write(w, format)
+	}
+	return nil
 }
 
 // labsSheet has a line and a row for each lab.

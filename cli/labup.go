@@ -58,6 +58,7 @@ func (l labs) upCommand() *cobra.Command {
 	var stack, name, placement string
 	var set []string
 	var limit time.Duration
+	out := outputFlags{formats: graphFormats()}
 	cmd := &cobra.Command{
 		Use:   "up [EXPERIMENT.yaml | suite:NAME] --stack NAME",
 		Short: "Build a lab of an experiment and keep it running",
@@ -75,6 +76,10 @@ lab is built in a user namespace, as with run.`,
   nettoll lab up suite:ji2019 --stack macvlan --name other      a second lab at the same time`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			format, err := out.choose(cmd)
+			if err != nil {
+				return err
+			}
 			if _, _, err := l.registry(); err != nil { // fails early: a user namespace hides that a directory is root's
 				return err
 			}
@@ -108,7 +113,7 @@ lab is built in a user namespace, as with run.`,
 			}
 			return l.up(cmd.Context(), name, chosen, lab.Spec{
 				Lab: chosen.Labs[0].ID, Stack: stack, Settings: settings, Time: limit,
-			})
+			}, format)
 		},
 	}
 	cmd.Flags().StringVar(&stack, "stack", "", "the stack, as in the cells of the experiment; without an experiment "+
@@ -122,6 +127,7 @@ lab is built in a user namespace, as with run.`,
 		"underlay.hops=1; may be given more than once")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
 	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
+	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("stack",
 		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 			resolved, err := l.resolve(cmd, args, &experimentFlags{set: []string{labLoad}})
@@ -136,8 +142,8 @@ lab is built in a user namespace, as with run.`,
 	return cmd
 }
 
-// up has the lab built, and prints its graph and commands to try.
-func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved, spec lab.Spec) error {
+// up has the lab built, and prints its graph and, as text, commands to try.
+func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved, spec lab.Spec, format string) error {
 	labs, err := l.open()
 	if err != nil {
 		return err
@@ -162,7 +168,9 @@ func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved
 	if err != nil {
 		return err
 	}
-	g.Text(l.Out, true)
+	if err := writeGraph(l.Out, g, format, true); err != nil || format != "text" {
+		return err
+	}
 	all, err := labs.Entries()
 	if err != nil {
 		return err

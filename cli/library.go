@@ -81,7 +81,7 @@ func (l library) names() []string {
 	return names
 }
 
-// entry is a part, a suite or an example. `list --format json` prints it: keys may be added, but not renamed.
+// entry is a part, a suite or an example. `list --output json` prints it: keys may be added, but not renamed.
 type entry struct {
 	Kind           string       `json:"kind"`
 	Name           string       `json:"name"`

@@ -13,7 +13,7 @@ import (
 )
 
 func listCommand(std Streams, lib library) *cobra.Command {
-	var f formatFlag
+	var f outputFlags
 	kinds := lib.kinds()
 	cmd := &cobra.Command{
 		Use:   "list [KIND | NAME]",
@@ -22,13 +22,13 @@ func listCommand(std Streams, lib library) *cobra.Command {
 experiments that come with nettoll. Parameters that several parts of a kind share are explained once, after these
 parts. The kinds are ` + strings.Join(kinds, ", ") + `. With the name of a part it lists that part.
 
-With --format json it prints one list of objects: kind, name, summary, and, if there are any, implementation and
-params. Each parameter has name, default, summary, and values if only these are valid. With --format jsonl each object
-is a line. With --format csv each parameter is a row, and so is a part without parameters.`,
+With --output json it prints one list of objects: kind, name, summary, and, if there are any, implementation and
+params. Each parameter has name, default, summary, and values if only these are valid. With --output jsonl each object
+is a line. With --output csv each parameter is a row, and so is a part without parameters.`,
 		Example: `  nettoll list
   nettoll list workload
   nettoll list tcp-stream
-  nettoll list --format json | jq -r '.[] | select(.kind == "network").name'`,
+  nettoll list --output json | jq -r '.[] | select(.kind == "network").name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{fmt.Errorf("nettoll list takes at most one argument, a kind or a part, got %d (known: %s)",
@@ -41,7 +41,7 @@ is a line. With --format csv each parameter is a row, and so is a part without p
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := f.chosen(cmd)
+			format, err := f.choose(cmd)
 			if err != nil {
 				return err
 			}

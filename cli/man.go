@@ -62,7 +62,7 @@ all commands into a directory.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "output", "o", "", "directory to write the pages of all commands to")
+	registerTo(cmd, &dir, "directory to write the pages of all commands to")
 	cmd.ValidArgsFunction = topics(root)
 	return cmd
 }

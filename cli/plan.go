@@ -23,7 +23,7 @@ import (
 	"github.com/nettoll/nettoll/report"
 )
 
-// planned is what `plan --format json` prints.
+// planned is what `plan --output json` prints.
 type planned struct {
 	Name       string                `json:"name"`
 	Cells      []plannedCell         `json:"cells"`
@@ -93,7 +93,7 @@ func printLayers(out io.Writer, list []plannedLayers) error {
 func planCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	f := &experimentFlags{}
 	var hosts bool
-	var out formatFlag
+	var out outputFlags
 	var pilot string
 	cmd := &cobra.Command{
 		Use:   "plan [EXPERIMENT.yaml | suite:NAME]",
@@ -106,17 +106,17 @@ The expected precision depends on how much ratios vary between generations. With
 that takes longer share less of it with their baseline. With a pilot it also shows what is likely to stay open: the
 comparisons, or claims of a suite, that this noise leaves undecided when the time is up.
 
-With --format json it prints one object: name, cells, forecast, assumption, spans, notes, open (with --pilot),
+With --output json it prints one object: name, cells, forecast, assumption, spans, notes, open (with --pilot),
 between (the layers between hosts), labs (with --hosts), experiment.
-With --format jsonl each cell and each lab is a line, after one with the rest. With --format csv each cell is a row.`,
+With --output jsonl each cell and each lab is a line, after one with the rest. With --output csv each cell is a row.`,
 		Example: `  nettoll plan my.yaml
   nettoll plan my.yaml --hosts                  with every step on every host
   nettoll plan suite:ji2019                     with what each figure and claim of the paper takes
   nettoll plan my.yaml --pilot nettoll-my-…     with the spread of an earlier run
-  nettoll plan --format json | jq .forecast`,
+  nettoll plan --output json | jq .forecast`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := out.chosen(cmd)
+			format, err := out.choose(cmd)
 			if err != nil {
 				return err
 			}

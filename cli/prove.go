@@ -37,7 +37,7 @@ const bothFamilies = "factors.family=[ipv4,ipv6]"
 
 func (p proving) command() *cobra.Command {
 	f := &experimentFlags{}
-	var out formatFlag
+	var out outputFlags
 	var stacks, chosen []string
 	var placement, standing string
 	var exhaustive bool
@@ -75,10 +75,10 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
   nettoll prove --stack bridge+vxlan+wireguard --attack wire-flip,wire-plain
   nettoll prove --lab bridge                    a lab of nettoll lab up, with what you have changed in it
   nettoll prove my.yaml --exhaustive            every port of every allowed pair
-  nettoll prove my.yaml --format json | jq '.[].attacks[] | select(.verdict == "broken")'`,
+  nettoll prove my.yaml --output json | jq '.[].attacks[] | select(.verdict == "broken")'`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := out.chosen(cmd)
+			format, err := out.choose(cmd)
 			if err != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/proof/attack"
 )
 
-// A provedLab is what `prove --format json` says of a lab.
+// A provedLab is what `prove --output json` says of a lab.
 type provedLab struct {
 	Lab       string          `json:"lab"`
 	Stack     string          `json:"stack"`

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
@@ -27,7 +26,8 @@ type reporting struct {
 }
 
 func (r reporting) command() *cobra.Command {
-	var format, file, figures string
+	var figures string
+	out := outputFlags{formats: view.Formats(), to: "file to write to (default: standard output)", figures: true}
 	var direct, only []string
 	var width int
 	var trials, all bool
@@ -37,16 +37,16 @@ func (r reporting) command() *cobra.Command {
 		Long: `Reads the records of a run and shows the results. It measures nothing and needs no privilege. From a damaged or
 truncated file it uses what it can read, and it names the lines that it cannot use.
 
-The page (--format html) is one file without external references: you can mail it, put it on a server, or print it.
+The page (--output html) is one file without external references: you can mail it, put it on a server, or print it.
 nettoll run writes it into the run directory as report.html.`,
 		Example: `  nettoll report nettoll-default-20260102-030405
-  nettoll report DIR --format html -o page.html
-  nettoll report DIR --format markdown          to paste into an issue
+  nettoll report DIR --output html -o page.html
+  nettoll report DIR --output markdown          to paste into an issue
   nettoll report DIR --direct macvlan:bridge    macvlan compared with bridge, in the same blocks
   nettoll report DIR --figures figures          every figure as SVG and as PNG
-  nettoll report DIR --figures figures --only overview,curve --width 1600 --format svg,png,pdf
-  nettoll report DIR --format csv -o result.csv
-  nettoll report DIR --format csv --trials      a row for every single trial`,
+  nettoll report DIR --figures figures --only overview,curve --width 1600 --output svg,png,pdf
+  nettoll report DIR --output csv -o result.csv
+  nettoll report DIR --output csv --trials      a row for every single trial`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return usageError{fmt.Errorf("nettoll report takes one argument, the directory of a run, got %d (see nettoll "+
@@ -56,7 +56,7 @@ nettoll run writes it into the run directory as report.html.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("figures") {
-				p, err := pictures(cmd.Flags(), format, only, width)
+				p, err := pictures(cmd, &out, only, width)
 				switch {
 				case err != nil:
 					return usageError{err}
@@ -70,22 +70,18 @@ nettoll run writes it into the run directory as report.html.`,
 					return usageError{fmt.Errorf("--%s is about figures: it needs --figures DIR", name)}
 				}
 			}
-			if err := view.Check(format); err != nil {
-				if view.CheckFigures(format) == nil {
-					err = fmt.Errorf("%w (hint: --figures DIR --format %s writes figures in this format)", err, format)
-				}
-				return usageError{err}
+			format, err := out.choose(cmd)
+			if err != nil {
+				return err
 			}
 			if trials && format != "csv" {
-				return usageError{fmt.Errorf("--trials needs --format csv, got %q", format)}
+				return usageError{fmt.Errorf("--trials needs --output csv, got %q", format)}
 			}
-			tellFormat(cmd, r.Err, file)
-			return r.report(args[0], format, file, direct, trials, all)
+			out.note(cmd)
+			return r.report(args[0], format, out.file, direct, trials, all)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", "text", "one of "+strings.Join(view.Formats(), ", ")+
-		"; with --figures some of "+strings.Join(view.FigureFormats(), ", ")+" (default there: svg,png)")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write to (default: standard output)")
+	out.register(cmd)
 	cmd.Flags().StringArrayVar(&direct, "direct", nil, "STACK:STACK: compare two stacks directly, such as macvlan:bridge;"+
 		" may be given more than once (default: all stacks of groups with few)")
 	cmd.Flags().StringVar(&figures, "figures", "", "directory to write every figure to, instead of a report")
@@ -93,8 +89,8 @@ nettoll run writes it into the run directory as report.html.`,
 		strings.Join(view.FigureKinds(), ", ")+") or figures, by their file names without the ending")
 	cmd.Flags().IntVar(&width, "width", 0, "with --figures: their width, in pixels of PNG and CSS pixels of SVG and "+
 		"PDF (default: 920 and 460)")
-	cmd.Flags().BoolVar(&trials, "trials", false, "with --format csv: a row for each trial")
-	cmd.Flags().BoolVar(&all, "all", false, "with --format text: every metric")
+	cmd.Flags().BoolVar(&trials, "trials", false, "with --output csv: a row for each trial")
+	cmd.Flags().BoolVar(&all, "all", false, "with --output text: every metric")
 	return cmd
 }
 
@@ -109,13 +105,18 @@ func collectLess() {
 const narrowest, widest = 100, 10000
 
 // pictures reads the flags that choose which figures are written, their formats and their width.
-func pictures(flags *pflag.FlagSet, format string, only []string, width int) (p view.Pictures, err error) {
-	for _, other := range []string{"output", "direct", "trials", "all"} {
+func pictures(cmd *cobra.Command, out *outputFlags, only []string, width int) (p view.Pictures, err error) {
+	flags := cmd.Flags()
+	for _, other := range []string{"to", "direct", "trials", "all"} {
 		if flags.Changed(other) {
 			return p, fmt.Errorf("--figures writes figures and no report: it excludes --%s", other)
 		}
 	}
-	if flags.Changed("format") {
+	format, by, err := out.given(cmd)
+	if err != nil {
+		return p, err
+	}
+	if by != "" {
 		for f := range strings.SplitSeq(format, ",") {
 			f = strings.TrimSpace(f)
 			if err := view.CheckFigures(f); err != nil {

@@ -36,6 +36,8 @@ type running struct {
 
 func (r running) command() *cobra.Command {
 	f, past, o := &experimentFlags{}, "", runFlags{}
+	out := outputFlags{formats: runFormats(), to: "run directory, new or empty (default nettoll-NAME-TIME; the stacks " +
+		"name an experiment without a name)"}
 	cmd := &cobra.Command{
 		Use:   "run [EXPERIMENT.yaml | suite:NAME]",
 		Short: "Measure: build the networks, drive the traffic, report the cost of each",
@@ -45,7 +47,7 @@ table of what each costs over the baseline. For an ordinary user it does so in a
 Without an argument it runs the default experiment: a Linux bridge, nat and macvlan against no container network, UDP
 round trips on one host and across two, and a TCP stream on one host. It takes a minute. To measure something else,
 give an experiment file (nettoll init writes one) or change single values by flags. All records go into a directory
-(-o, by default nettoll-NAME-TIME), with the report as a page, report.html. With --format it prints the results in
+(-o, by default nettoll-NAME-TIME), with the report as a page, report.html. With --output it prints the results in
 another format, for scripts CSV, JSON lines or JSON. Progress and messages then go to standard error.
 
 All changes are relative to the baseline. The baseline is no container network, unless the experiment or --baseline
@@ -67,15 +69,15 @@ refused.`,
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3 and with nettoll itself`,
 		Args: oneExperiment,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(runFormats(), o.format) {
-				return usageError{fmt.Errorf("--format: %w", &experiment.UnknownError{
-					Kind: "format", Name: o.format, Known: runFormats(),
-				})}
+			var err error
+			if o.format, err = out.choose(cmd); err != nil {
+				return err
 			}
 			if ended, err := r.rootless(); ended {
 				return err
 			}
-			tellFormat(cmd, r.Err, o.dir)
+			out.note(cmd)
+			o.dir = out.file
 			if cmd.Flags().Changed("resume") {
 				o.dir = past
 				return r.resume(cmd, args, o)
@@ -96,9 +98,7 @@ refused.`,
 		"first wait for the nettoll runs that were started earlier on this machine")
 	cmd.Flags().BoolVar(&o.pcap, "pcap", false, "keep the frames between hosts of proofs in pcap/ of the run directory, "+
 		"for Wireshark: those of the first generation, and those of each proof in which a frame is not as the stack says")
-	cmd.Flags().StringVarP(&o.dir, "output", "o", "",
-		"run directory, new or empty (default nettoll-NAME-TIME; the stacks name an experiment without a name)")
-	cmd.Flags().StringVar(&o.format, "format", runFormats()[0], "one of "+strings.Join(runFormats(), ", "))
+	out.register(cmd)
 	cmd.Flags().StringVar(&past, "resume", "",
 		"continue the run in this directory, which was interrupted, failed or was killed")
 	return cmd
@@ -120,6 +120,9 @@ func runFormats() []string {
 func (r running) resume(cmd *cobra.Command, args []string, o runFlags) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name == "output" && isFormat(f.Value.String()) {
+			return
+		}
 		if !slices.Contains([]string{"resume", "wait", "pcap", "format", "verbose"}, f.Name) {
 			wrong = "--" + f.Name
 		}

@@ -26,7 +26,7 @@ import (
 type sourceFlags struct {
 	time, interval time.Duration
 	ipv4, ipv6     bool
-	output         formatFlag
+	output         outputFlags
 	token          string
 	options        byhand.Options
 }
@@ -53,10 +53,10 @@ by itself. If the sink was started with --token, give the same token here.
 CPU placement can matter more than the network: set --cpu on both ends. One run by hand is one sample; use nettoll run
 to find out which of two networks costs more.
 
-With --format json it prints one object at the end: workload, params, source, sink, pairs, versions, round_trip,
+With --output json it prints one object at the end: workload, params, source, sink, pairs, versions, round_trip,
 granted, cpus, interval, warm_up, intervals (each with start, duration, window, metrics, limit, failure, warnings),
-metrics, limit and warnings, all in base units, and error if it ended with one. With --format jsonl each interval is a
-line, and the rest is the last one. With --format csv each metric of each interval is a row. In the rows
+metrics, limit and warnings, all in base units, and error if it ended with one. With --output jsonl each interval is a
+line, and the rest is the last one. With --output csv each metric of each interval is a row. In the rows
 for all intervals together, the interval is empty.`,
 		Example: `  nettoll source udp-rr 10.0.0.2                                round trips, both ends sleep in between
   nettoll source 'udp-rr(mode=spin,payload=100)' 10.0.0.2       both ends spinning
@@ -64,7 +64,7 @@ for all intervals together, the interval is empty.`,
   nettoll source 'tcp-stream(direction=reverse,congestion=bbr)' 10.0.0.2
   nettoll source 'udp-rate(payload=1400)' '[fd00::2]:7000' --pairs 4
   nettoll source ping 10.0.0.3
-  nettoll source udp-rr 10.0.0.2 --format json | jq .metrics.latency_p99`,
+  nettoll source udp-rr 10.0.0.2 --output json | jq .metrics.latency_p99`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return usageError{fmt.Errorf("nettoll source takes two arguments, the workload and the address of a sink, got %d "+
@@ -73,7 +73,7 @@ for all intervals together, the interval is empty.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			format, err := f.output.chosen(cmd)
+			format, err := f.output.choose(cmd)
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,7 @@ import (
 // studyBetween measures what is between hosts besides packets.
 func studyBetween(o *study.Options, std Streams) *cobra.Command {
 	plan := study.DefaultBetweenPlan()
-	var format formatFlag
+	var format outputFlags
 	cmd := &cobra.Command{
 		Use: "between", Short: "What tunnels and encryptions cost besides packets", Args: noArguments,
 		Long: `Builds labs with each tunnel and each encryption, and without one, in random order, and measures:
@@ -38,7 +38,7 @@ load_pause and rekey_pause are the longest times in which the study itself did n
 CPU. A gap that is not longer than that says nothing about the carrier: run it on an idle machine.`,
 		Example: `  nettoll study between
   nettoll study between --encryption wireguard,openvpn --hosts 2 --rounds 5
-  nettoll study between --tunnel 'vxlan(outer=ipv6)' --only setup,first --format csv`,
+  nettoll study between --tunnel 'vxlan(outer=ipv6)' --only setup,first --output csv`,
 	}
 	kinds := carrierKinds(o.Parts.Kinds)
 	names := make([][]string, len(kinds))
@@ -56,7 +56,7 @@ CPU. A gap that is not longer than that says nothing about the carrier: run it o
 	cmd.Flags().StringSliceVar(&plan.Only, "only", nil, "measure only these: "+strings.Join(study.Items(), ", "))
 	format.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		chosen, err := format.chosen(cmd)
+		chosen, err := format.choose(cmd)
 		if err != nil {
 			return err
 		}

@@ -131,7 +131,7 @@ func (b build) versionLine() string {
 	return fmt.Sprintf("nettoll %s %s/%s %s\n", b.versionText(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }
 
-// versionInfo is what `version --format json` prints. Keys may be added, but not renamed.
+// versionInfo is what `version --output json` prints. Keys may be added, but not renamed.
 type versionInfo struct {
 	Version  string `json:"version"` // the tag, with the commits since and a mark if the tree was changed
 	Records  int    `json:"records"` // version of the records that run writes: measure.Version
@@ -143,20 +143,20 @@ type versionInfo struct {
 }
 
 func versionCommand(std Streams, of build) *cobra.Command {
-	var f formatFlag
+	var f outputFlags
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Long: `Prints the version of nettoll, the system and the architecture it was built for, and the Go that compiled it.
 The version is that of a release, or the commit that was built; -dirty or +dirty means that the source was changed.
 
-With --format json it prints one object: version, records (the version of the records that run writes and report
-reads), os, arch, go, and, if known, commit and modified. With --format csv these are columns.`,
+With --output json it prints one object: version, records (the version of the records that run writes and report
+reads), os, arch, go, and, if known, commit and modified. With --output csv these are columns.`,
 		Example: `  nettoll version
-  nettoll version --format json | jq -r .version`,
+  nettoll version --output json | jq -r .version`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			format, err := f.chosen(cmd)
+			format, err := f.choose(cmd)
 			if err != nil {
 				return err
 			}

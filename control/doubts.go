@@ -15,9 +15,8 @@ import (
 // stealLimit is how much of a core a hypervisor may take away before the reader must know.
 const stealLimit = 0.02
 
-// BusyLimit is how many CPUs other programs may use before the reader must know: a twentieth of one, well above what an
-// idle machine's own services take.
-const BusyLimit = 0.05
+// BusyLimit is how many CPUs other programs may use before the reader must know.
+const BusyLimit = measure.Busy
 
 // Busy says how many CPUs other programs use, and names up to three of them.
 func Busy(cpus float64, most []procfs.User, verb, when string) string {

@@ -115,7 +115,8 @@ func TestFaults(t *testing.T) {
 			},
 			built: map[string]int{baseLab: 5, otherLab: 6}, lost: 1, deaths: 1,
 			warned: []string{
-				"lost in generation 1, rebuilt in the next one: the agent of host1 has ended; rebuilding the lab failed: " +
+				"lost in generation 1, rebuilt in the next one (if that is often so, look for the cause with nettoll lab up): " +
+					"the agent of host1 has ended; rebuilding the lab failed: " +
 					"out of luck",
 			},
 		},
@@ -128,7 +129,9 @@ func TestFaults(t *testing.T) {
 				return nil
 			}},
 			built: map[string]int{baseLab: 1, otherLab: 1}, dropped: "build lab other/cross-host/2: out of luck",
-			warned: []string{"not measured any more: build lab other/cross-host/2: out of luck"},
+			warned: []string{
+				"not measured any more (look for the cause with nettoll lab up): build lab other/cross-host/2: out of luck",
+			},
 		},
 		{
 			name: "a lab is lost in three generations",
@@ -140,7 +143,10 @@ func TestFaults(t *testing.T) {
 			}},
 			built: map[string]int{baseLab: 4, otherLab: 4}, lost: 3,
 			dropped: "lost in 3 consecutive generations",
-			warned:  []string{"lost in generation 2, rebuilt in the next one: build lab other/cross-host/2: out of luck"},
+			warned: []string{
+				"lost in generation 2, rebuilt in the next one (if that is often so, look for the cause with nettoll lab up): " +
+					"build lab other/cross-host/2: out of luck",
+			},
 		},
 		{
 			name: "a lab cannot stand here", fake: &labtest.Fake{Refuses: map[string]error{otherLab: errors.New("no such thing")}},

@@ -136,7 +136,8 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 			err := s.configure.again(ctx, l)
 			if err == nil {
 				s.records.warn(measure.Warning{
-					Lab: l.ID, Text: reason + "\nthe lab was rebuilt; trials of that block do not count",
+					Lab: l.ID, Text: reason + "\nthe lab was rebuilt; trials of that block do not count (if that is often so, see " +
+						"what the program says in logs/ of the run directory)",
 				})
 				s.recordReport(l, true)
 				continue
@@ -186,7 +187,7 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	defer cancel()
 	logs, err := l.stands.Logs(ctx)
 	if err != nil {
-		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs could not be read: %v", err)})
+		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs could not be read: %v; measure again if you need them", err)})
 	}
 	for _, one := range logs {
 		dir := filepath.Join(s.options.Dir, "logs")

@@ -172,7 +172,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		why, err = s.generations(ctx)
 	}
 	if left := o.Deployment.Close(); left != nil {
-		s.records.warn(measure.Warning{Text: left.Error()})
+		s.records.warn(measure.Warning{Text: left.Error() + ": nettoll clean removes what runs leave"})
 	}
 	w.sleep()
 	s.doubts()
@@ -364,7 +364,8 @@ func (s *scheduler) drop(lab int, reason error) {
 	for i, c := range s.cells {
 		if c.Lab == lab && s.gone[i] == "" {
 			s.gone[i] = reason.Error()
-			s.records.warn(measure.Warning{Cell: c.ID, Text: "not measured any more: " + reason.Error()})
+			s.records.warn(measure.Warning{Cell: c.ID, Text: "not measured any more (look for the cause with nettoll lab up): " +
+				reason.Error()})
 		}
 	}
 }
@@ -506,7 +507,8 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
 				s.records.warn(measure.Warning{
-					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again",
+					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again: measure once more " +
+						"to have its proof",
 				})
 				continue
 			}

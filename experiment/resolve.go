@@ -214,7 +214,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	for i, s := range r.stacks {
 		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) && s.Settings == r.stacks[0].Settings {
 			r.Notes = append(r.Notes,
-				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance", s.id))
+				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance, and show how much of it "+
+					"there is; leave it out to save time", s.id))
 		}
 	}
 	told := e.told(parts)
@@ -501,7 +502,8 @@ func (r *expansion) fit(s calledStack, g group) string {
 				lab.MTU, r.Experiment.Tune.MTU, lab.Layers())
 			break
 		}
-		note := fmt.Sprintf("%s: containers on different hosts have an MTU of %d (%s)", s.id, lab.MTU, lab.Layers())
+		note := fmt.Sprintf("%s: containers on different hosts have an MTU of %d (%s); raise underlay.mtu to change that",
+			s.id, lab.MTU, lab.Layers())
 		if !slices.Contains(r.Notes, note) { // of labs with another number of hosts
 			r.Notes = append(r.Notes, note)
 		}
@@ -529,7 +531,7 @@ func narrow(s stack.Stack, mtu int) string {
 // doubtMix adds notes about what cannot be known about a mix.
 func (r *expansion) doubtMix(g group) {
 	const note = "in a mix, softirq time is charged to whichever thread was interrupted: CPU figures of a member " +
-		"include some of the others' and exclude ksoftirqd"
+		"include some of the others' and exclude ksoftirqd; measure it alone to know its own"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)
 	}

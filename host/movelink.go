@@ -133,7 +133,8 @@ func (p MoveLink) Apply(ctx context.Context, k *Kernel) error {
 			return nil
 		}
 		if !ready { // the other end may come later; Verify reports that
-			k.Doubt("plug_time of %s was not measured: the link has no carrier after %v", p.From, p.patience())
+			k.Doubt("plug_time of %s was not measured: the link has no carrier after %v (see whether the other end is up)",
+				p.From, p.patience())
 			return nil
 		}
 		times = append(times, time.Since(began))

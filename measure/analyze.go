@@ -29,6 +29,7 @@ type Analysis struct {
 	// s, sum of the trials' windows; members of a mix share one window, which counts once
 	Measured float64
 	Standing Standing
+	Load     Load      // what else used the CPUs during the measurement
 	Spoiled  []Spoiled // of the groups whose threads' waiting time for a CPU is known
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
@@ -248,6 +249,7 @@ func (a *analyzer) index() {
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
+	a.out.Load = loadOf(a.log.Blocks)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {

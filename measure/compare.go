@@ -29,9 +29,11 @@ type Change struct {
 	// compared (see [Comparing]), it equals Row's own Effect.
 	Row
 	// Shift is the change of a baseline, if ratios are compared: faster, slower, higher or lower if its interval,
-	// [ShiftLo, ShiftHi], lies wholly beyond the floor; else "". The ratios do not show that change.
-	Shift            Verdict
+	// [ShiftLo, ShiftHi], lies wholly beyond the floor, and by more than other programs explain; else "". The ratios do
+	// not show that change. If other programs or the hypervisor may explain it, Unsure has the direction instead.
+	Shift, Unsure    Verdict
 	ShiftLo, ShiftHi float64
+	OldLoad, NewLoad Load // what else used the CPUs in the two runs
 }
 
 // Drift returns the cell's value in the new run over its value in the old one, which also depends on the machine; NaN
@@ -109,12 +111,12 @@ func (how Comparing) pair(older, newer Side) []Change {
 			known[r.Metric] = r
 		}
 		for _, r := range y {
-			list = append(list, how.change(cell, known[r.Metric], r))
+			list = append(list, how.change(cell, known[r.Metric], r).under(older, newer))
 			delete(known, r.Metric)
 		}
 		for _, r := range x {
 			if known[r.Metric] != nil {
-				list = append(list, how.change(cell, r, nil))
+				list = append(list, how.change(cell, r, nil).under(older, newer))
 			}
 		}
 	}
@@ -201,6 +203,12 @@ func (how Comparing) change(cell *Cell, before, after *Row) Change {
 	return c
 }
 
+// under returns the change with the loads of both runs.
+func (c Change) under(older, newer Side) Change {
+	c.OldLoad, c.NewLoad = older.Analysis.Load, newer.Analysis.Load
+	return c
+}
+
 // between returns the change from one effect to another: a ratio of ratios, or a difference of differences.
 func between(before, after Effect) Effect {
 	nan := math.NaN()
@@ -275,8 +283,13 @@ func decide(lists [][]Change, margins []float64) {
 
 // Worse reports whether a change is for the worse: slower, or, in a metric that is not a speed, away from its better
 // direction. For a baseline, the change of its own value counts.
-func (c Change) Worse() bool {
-	switch cmp.Or(c.Shift, c.Verdict) {
+func (c Change) Worse() bool { return c.worse(cmp.Or(c.Shift, c.Verdict)) }
+
+// SeemsWorse reports whether the value of a baseline became worse and the load of the machine may explain it.
+func (c Change) SeemsWorse() bool { return c.worse(c.Unsure) }
+
+func (c Change) worse(v Verdict) bool {
+	switch v {
 	case Slower:
 		return true
 	case Higher:

@@ -108,6 +108,134 @@ func TestEqualValues(t *testing.T) {
 	}
 }
 
+// driftingStacks makes two runs of a baseline and its twin, 8 generations each, whose values move together: by walk from
+// each generation to the next one (and once more between the runs), and by lasting from run to run.
+func driftingStacks(r *rand.Rand, walk, lasting, shift float64, loads [2]Load) [2]Side {
+	const generations = 8
+	var runs [2]Side
+	level := 0.0
+	for i := range runs {
+		level += lasting*r.NormFloat64() + shift*float64(i)
+		s := twoStacks(r, generations, 1, 1)
+		run, log := s.Run, *s.Analysis.from.log
+		for g := range generations {
+			level += walk * r.NormFloat64()
+			for k := range log.Trials {
+				if t := &log.Trials[k]; t.Generation == g {
+					t.Metrics["latency_p50"] *= math.Exp(level)
+				}
+			}
+		}
+		for b := range 4 * generations {
+			log.Blocks = append(log.Blocks, BlockFacts{
+				Block: b, Duration: 1, Others: loads[i].Others, CPU: map[string]float64{"steal": loads[i].Stolen},
+			})
+		}
+		runs[i] = Side{Run: run, Analysis: Analyze(run, &log)}
+	}
+	return runs
+}
+
+// TestEqualDrift compares equal runs on machines whose speed changes more slowly than a run can show: at most 5 % of
+// pairs may show a shift of the baseline. Changes as large as those of issues must still be found.
+func TestEqualDrift(t *testing.T) {
+	pairs := times(t, 100)
+	for _, tt := range []struct {
+		name          string
+		walk, lasting float64
+		shift         float64
+		loads         [2]Load
+		most, least   float64 // share of pairs with a shift
+		unsure        float64 // least share of pairs with a shift that the load may explain
+	}{
+		{name: "generations alike", lasting: 0.006, most: Level},
+		{name: "runs differ as generations do", lasting: 0.012, most: Level},
+		{name: "a machine that becomes slower and faster", walk: 0.012, most: Level},
+		{name: "21 % slower", lasting: 0.012, shift: math.Log(26.6 / 20.9), most: 1, least: 0.95},
+		{
+			name: "21 % slower, and a little work on the machine", lasting: 0.012, shift: math.Log(26.6 / 20.9),
+			loads: [2]Load{{Others: 0.02}, {Others: 0.04, Stolen: 0.01}}, most: 1, least: 0.95,
+		},
+		{
+			name: "slower, since the machine is busy", shift: math.Log(1.4), loads: [2]Load{{}, {Others: 0.5, Stolen: 0.1}},
+			unsure: 0.95,
+		},
+		{
+			name: "slower, and a whole CPU is taken", shift: math.Log(4), loads: [2]Load{{}, {Others: 1.1}}, unsure: 0.95,
+		},
+		{
+			name: "slower, although the machine was busy before", shift: math.Log(1.4), loads: [2]Load{{Others: 1.1}, {}},
+			most: 1, least: 0.95,
+		},
+		{
+			name: "faster, since the machine was busy", shift: -math.Log(1.4), loads: [2]Load{{Others: 1.1}, {}},
+			unsure: 0.95,
+		},
+	} {
+		r := rand.New(rand.NewPCG(19, 15))
+		found, unsure, narrow := 0, 0, 0
+		for range pairs {
+			runs := driftingStacks(r, tt.walk, tt.lasting, tt.shift, tt.loads)
+			for _, c := range Compare(runs[0], runs[1]) {
+				if c.Cell.ID != "host" {
+					continue
+				}
+				found, unsure = found+one(c.Shift != ""), unsure+one(c.Unsure != "")
+				x := c.Own.Estimate.Interval(Level)
+				narrow += one(math.Log(x.Lo) > c.Floor || math.Log(x.Hi) < -c.Floor)
+				if c.Shift != "" && c.Unsure != "" || c.Unsure != "" && c.Worse() {
+					t.Errorf("%s: %+v", tt.name, c)
+				}
+			}
+		}
+		t.Logf("| %-46s | shift %.3f (by generations alone %.3f) | unsure %.3f |", tt.name, share(found, pairs),
+			share(narrow, pairs), share(unsure, pairs))
+		lo, _ := ClopperPearson(found, pairs, 0.95)
+		if lo > tt.most || share(found, pairs) < tt.least || share(unsure, pairs) < tt.unsure {
+			t.Errorf("%s: %d of %d pairs show a shift, %d may be explained", tt.name, found, pairs, unsure)
+		}
+	}
+}
+
+// A load bounds what it may have done to a value by the share of a CPU that it took.
+func TestLoad(t *testing.T) {
+	blocks := []BlockFacts{
+		{Duration: 1, Others: 0.2, CPU: map[string]float64{"steal": 0.1}},
+		{
+			Duration: 3, Others: 0.4, CPU: map[string]float64{"steal": 0.5},
+			Machines: []MachineLoad{{Machine: "b", Others: 2, CPU: map[string]float64{}}},
+		},
+	}
+	if got := loadOf(blocks); math.Abs(got.Others-1.5) > 1e-9 || got.Stolen != 0 {
+		t.Errorf("%+v, want that of machine b", got)
+	}
+	if got := loadOf(blocks[:1]); math.Abs(got.Others-0.2) > 1e-9 || math.Abs(got.Stolen-0.1) > 1e-9 {
+		t.Errorf("%+v", got)
+	}
+	if got := loadOf(nil); got != (Load{}) {
+		t.Errorf("%+v", got)
+	}
+	for _, tt := range []struct {
+		metric string
+		load   Load
+		want   float64
+	}{
+		{"goodput", Load{}, 0},
+		{"goodput", Load{Others: 0.3, Stolen: 0.2}, math.Ln2},
+		{"latency_p50", Load{Others: 0.5}, math.Inf(1)},
+		{"latency_p50", Load{Others: 0.4}, -math.Log(0.6)},
+		{"latency_p99", Load{Others: 0.06}, math.Inf(1)},
+		{"latency_p99", Load{Others: 0.02}, -math.Log(0.98)},
+		{"goodput", Load{Others: 1}, math.Inf(1)},
+		{"loss", Load{Others: 0.04}, 0},
+		{"loss", Load{Others: 0.06}, math.Inf(1)},
+	} {
+		if got := tt.load.moves(described(tt.metric)); math.Abs(got-tt.want) > 1e-12 && got != tt.want {
+			t.Errorf("%s under %+v: %v, want %v", tt.metric, tt.load, got, tt.want)
+		}
+	}
+}
+
 // The comparisons with several runs are one family.
 func TestCompareSeveral(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 16))
@@ -137,9 +265,15 @@ func TestExceed(t *testing.T) {
 		c := &Change{
 			Old: &Row{Generations: generations}, New: &Row{Generations: 9}, Row: Row{Verdict: verdict, Floor: floor},
 		}
-		if c.Own = e; verdict != IsBaseline {
-			c.Effect, c.Own = e, Effect{}
+		if verdict != IsBaseline {
+			c.Effect = e
+			return c
 		}
+		own := func(log, stderr float64, generations int) Effect {
+			e.Estimate = Estimate{Log: log, StdErr: stderr / math.Sqrt(2+float64(generations)), DF: 4}
+			return e
+		}
+		c.Own, c.Old.Own, c.New.Own = e, own(0, stderr, generations), own(point, stderr, 9)
 		return c
 	}
 	for _, tt := range []struct {
@@ -151,6 +285,7 @@ func TestExceed(t *testing.T) {
 	}{
 		{"beyond", change(0.1, 0.005, 0.01, Slower, 5), 0.05, true, Holds},
 		{"a baseline", change(0.1, 0.005, 0.01, IsBaseline, 5), 0.05, true, Holds},
+		{"a baseline", change(0.1, 0.03, 0.01, IsBaseline, 5), 0.05, true, CannotTell},
 		{"the other side", change(0.1, 0.005, 0.01, Slower, 5), 0.05, false, DoesNotHold},
 		{"below", change(0.1, 0.005, 0.01, Slower, 5), 0.15, true, DoesNotHold},
 		{"fallen", change(-0.1, 0.005, 0.01, Slower, 5), -0.05, false, Holds},

@@ -301,7 +301,7 @@ func TestSpoiledBlocks(t *testing.T) {
 		t.Errorf("%d blocks of the other group", r.Blocks)
 	}
 	if text := said(a); text != ": 6.25 % of the blocks were set aside: other programs took the CPU from a trial, for "+
-		"longer than usual by more than 5 % of it" {
+		"longer than usual by more than 5 % of it; stop them, or give the run more time (--time)" {
 		t.Error(text)
 	}
 	count := map[string]int{}

@@ -191,23 +191,23 @@ func (c *Compared) Doubts() []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	for _, o := range c.against() {
-		add("compared although the runs differ: %s", c.obstacle(o))
+		add("compared although the runs differ (measure both alike): %s", c.obstacle(o))
 	}
 	switch {
 	case filepath.Clean(c.OldDir) == filepath.Clean(c.NewDir):
-		add("OLD and %s are the same directory: nothing can have changed", c.word)
+		add("OLD and %s are the same directory: name the directories of two runs", c.word)
 	case c.Old.Run.Started.Equal(c.New.Run.Started) && c.Old.Run.Design.Seed == c.New.Run.Design.Seed &&
 		len(c.Old.Log.Trials) == len(c.New.Log.Trials):
-		add("OLD and %s started at the same moment: they are copies of one run", c.word)
+		add("OLD and %s started at the same moment: they are copies of one run; name another", c.word)
 	case c.New.Run.Started.Before(c.Old.Run.Started):
 		add("%s started before OLD: swap the arguments?", c.word)
 	}
 	if len(c.OnlyOld) > 0 {
-		add("only in OLD%s: %s", map[bool]string{true: ", not in " + c.word}[c.word != "NEW"],
+		add("only in OLD%s (measure the same stacks and workloads in both): %s", map[bool]string{true: ", not in " + c.word}[c.word != "NEW"],
 			Printable(strings.Join(c.OnlyOld, ", ")))
 	}
 	if len(c.OnlyNew) > 0 {
-		add("only in %s: %s", c.word, Printable(strings.Join(c.OnlyNew, ", ")))
+		add("only in %s (measure the same stacks and workloads in both): %s", c.word, Printable(strings.Join(c.OnlyNew, ", ")))
 	}
 	for _, s := range c.sides() {
 		a := s.data.Analysis
@@ -220,16 +220,16 @@ func (c *Compared) Doubts() []string {
 		}
 		if proofs, broken := proved(a.Proofs); broken > 0 {
 			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
-			add("%s: %d of %d proofs failed, the first: lab %s, generation %d, %s: %s", s.word, broken, proofs,
+			add("%s: %d of %d proofs failed (nettoll report shows all), the first: lab %s, generation %d, %s: %s", s.word, broken, proofs,
 				Printable(p.Lab), p.Generation+1, Printable(p.When), Printable(p.Claim))
 		}
 		if len(a.Proofs) == 0 {
-			add("%s: no proof was recorded", s.word)
+			add("%s: no proof was recorded: measure again to have them", s.word)
 		}
 		if n := a.Generations; n == 0 {
-			add("%s: nothing was measured", s.word)
+			add("%s: nothing was measured: give it more time (--time)", s.word)
 		} else if n < measure.LeastGenerations {
-			add("%s has only %s: a verdict needs %d", s.word, Count(n, "generation", "generations"), measure.LeastGenerations)
+			add("%s has only %s: a verdict needs %d (use --generations, or a longer --time)", s.word, Count(n, "generation", "generations"), measure.LeastGenerations)
 		}
 		if n := len(a.Warnings); n > 0 {
 			add("%s has %s: nettoll report %s shows them", s.word, Count(n, "warning", "warnings"), Printable(s.dir))

@@ -160,10 +160,16 @@ func (l Comparisons) Judge(gates []Gate) error {
 				f := Found{Gate: g, Change: x, Finding: measure.DoesNotHold}
 				switch g.word {
 				case gateSlower, gateWorse, gateToll:
-					if !x.Primary || !x.Worse() || g.word == gateToll && x.Cell.Baseline == "" {
+					switch {
+					case !x.Primary || g.word == gateToll && x.Cell.Baseline == "":
+						continue
+					case x.Worse():
+						f.Finding = measure.Holds
+					case x.SeemsWorse():
+						f.Finding = measure.CannotTell
+					default:
 						continue
 					}
-					f.Finding = measure.Holds
 				case gateUndecided:
 					if !x.Primary || !Undecided(x) {
 						continue
@@ -206,7 +212,7 @@ func (l Comparisons) Judge(gates []Gate) error {
 
 // Undecided reports whether a change is not decided.
 func Undecided(c *measure.Change) bool {
-	return slices.Contains([]measure.Verdict{measure.NotPrecise, measure.TooNoisy, measure.TooFew}, c.Verdict)
+	return c.Unsure != "" || slices.Contains([]measure.Verdict{measure.NotPrecise, measure.TooNoisy, measure.TooFew}, c.Verdict)
 }
 
 // Gated reports whether gates decide if the comparison fails, instead of [Compared.Worse].
@@ -233,9 +239,13 @@ func (l Comparisons) Failures() []string {
 	})
 }
 
-// Untold returns a text for each gate with an undecided expression, with the number of comparisons.
+// Untold returns a text for each gate with an undecided expression or baseline, with the number of comparisons.
 func (l Comparisons) Untold() []string {
 	return l.gated(measure.CannotTell, func(c *Compared, g Gate, named string, n, of int) string {
+		if g.word != "" { // the only cells of such a gate are those that are worse or seem to be
+			return fmt.Sprintf("--fail-on %s: cannot be told of %s in %q, which the load of the machine may explain "+
+				"(--fail-on undecided fails then): %s", g.Text, Count(n, "baseline", "baselines"), c.NewDir, named)
+		}
 		return fmt.Sprintf("--fail-on %q: cannot be told of %d of %s in %q (--fail-on undecided fails then): %s", g.Text, n,
 			Count(of, "cell", "cells"), c.NewDir, named)
 	})

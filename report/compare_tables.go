@@ -396,14 +396,14 @@ func drift(c *measure.Change) (point, interval string) {
 	return point, ""
 }
 
-// shifted returns the baselines whose own primary metric changed by more than the floor.
-func (v *comparison) shifted() (list []*measure.Change, of int) {
+// shifted returns the baselines whose own primary metric has a verdict, and the number of all.
+func (v *comparison) shifted(verdict func(*measure.Change) measure.Verdict) (list []*measure.Change, of int) {
 	for _, g := range v.Groups {
 		if g.Base == nil {
 			continue
 		}
 		of++
-		if c := v.changes[g.Base.ID][g.Primary.Name]; c != nil && c.Shift != "" {
+		if c := v.changes[g.Base.ID][g.Primary.Name]; c != nil && verdict(c) != "" {
 			list = append(list, c)
 		}
 	}

@@ -63,31 +63,63 @@ func (v *comparison) headline(n int, verdicts map[measure.Verdict]int) string {
 // mostShifts is the number of baselines that the headline names at most.
 const mostShifts = 3
 
-// shift returns the sentence about baselines that changed themselves, which ratios do not show; "" if none did.
+// shift returns the sentences about baselines that changed themselves, which ratios do not show, and about those of which
+// that cannot be told; "" if there are none.
 func (v *comparison) shift() string {
-	list, of := v.shifted()
-	if len(list) == 0 {
-		return ""
+	list, of := v.shifted(func(c *measure.Change) measure.Verdict { return c.Shift })
+	var said []string
+	if len(list) > 0 {
+		text := "The baseline itself became " + together(list, func(c *measure.Change) measure.Verdict { return c.Shift })
+		if of > 1 {
+			text += fmt.Sprintf(" in %d of %d groups", len(list), of)
+		}
+		said = append(said, fmt.Sprintf("%s (%s): ratios to it hide what all stacks share; nettoll compare --absolute "+
+			"shows it.", text, v.named(list)))
 	}
-	how, named := string(list[0].Shift), []string{}
-	for i, c := range list {
-		if string(c.Shift) != how {
-			how = "different"
+	if list, _ = v.shifted(func(c *measure.Change) measure.Verdict { return c.Unsure }); len(list) > 0 {
+		said = append(said, fmt.Sprintf("Whether the baseline itself became %s (%s) cannot be told: %s.",
+			together(list, func(c *measure.Change) measure.Verdict { return c.Unsure }), v.named(list), v.c.busier(list[0])))
+	}
+	return strings.Join(said, " ")
+}
+
+// together returns the verdict of all changes, or "different".
+func together(list []*measure.Change, of func(*measure.Change) measure.Verdict) string {
+	for _, c := range list {
+		if of(c) != of(list[0]) {
+			return "different"
 		}
-		if i < mostShifts {
-			point, _ := Own(c)
-			named = append(named, fmt.Sprintf("%s %s %s", Label(c.About), v.whereOf(c), point))
-		}
+	}
+	return string(of(list[0]))
+}
+
+// named names baselines and their changes.
+func (v *comparison) named(list []*measure.Change) string {
+	var named []string
+	for _, c := range list[:min(len(list), mostShifts)] {
+		point, _ := Own(c)
+		named = append(named, fmt.Sprintf("%s %s %s", Label(c.About), v.whereOf(c), point))
 	}
 	if n := len(list) - mostShifts; n > 0 {
 		named = append(named, fmt.Sprintf("and %d more", n))
 	}
-	text := "The baseline itself became " + how
-	if of > 1 {
-		text += fmt.Sprintf(" in %d of %d groups", len(list), of)
+	return strings.Join(named, "; ")
+}
+
+// busier says what used the CPUs in two runs, and what to do about it.
+func (c *Compared) busier(x *measure.Change) string {
+	which := c.word
+	if x.OldLoad.Cores() > x.NewLoad.Cores() {
+		which = "OLD"
 	}
-	return fmt.Sprintf("%s (%s): ratios to it hide what all stacks share; nettoll compare --absolute shows it.", text,
-		strings.Join(named, "; "))
+	cores := func(l measure.Load) string {
+		if cores := l.Cores(); cores >= 0.005 {
+			return fmt.Sprintf("%.2g CPUs", cores)
+		}
+		return "no CPU"
+	}
+	return fmt.Sprintf("other programs and the hypervisor took %s in OLD and %s in %s; measure %s again with nothing else "+
+		"at work", cores(x.OldLoad), cores(x.NewLoad), c.word, which)
 }
 
 // whereOf returns the placement and traits of the group of a cell.
@@ -290,6 +322,8 @@ func (v *comparison) drift(g *Group) string {
 	case point == "":
 	case c.Shift != "":
 		text += fmt.Sprintf(" (%s, 95 %% interval %s: %s, which ratios do not show)", point, interval, c.Shift)
+	case c.Unsure != "":
+		text += " (" + point + ", which the load of the machine may explain)"
 	default:
 		text += " (" + point + ", which cancels out)"
 	}

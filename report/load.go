@@ -81,7 +81,8 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 	if d.Analysis.Standing.Old(run.V) {
 		d.Analysis.Warnings = append(d.Analysis.Warnings, measure.Warning{
 			Type: "warning", V: measure.Version,
-			Text: "the records have version 1: they have no checksums and do not say whether the run ended",
+			Text: "the records have version 1: they have no checksums and do not say whether the run ended; measure again " +
+				"to have both",
 		})
 	}
 	if n := len(problems); n > 0 {
@@ -89,7 +90,9 @@ func Load(dir string) (*Data, []measure.Problem, error) {
 		if n == 1 {
 			text = fmt.Sprintf("a line of %s could not be used: %v", recordsFile, problems[0])
 		}
-		d.Analysis.Warnings = append(d.Analysis.Warnings, measure.Warning{Type: "warning", V: measure.Version, Text: text})
+		d.Analysis.Warnings = append(d.Analysis.Warnings, measure.Warning{
+			Type: "warning", V: measure.Version, Text: text + "; restore the file from a copy, or measure again",
+		})
 	}
 	return d, problems, nil
 }

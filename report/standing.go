@@ -9,6 +9,12 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
+// What to do about records that cannot be trusted, and about a run that did not end.
+const (
+	restore = "Restore the file from a copy, or measure again."
+	goOn    = " nettoll run --resume continues it."
+)
+
 // standing returns the sentences that every view begins with: the run did not end, its records were changed, or the
 // machine did other work.
 func standing(run measure.Run, a measure.Analysis) []string {
@@ -16,23 +22,23 @@ func standing(run measure.Run, a measure.Analysis) []string {
 	var list []string
 	if s.RunChanged {
 		list = append(list, runFile+
-			" was changed after the run began: names, settings and facts may not be those of the run.")
+			" was changed after the run began: names, settings and facts may not be those of the run. "+restore)
 	}
 	if n := len(s.Changed); n > 0 {
 		text := "The records were changed after the run: " + Printable(s.Changed[0])
 		if n > 1 {
 			text += fmt.Sprintf("; %s more", Count(n-1, "place", "places"))
 		}
-		list = append(list, text+".")
+		list = append(list, text+". "+restore)
 	}
 	switch {
 	case s.Old(run.V):
 	case s.End == nil:
-		list = append(list, "This run did not end: it was killed, or its records are cut short. "+extentOf(run, a))
+		list = append(list, "This run did not end: it was killed, or its records are cut short. "+extentOf(run, a)+goOn)
 	case s.End.Why == measure.EndInterrupted:
-		list = append(list, "This run was interrupted. "+extentOf(run, a))
+		list = append(list, "This run was interrupted. "+extentOf(run, a)+goOn)
 	case s.End.Why == measure.EndFailed:
-		list = append(list, "This run failed: "+strings.TrimSuffix(Printable(s.End.Detail), ".")+". "+extentOf(run, a))
+		list = append(list, "This run failed: "+strings.TrimSuffix(Printable(s.End.Detail), ".")+". "+extentOf(run, a)+goOn)
 	}
 	for _, w := range a.Warnings {
 		if w.Machine {

@@ -86,6 +86,11 @@ func compareEqual(older, newer measure.Side) (equality, error) {
 		return found, fmt.Errorf("two runs of one machine cannot be compared: %s: %q, then %q", o.What, o.Old, o.New)
 	}
 	for _, c := range measure.Compare(older, newer) {
+		if c.Shift != "" {
+			e := c.Own.Estimate
+			found.different = append(found.different, fmt.Sprintf("%s itself %s %.4f (%.4f to %.4f)", c.Cell.ID, c.Shift,
+				e.Ratio, c.ShiftLo, c.ShiftHi))
+		}
 		switch {
 		case !c.Primary || c.Verdict == measure.IsBaseline || c.Verdict == measure.IsTwin:
 			continue

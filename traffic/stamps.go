@@ -26,8 +26,10 @@ const NoStamps = Marker
 // Messages of a trial whose driver takes no timestamps. Loopback, veth and tun take them; a driver that does not call
 // skb_tx_timestamp, or a macvlan that passes packets to another one on the same link, does not.
 const (
-	noDeparture     = "no departure timestamps: the driver of the source's device does not support them"
-	noSinkDeparture = "no departure timestamps of the sink: the driver of its device does not support them"
+	noDeparture = "no departure timestamps: the driver of the source's device does not support them: use " +
+		"timestamps=none"
+	noSinkDeparture = "no departure timestamps of the sink: the driver of its device does not support them: use " +
+		"timestamps=none"
 )
 
 // stamp records the parts of a round trip, after it. The sender's stack is that of the request, from the call to the

@@ -385,7 +385,7 @@ const (
 	// unsentSome is the share of messages that may be due and unsent when a window closes: a larger share can change a
 	// p99.9.
 	unsentSome = 0.001
-	unsent     = "the source fell behind; latency excludes messages it did not send"
+	unsent     = "the source fell behind; latency excludes messages it did not send: lower the rate, or use fewer pairs"
 )
 
 // Doubts returns the doubts of the samples, each once.

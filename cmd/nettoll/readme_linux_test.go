@@ -65,7 +65,7 @@ func TestReadme(t *testing.T) {
 		"plan default.yaml":                nil,
 		"compare OLD NEW --fail-on slower": nil,
 		"compare OLD NEW --absolute":       nil,
-		"compare OLD NEW --format junit":   nil,
+		"compare OLD NEW --output junit":   nil,
 		"compare A B C":                    nil,
 		"run suite:ji2019 --figure 4 --claim 7": {
 			"--time", "200ms", "--trial", "50ms", "-o", "FIGURE",
@@ -77,7 +77,7 @@ func TestReadme(t *testing.T) {
 		"source ping 127.0.0.1":                          {"--time", "200ms"},
 		"lab up --stack bridge --time 1h":                {"--time", "1m"},
 		"lab exec h1/src0 -- ip address":                 nil,
-		"lab graph --format svg -o lab.svg":              nil,
+		"lab graph --output svg -o lab.svg":              nil,
 		"lab down":                                       nil,
 	}
 	seen := 0

@@ -158,7 +158,8 @@ func (e Entries) MeasureCost(ctx context.Context, k *host.Kernel) (err error) {
 	}
 	if rate == 0 { // nobody asked for it where the table is not filled
 		if e.Count > 0 {
-			k.Doubt("new translations could not be counted because no packet arrived; a filter may refuse them")
+			k.Doubt("new translations could not be counted because no packet arrived, which a filter may refuse: measure nat " +
+				"without a filter to count them")
 		}
 		return nil
 	}

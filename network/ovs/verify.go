@@ -210,7 +210,8 @@ func (s Switch) measureIdle(ctx context.Context, k *host.Kernel) error {
 		began, used, passed = now, u, p
 	}
 	if busy.Seconds() > idleLimit*idle.Seconds() { // without the figure, so that all labs and generations say the same
-		k.Doubt("Open vSwitch uses more than %g %% of a core while idle; this slows down other labs", idleLimit*100)
+		k.Doubt("Open vSwitch uses more than %g %% of a core while idle, which slows down other labs: measure it in a "+
+			"run of its own", idleLimit*100)
 	}
 	return nil
 }

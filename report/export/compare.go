@@ -21,7 +21,7 @@ func csvColumns(kinds []string) []string {
 		"floor",
 		"primary", "baseline", "parameters", "implementation",
 		"value_ratio", "value_ratio_lo", "value_ratio_hi", "value_difference", "value_difference_lo", "value_difference_hi",
-		"shift", "compared", "old_run", "new_run")
+		"shift", "compared", "old_run", "new_run", "shift_unsure", "old_load", "new_load")
 }
 
 // ComparedCSV writes a row for each cell and metric, as RFC 4180 with a header. Numbers are bare and in base units;
@@ -36,6 +36,8 @@ func csvColumns(kinds []string) []string {
 //	floor                            of both runs together, as a share (0.006 = 0.6 %) or in the unit of a difference
 //	value_ratio, value_difference    the new value over or less the old one, with its 95 % interval over generations
 //	shift                            a baseline's own change beyond the floor: slower, faster, higher or lower
+//	shift_unsure                     the same, if what else used the CPUs may explain it
+//	old_load, new_load               what other programs and the hypervisor took, in cores
 //	compared                         "ratios", or "values": then ratio and difference are those of the values
 //	old_run, new_run                 the directories
 func ComparedCSV(w io.Writer, l report.Comparisons, all bool) error {
@@ -49,7 +51,8 @@ func ComparedCSV(w io.Writer, l report.Comparisons, all bool) error {
 			if !x.Primary && !all {
 				continue
 			}
-			fields := append(changeFields(newChangeLine(x), kinds), compared(c), c.OldDir, c.NewDir)
+			fields := append(changeFields(newChangeLine(x), kinds), compared(c), c.OldDir, c.NewDir, string(x.Unsure))
+			fields = append(fields, optional(known(x.OldLoad.Cores()), known(x.NewLoad.Cores()))...)
 			if err := out.Write(fields); err != nil {
 				return fmt.Errorf("write csv: %w", err)
 			}
@@ -108,7 +111,9 @@ type changeLine struct {
 	ValueDifferenceLo *float64        `json:"value_difference_lo,omitempty"`
 	ValueDifferenceHi *float64        `json:"value_difference_hi,omitempty"`
 	Shift             measure.Verdict `json:"shift,omitempty"`
+	ShiftUnsure       measure.Verdict `json:"shift_unsure,omitempty"` // what else used the CPUs may explain the shift
 	Gates             []gateLine      `json:"gates,omitempty"`
+	NewRun            string          `json:"new_run,omitempty"` // directory; in JSON lines
 }
 
 // gateLine is the result of a gate of --fail-on for a change.
@@ -135,7 +140,7 @@ func (l changeLine) MarshalJSON() ([]byte, error) {
 
 func newChangeLine(c *measure.Change) changeLine {
 	l := changeLine{plainRow: plainRow(newRowLine(c.Row)), cell: c.Cell, Drift: known(c.Drift()), Worse: c.Worse()}
-	l.Type, l.Primary, l.Shift = "change", c.Primary, c.Shift
+	l.Type, l.Primary, l.Shift, l.ShiftUnsure = "change", c.Primary, c.Shift, c.Unsure
 	own := newEffect(c.Own)
 	l.ValueRatio, l.ValueRatioLo, l.ValueRatioHi = own.Ratio, own.RatioLo, own.RatioHi
 	l.ValueDifference, l.ValueDifferenceLo, l.ValueDifferenceHi = own.Difference, own.DifferenceLo, own.DifferenceHi
@@ -207,6 +212,55 @@ func ComparedJSON(w io.Writer, l report.Comparisons, all bool) error {
 		return fmt.Errorf("write json: %w", err)
 	}
 	return nil
+}
+
+// ComparedJSONL writes what [ComparedJSON] writes as lines: for each newer run a line of type "comparison", and then one
+// for each change ("change", "direct"), each difference between the runs ("obstacle") and each warning. All of them name
+// the newer run.
+func ComparedJSONL(w io.Writer, l report.Comparisons, all bool) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	for _, c := range l {
+		for _, line := range comparedLines(newComparedObject(c, all)) {
+			if err := out.Encode(line); err != nil {
+				return fmt.Errorf("write jsonl: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func comparedLines(o comparedObject) []any {
+	dir := o.New.Dir
+	list := []any{struct {
+		Type     string      `json:"type"`
+		V        int         `json:"v"`
+		Compared string      `json:"compared"`
+		Old      comparedRun `json:"old"`
+		New      comparedRun `json:"new"`
+		OnlyOld  []string    `json:"only_old,omitempty"`
+		OnlyNew  []string    `json:"only_new,omitempty"`
+		NewRun   string      `json:"new_run"`
+	}{"comparison", o.V, o.Compared, o.Old, o.New, o.OnlyOld, o.OnlyNew, dir}}
+	for _, c := range slices.Concat(o.Changes, o.Direct) {
+		c.NewRun = dir
+		list = append(list, c)
+	}
+	for _, x := range o.Obstacles {
+		list = append(list, struct {
+			Type string `json:"type"`
+			obstacleLine
+			NewRun string `json:"new_run"`
+		}{"obstacle", x, dir})
+	}
+	for _, text := range o.Warnings {
+		list = append(list, struct {
+			Type   string `json:"type"`
+			Text   string `json:"text"`
+			NewRun string `json:"new_run"`
+		}{"warning", text, dir})
+	}
+	return list
 }
 
 func newComparedObject(c *report.Compared, all bool) comparedObject {

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -118,8 +119,8 @@ func newJUnitCase(c *report.Compared, x *measure.Change) junitCase {
 		return &junitProblem{Message: report.Named(x) + ": " + string(kind), Type: string(kind)}
 	}
 	verdict := x.Verdict
-	if verdict == measure.IsBaseline && x.Shift != "" {
-		verdict = x.Shift
+	if verdict == measure.IsBaseline {
+		verdict = cmp.Or(x.Shift, verdict)
 	}
 	var failed, untold []string
 	for _, f := range c.Found {
@@ -143,6 +144,10 @@ func newJUnitCase(c *report.Compared, x *measure.Change) junitCase {
 		one.Skipped = &junitProblem{
 			Message: report.Named(x) + ": cannot be told: --fail-on " + strings.Join(untold, ","), Type: "undecided",
 		}
+	case x.Unsure != "":
+		one.Skipped = said(measure.Verdict(fmt.Sprintf("whether it became %s cannot be told: the load of the machine may "+
+			"explain it", x.Unsure)))
+		one.Skipped.Type = "undecided"
 	case report.Undecided(x):
 		one.Skipped = said(verdict)
 	}

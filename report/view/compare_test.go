@@ -461,8 +461,8 @@ func TestCompareFormats(t *testing.T) {
 			t.Errorf("%s on a full disk: error %v", format, err)
 		}
 	}
-	if err := view.WriteCompared(io.Discard, "jsonl", report.Comparisons{c}, report.Options{}); !errors.Is(err, view.ErrUnknownFormat) ||
-		err.Error() != `unknown format "jsonl" (known: text, html, markdown, csv, json, junit)` {
+	if err := view.WriteCompared(io.Discard, "yaml", report.Comparisons{c}, report.Options{}); !errors.Is(err, view.ErrUnknownFormat) ||
+		err.Error() != `unknown format "yaml" (known: text, html, markdown, csv, jsonl, json, junit)` {
 		t.Errorf("%v", err)
 	}
 }

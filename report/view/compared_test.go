@@ -394,3 +394,53 @@ func TestCompareDirect(t *testing.T) {
 		}
 	}
 }
+
+// If the machine was busy in the newer run, whether its baseline became slower cannot be told: all views say so and what
+// to do, and a gate passes with a note.
+func TestCompareBusy(t *testing.T) {
+	older, newer := kernels(t)
+	newer.run.Facts["kernel"] = older.run.Facts["kernel"]
+	newer.log.Blocks = []measure.BlockFacts{{Duration: 1, Others: 1, CPU: map[string]float64{"steal": 0.25}}}
+	l := against(measure.Comparing{}, older, newer)
+	gates, err := report.ParseGates([]string{"slower"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Judge(gates); err != nil {
+		t.Fatal(err)
+	}
+	if got := l.Failures(); got != nil {
+		t.Errorf("fails: %q", got)
+	}
+	if got := strings.Join(l.Untold(), "\n"); !strings.Contains(got, "--fail-on slower: cannot be told of 2 baselines") {
+		t.Errorf("not told: %q", got)
+	}
+	for _, format := range []string{"text", "markdown", "html"} {
+		text := strings.Join(strings.Fields(written(t, l, format, report.Options{})), " ")
+		const want = "cannot be told: other programs and the hypervisor took no CPU in OLD and 1.2 CPUs in NEW; " +
+			"measure NEW again with nothing else at work."
+		if !strings.Contains(text, want) || strings.Contains(text, "The baseline itself became") {
+			t.Errorf("%s:\n%s", format, text)
+		}
+	}
+	if text := written(t, l, "junit", report.Options{}); !strings.Contains(text, `tests="6" failures="0"`) ||
+		strings.Count(text, "--fail-on slower") != 2 {
+		t.Error(text)
+	}
+	unsure := 0
+	for _, row := range table(t, []byte(written(t, l, "csv", report.Options{}))) {
+		if row["shift_unsure"] == "slower" && row["old_load"] == "0" && row["new_load"] == "1.25" && row["shift"] == "" {
+			unsure++
+		}
+	}
+	if lines := written(t, l, "jsonl", report.Options{}); unsure != 2 ||
+		strings.Count(lines, `"shift_unsure":"slower"`) != 2 {
+		t.Errorf("%d rows\n%s", unsure, lines)
+	}
+	if gates, err = report.ParseGates([]string{"undecided"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Judge(gates); err != nil || len(l.Failures()) != 1 {
+		t.Errorf("%v, %q", err, l.Failures())
+	}
+}

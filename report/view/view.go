@@ -43,7 +43,9 @@ func Write(w io.Writer, format string, d *report.Data, o report.Options) error {
 }
 
 // CompareFormats lists the formats of [WriteCompared], the default first.
-func CompareFormats() []string { return []string{"text", "html", "markdown", "csv", "json", "junit"} }
+func CompareFormats() []string {
+	return []string{"text", "html", "markdown", "csv", "jsonl", "json", "junit"}
+}
 
 // CheckCompared returns an error if the format is not one of [CompareFormats]. It wraps [ErrUnknownFormat] and lists
 // the valid ones.
@@ -68,6 +70,8 @@ func WriteCompared(w io.Writer, format string, l report.Comparisons, o report.Op
 		return markdown.WriteCompared(w, l, o.All)
 	case "csv":
 		return export.ComparedCSV(w, l, o.All)
+	case "jsonl":
+		return export.ComparedJSONL(w, l, o.All)
 	case "json":
 		return export.ComparedJSON(w, l, o.All)
 	case "junit":

@@ -441,7 +441,7 @@ func (c *Client) Collect() {
 		case c.sample.Received == 0:
 			c.sample.Failure = "all responses are errors: " + c.explain()
 		case c.bad > 0 && c.sample.Doubt == "":
-			c.sample.Doubt = "some responses are errors: " + c.explain()
+			c.sample.Doubt = "some responses are errors (look for the cause with nettoll lab up): " + c.explain()
 		}
 		c.trouble.what = none
 	}

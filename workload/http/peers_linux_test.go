@@ -109,7 +109,7 @@ func TestGoServer(t *testing.T) {
 				t.Errorf("%g of the answers are errors: %v", share, result.Warnings)
 			}
 			if told := strings.Contains(strings.Join(result.Warnings, "\n"),
-				"some responses are errors: status 503"); told != tt.errors {
+				"some responses are errors (look for the cause with nettoll lab up): status 503"); told != tt.errors {
 				t.Errorf("warnings %q", result.Warnings)
 			}
 		})

@@ -23,7 +23,7 @@ const (
 	// 262,144 in connection tracking (nf_conntrack_max).
 	mostPairs = 8192
 
-	undrained = "the last transaction was not complete at the end of the drain"
+	undrained = "the last transaction was not complete at the end of the drain: use fewer pairs if that is often so"
 )
 
 const (

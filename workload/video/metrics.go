@@ -8,7 +8,7 @@ import (
 
 const (
 	notStarted = "a video did not start: its buffer did not fill within the trial: use longer trials (--trial 5s)"
-	stoodStill = "videos stalled"
+	stoodStill = "videos stalled: lower the rate, or use fewer pairs, if this is not what you look for"
 )
 
 func metricNames() []string {
