@@ -77,6 +77,7 @@ type provedRow struct {
 	ControlArrived *int   `json:"control_arrived,omitempty"`
 	ControlSent    *int   `json:"control_sent,omitempty"`
 	Why            string `json:"why,omitempty"`
+	NotClaimed     string `json:"not_claimed,omitempty"`
 }
 
 func provedRows(list []provedLab) (rows []provedRow) {
@@ -86,6 +87,7 @@ func provedRows(list []provedLab) (rows []provedRow) {
 				row := provedRow{
 					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
 					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
+					NotClaimed: strings.Join(r.NotClaimed, "; "),
 				}
 				for _, c := range r.Control {
 					if c.Family == o.Family {
@@ -113,7 +115,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
-			"control_arrived", "control_sent", "why",
+			"control_arrived", "control_sent", "why", "not_claimed",
 		}}
 		number := func(n *int) string {
 			if n == nil {
@@ -126,7 +128,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 			s.rows = append(s.rows, []string{
 				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
 				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
-				r.Why,
+				r.Why, r.NotClaimed,
 			})
 		}
 		return s.write(w, format)
@@ -165,17 +167,19 @@ func (l provedLab) text(w io.Writer) {
 	}
 	fmt.Fprintln(t, "verdict")
 	for _, r := range l.Attacks {
-		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, "ipv4"), share(r.Lab, "ipv6"))
+		first := "ipv4"
+		if len(r.Lab) == 1 {
+			first = r.Lab[0].Family // it may have none
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, first), share(r.Lab, "ipv6"))
 		if filtered {
 			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
 		}
-		fmt.Fprintln(t, r.Verdict)
+		fmt.Fprintln(t, r.Verdict.Text())
 	}
 	_ = t.Flush()
+	l.whys(w)
 	for _, r := range l.Attacks {
-		if r.Why != "" {
-			fmt.Fprintf(w, "  %s: %s: %s\n", r.Attack, r.Verdict, r.Why)
-		}
 		if r.Verdict != attack.Broken {
 			continue
 		}
@@ -189,6 +193,29 @@ func (l provedLab) text(w io.Writer) {
 		fmt.Fprintf(w, "  the control was not attacked: %s\n", l.NoControl)
 	}
 	fmt.Fprintf(w, "\n  %s\n", l.sum())
+}
+
+// whys writes why something cannot be told, was not tried or is open, once for all attacks of which it is so.
+func (l provedLab) whys(w io.Writer) {
+	var reasons []string
+	names := map[string][]string{}
+	for _, r := range l.Attacks {
+		why := r.Why
+		if r.Verdict == attack.Open {
+			why = strings.Join(r.NotClaimed, "; ")
+		}
+		if why == "" {
+			continue
+		}
+		why = fmt.Sprintf("%s: %s", r.Verdict, why)
+		if names[why] == nil {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], string(r.Attack))
+	}
+	for _, why := range reasons {
+		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names[why], ", "), why)
+	}
 }
 
 // share is "3 of 120", of a family or of all.
