@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -201,6 +201,20 @@ attack-wire: ## attack every tunnel and encryption on every network from the und
 	@mkdir -p $(DIST)
 	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/wire -args -all -table $(abspath $(DIST))/attack-wire.txt >$(DIST)/attack-wire.log || status=$$?; \
 	  cat $(DIST)/attack-wire.txt; exit $$status
+
+# Stacks of the tables in docs/security.md: each network without a filter, and each filter on the networks that it is usually found on, with what binds addresses where there is that.
+SECURITY_ONE_HOST := bridge routed nat(hairpin=true) macvlan macvlan(mode=passthru) ipvlan passthrough ovs ovs(flows=explicit) ebpf host \
+  bridge+nftables bridge+nftables(antispoof=true) bridge+nftables(stateful=true) bridge+iptables bridge+ipset bridge+ebpf routed+nftables routed+iptables(stateful=true) \
+  routed+nftables(antispoof=true) macvlan+nftables passthrough+iptables ovs+ovs ovs+ovs(stateful=true) ovs+ovs(antispoof=true) ebpf+ebpf ebpf+ebpf(antispoof=true)
+SECURITY_TWO_HOSTS := nat nat+nftables(stateful=true)
+
+.PHONY: security
+security: build ## attack a choice of stacks and write the tables of docs/security.md (a quarter of an hour)
+	@mkdir -p $(DIST)
+	@# 3: what this kernel lacks was not tried, and the tables say so
+	bin/nettoll prove --placement same-host $(foreach s,$(SECURITY_ONE_HOST),--stack '$(s)') --format json >$(DIST)/security-one.json || [[ $$? == 3 ]]
+	bin/nettoll prove --placement cross-host $(foreach s,$(SECURITY_TWO_HOSTS),--stack '$(s)') --format json >$(DIST)/security-two.json || [[ $$? == 3 ]]
+	$(GO) run ./cmd/docs docs/security.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-one.json" "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-two.json"
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux

@@ -55,12 +55,15 @@ the attack works, and it is the filter that stops it. For attacks from the wire,
 its encryption. Of each attack the table says how many packets arrived of those
 that must not, and one of these verdicts:
 
-  withstood        the stack claims that nothing arrives, and nothing does
-  broken           the stack claims that nothing arrives, and something does
-  open             something arrives, and the stack does not claim otherwise
-  closed           nothing arrives, although the stack does not claim that
-  cannot be told   what is allowed did not arrive either
-  not tried        no packet of the attack was sent, for the reason given
+  claimed and held       the stack claims that nothing arrives, and nothing does
+  claimed and broken     the stack claims that nothing arrives, and something does
+  not claimed and open   something arrives, and the stack does not claim otherwise, for the reason given
+  not claimed, closed    nothing arrives, although the stack does not claim that
+  cannot be told         what is allowed did not arrive either
+  not tried              no packet of the attack was sent, for the reason given
+
+Each part of a stack says what it claims, and a stack claims what one of its parts does. Other formats call the first
+four withstood, broken, open and closed.
 
 With --lab it attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is named, and
 there is no control. The last attacks leave it confused: addresses are taken over, and taken back.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 func provedExamples() []provedLab {
@@ -18,16 +19,24 @@ func provedExamples() []provedLab {
 			Proofs: []provedClaim{{Claim: "every pair passes packets", OK: true}}, Control: "a/same-host/2",
 			Attacks: []attack.Result{
 				{
-					Attack: attack.Ports, Claimed: true, Verdict: attack.Withstood,
+					Attack: threat.Ports, Claimed: true, Verdict: attack.Withstood,
 					Lab:     []attack.Outcome{out("ipv4", 0, 10), out("ipv6", 0, 12)},
 					Control: []attack.Outcome{out("ipv4", 10, 10), out("ipv6", 12, 12)},
 				},
 				{
-					Attack: attack.Types, Claimed: true, Verdict: attack.Broken,
+					Attack: threat.Types, Claimed: true, Verdict: attack.Broken,
 					Lab:     []attack.Outcome{out("ipv4", 1, 10, "a redirect, from src0, arrives at snk1"), out("ipv6", 0, 10)},
 					Control: []attack.Outcome{out("ipv4", 10, 10), out("ipv6", 10, 10)},
 				},
-				{Attack: attack.Bypass, Claimed: true, Verdict: attack.NotTried, Why: "the lab has nowhere to send it"},
+				{
+					Attack: threat.Guise, Verdict: attack.Open, NotClaimed: []string{"b believes everybody"},
+					Lab: []attack.Outcome{out("ipv4", 2, 2), out("ipv6", 2, 2)},
+				},
+				{
+					Attack: threat.Abstract, Claimed: true, Verdict: attack.Withstood,
+					Lab: []attack.Outcome{out(attack.Neither, 0, 4)},
+				},
+				{Attack: threat.Bypass, Claimed: true, Verdict: attack.NotTried, Why: "the lab has nowhere to send it"},
 			},
 		},
 		{
@@ -41,15 +50,16 @@ func TestWriteProved(t *testing.T) {
 	for format, want := range map[string][]string{
 		"text": {
 			"a+b/same-host/2\n  ✓ every pair passes packets\n",
-			"  ports   0 of 10        0 of 12  22 of 22            withstood\n",
-			"  types   1 of 10        0 of 10  20 of 20            broken\n",
+			"  ports     0 of 10        0 of 12  22 of 22            claimed and held\n",
+			"  types     1 of 10        0 of 10  20 of 20            claimed and broken\n",
+			"  guise: open: b believes everybody\n", "0 of 4 ",
 			"  ✗ types, ipv4: a redirect, from src0, arrives at snk1\n",
 			"  bypass: not tried: the lab has nowhere to send it\n",
-			"  1 of 3 attacks withstood that it claims to withstand, 1 broken; 1 not tried\n",
+			"  2 of 4 attacks withstood that it claims to withstand, 1 broken; 1 not claimed and open; 1 not tried\n",
 			"c/same-host/2\n  not attacked: containers share",
 		},
 		"csv": {
-			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,\n",
+			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,\n",
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
 		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
@@ -94,7 +104,7 @@ func TestProvedStatus(t *testing.T) {
 
 func TestChosenAttacks(t *testing.T) {
 	got, err := chosenAttacks([]string{"takeover", "ports"})
-	if err != nil || len(got) != 2 || got[0] != attack.Ports {
+	if err != nil || len(got) != 2 || got[0] != threat.Ports {
 		t.Errorf("%v, %v: want ports, then takeover", got, err)
 	}
 	if _, err := chosenAttacks([]string{"port"}); err == nil || !strings.Contains(err.Error(), "port-zero") {

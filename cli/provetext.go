@@ -80,6 +80,7 @@ type provedRow struct {
 	ControlArrived *int   `json:"control_arrived,omitempty"`
 	ControlSent    *int   `json:"control_sent,omitempty"`
 	Why            string `json:"why,omitempty"`
+	NotClaimed     string `json:"not_claimed,omitempty"`
 }
 
 func provedRows(list []provedLab) (rows []provedRow) {
@@ -93,6 +94,7 @@ func provedRows(list []provedLab) (rows []provedRow) {
 				row := provedRow{
 					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
 					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
+					NotClaimed: strings.Join(r.NotClaimed, "; "),
 				}
 				for _, c := range r.Control {
 					if c.Family == o.Family {
@@ -120,7 +122,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
-			"control_arrived", "control_sent", "why",
+			"control_arrived", "control_sent", "why", "not_claimed",
 		}}
 		number := func(n *int) string {
 			if n == nil {
@@ -133,7 +135,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 			s.rows = append(s.rows, []string{
 				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
 				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
-				r.Why,
+				r.Why, r.NotClaimed,
 			})
 		}
 		return s.write(w, format)
@@ -175,11 +177,15 @@ func (l provedLab) text(w io.Writer) {
 		if len(r.Lab) == 0 && r.Verdict == attack.NotTried {
 			continue
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, "ipv4"), share(r.Lab, "ipv6"))
+		first := "ipv4"
+		if len(r.Lab) == 1 {
+			first = r.Lab[0].Family // it may have none
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t", r.Attack, share(r.Lab, first), share(r.Lab, "ipv6"))
 		if compared != "" {
 			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
 		}
-		fmt.Fprintln(t, r.Verdict)
+		fmt.Fprintln(t, r.Verdict.Text())
 	}
 	_ = t.Flush()
 	l.whys(w)
@@ -215,22 +221,26 @@ func (l provedLab) compared() string {
 	return ""
 }
 
-// whys writes why something cannot be told, or was not tried, once for all attacks of which it is so.
+// whys writes why something cannot be told, was not tried or is open, once for all attacks of which it is so.
 func (l provedLab) whys(w io.Writer) {
-	var said []string
+	var reasons []string
+	names := map[string][]string{}
 	for _, r := range l.Attacks {
-		why := fmt.Sprintf("%s: %s", r.Verdict, r.Why)
-		if r.Why == "" || slices.Contains(said, why) {
+		why := r.Why
+		if r.Verdict == attack.Open && why == "" {
+			why = strings.Join(r.NotClaimed, "; ")
+		}
+		if why == "" {
 			continue
 		}
-		said = append(said, why)
-		var names []string
-		for _, o := range l.Attacks {
-			if o.Verdict == r.Verdict && o.Why == r.Why {
-				names = append(names, string(o.Attack))
-			}
+		why = fmt.Sprintf("%s: %s", r.Verdict, why)
+		if names[why] == nil {
+			reasons = append(reasons, why)
 		}
-		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names, ", "), why)
+		names[why] = append(names[why], string(r.Attack))
+	}
+	for _, why := range reasons {
+		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names[why], ", "), why)
 	}
 }
 

@@ -35,7 +35,7 @@ func (l *lab) described(mtu int) proof.Lab {
 	at, _ := filter.At(l.Stack)
 	d := proof.Lab{
 		Families: l.talking(), MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
-		Inside: f != nil && at == network.InContainer, Bound: f != nil && params.On(filter.Antispoof), Uncounted: l.uncounted,
+		Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
 	}
 	if under := l.spec.Net.Underlay; len(l.spec.Net.Hosts) > 1 {
 		d.Patience = proof.Patience{Trip: 2 * (under.Delay + under.Jitter), Lossy: under.Loss > 0}
@@ -62,8 +62,9 @@ func (l *lab) described(mtu int) proof.Lab {
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.
 func (s *LiveLab) Target() (attack.Target, error) {
 	l := attack.Target{
-		Lab:  s.generation.labs[0].described(s.MTU),
-		Open: func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
+		Lab:    s.generation.labs[0].described(s.MTU),
+		Claims: s.Lab.Stack.Claims(s.Lab.Hosts),
+		Open:   func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
 	}
 	for _, h := range l.Hosts {
 		for _, c := range h.Containers {

@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // A Filter is a way to enforce an allow-list.
@@ -31,6 +32,8 @@ type Description struct {
 	// Extensions says what it does with packets of IPv6 that have hop-by-hop or destination options before what the list
 	// allows.
 	Extensions func(part.Params) Extensions
+	// Claims says what it protects against where it stands, see [Claims].
+	Claims func(at network.Point, p part.Params) threat.Claims
 	// Steps are the kinds of steps it builds that are its own, see [host.Decoder].
 	Steps map[string]func() host.Step
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -89,6 +90,16 @@ func (Kind) Enforced(s stack.Stack) string {
 		return ""
 	}
 	return Enforced(f, at, params)
+}
+
+// Claims returns what the filter of a stack says about attacks.
+func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
+	f, params := Of(s)
+	at, _ := At(s)
+	if f == nil || f.Describe().Claims == nil {
+		return nil
+	}
+	return f.Describe().Claims(at, params)
 }
 
 // Check returns why the filter of a stack cannot be built on this machine, see [Checker].

@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -71,6 +72,15 @@ func (Kind) Check(s stack.Stack) error {
 		return nil
 	}
 	return c.Check(params)
+}
+
+// Claims returns what the network of a stack says about attacks.
+func (Kind) Claims(s stack.Stack, hosts int) threat.Claims {
+	n, params, ok := stack.PartOf[Network](s)
+	if !ok || n.Describe().Claims == nil {
+		return nil
+	}
+	return n.Describe().Claims(hosts, params)
 }
 
 // Build begins a site: the plans of its hosts, which reach each other's containers, and the endpoints of these.

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // A Network is a way to join containers to their host and to each other.
@@ -36,6 +37,8 @@ type Description struct {
 	Metrics []measure.Metric
 	// Near are networks of others that it comes nearest to.
 	Near func() []part.Near
+	// Claims says what it protects against in labs of so many hosts, see [Passes].
+	Claims func(hosts int, p part.Params) threat.Claims
 }
 
 // Plugins begins the sentence about a network plugin of Kubernetes (CNI), see [part.Near].

@@ -15,8 +15,6 @@ type Lab struct {
 	Stateful bool
 	// Inside says that the filter stands inside the containers, behind their links.
 	Inside bool
-	// Bound says that the filter binds the addresses of containers to their links.
-	Bound bool
 	// Uncounted are workloads of which nobody knows how many packets their trials take.
 	Uncounted []string
 	// Patience is that with packets between its hosts.

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -28,6 +29,16 @@ func (k Kind) Parts() []stack.Part {
 		list[i] = stack.Part{Description: r.Describe(), Value: r}
 	}
 	return list
+}
+
+// Claims returns what the runtime of a stack says about attacks: nothing if its containers have no namespace of their
+// own.
+func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
+	r, _, ok := stack.PartOf[Claimer](s)
+	if shared, params, is := stack.PartOf[network.Sharer](s); !ok || is && shared.Shares(params) {
+		return nil
+	}
+	return r.Claims()
 }
 
 // Build puts the steps that make the containers of each host before all other steps.

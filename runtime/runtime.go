@@ -3,6 +3,7 @@ package runtime
 import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -18,6 +19,13 @@ type Runtime interface {
 
 // A Description describes a runtime.
 type Description = part.Description
+
+// A Claimer is a runtime that says what its containers protect against if each has a network namespace of its own.
+type Claimer interface {
+	Runtime
+	// Claims returns that.
+	Claims() threat.Claims
+}
 
 // A Container describes a container that a runtime makes.
 type Container struct {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // A Checker is a kind with parts that some machines cannot build.
@@ -60,6 +61,17 @@ func (s Stack) Enforced() string {
 		}
 	}
 	return text
+}
+
+// Claims returns what the parts of the stack say about attacks in labs of so many hosts. A lab claims what one of them
+// claims.
+func (s Stack) Claims(hosts int) (all threat.Claims) {
+	for _, c := range s {
+		if k, ok := c.Kind.(Claimer); ok {
+			all = append(all, k.Claims(s, hosts)...)
+		}
+	}
+	return all
 }
 
 // Check asks every kind whether the stack can be built on this machine. It changes nothing.

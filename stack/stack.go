@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // A Kind is a kind of parts, such as networks, filters or runtimes; each stack has one part of each kind. A kind that
@@ -58,6 +59,12 @@ type Enforcer interface {
 	// Enforced describes where the stack's part of this kind is and what it claims: the end of "enforced …". It is ""
 	// if the stack has none.
 	Enforced(s Stack) string
+}
+
+// A Claimer is a kind whose parts say what they protect against.
+type Claimer interface {
+	// Claims returns what the stack's part of this kind says about attacks in labs of so many hosts.
+	Claims(s Stack, hosts int) threat.Claims
 }
 
 // A Choice is a part of one kind with all of its parameters.

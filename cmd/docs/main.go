@@ -1,7 +1,9 @@
 // Command docs writes the generated documents.
 //
 //	docs FILE                           docs/workloads.md or docs/between.md, from the catalogue
-//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from the output of the conformance suites (go test -v) by kernel
+//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from the output of the conformance suites (go test -v) by kernel;
+//	                                    in docs/security.md the tables of attacks, from what nettoll prove --format json
+//	                                    prints
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/cli"
 )
@@ -25,6 +28,9 @@ func main() {
 func write(args []string) error {
 	if len(args) == 0 {
 		return errors.New("want FILE, or FILE and KERNEL=OUTPUT for each kernel")
+	}
+	if len(args) > 1 && filepath.Base(args[0]) == "security.md" {
+		return security(args[0], args[1:], time.Now())
 	}
 	if len(args) > 1 {
 		return parts(args[0], args[1:])

@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // described is the stand as claims and attacks know it. Families are those that the list has.
@@ -54,7 +55,7 @@ func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 		}
 	}
 	outcomes, err := attack.Run(t.Context(), attack.Target{Lab: lab, Open: s.open}, []attack.Attack{
-		attack.Ports, attack.PortZero, attack.Options, attack.Wrapped, attack.Fragments,
+		threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments,
 	})
 	if err != nil {
 		errs = append(errs, err)

@@ -324,7 +324,7 @@ func (w way) errors(from, to netip.Addr) {
 }
 
 // options puts headers between that of IPv6 and that with the ports of what is allowed: a filter says whether it looks
-// behind them. What is refused is that also behind them ([attack.Options]).
+// behind them. What is refused is that also behind them ([proof/threat].Options).
 func (w way) options(from, to netip.Addr) {
 	if !w.may() {
 		return

@@ -50,7 +50,8 @@ func (Filter) Describe() filter.Description {
 			),
 		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
-		Steps: filter.Steps(func() host.Step { return new(Tables) }),
+		Claims: filter.Claims(filter.Tracked),
+		Steps:  filter.Steps(func() host.Step { return new(Tables) }),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Network is the network "bridge".
@@ -19,8 +20,14 @@ func (Network) Describe() network.Description {
 		Summary:        "a Linux bridge on each host with a veth to every container",
 		Implementation: "kernel",
 		Near:           near,
+		Claims:         claims,
 		Params:         append(part.List{network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
 	}
+}
+
+// claims are those of a switch that learns.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), network.Floods("the bridge"))
 }
 
 // FilterPoint says that packets can be filtered at the bridge.

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/bpf/forward"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // attach is the name of the parameter, and auto the value that leaves it to the network.
@@ -28,6 +30,7 @@ func (Network) Describe() network.Description {
 			"does",
 		Implementation: "ebpf",
 		Near:           near,
+		Claims:         claims,
 		Params: append(part.List{{
 			Name: attach, Default: auto, Values: append([]string{auto}, forward.Ways()...),
 			Summary: "hook of the program: tcx or tc: the host's end of each veth; xdp: those links in the driver, on one " +
@@ -35,6 +38,13 @@ func (Network) Describe() network.Description {
 				"Linux 6.6",
 		}}, network.LinkParams()...),
 	}
+}
+
+// claims are those of a program that forwards to one link by the address of the destination.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), network.Separate(),
+		network.Believes("the program does not look at the source of packets, and the host believes what a container says "+
+			"in ARP and neighbour discovery"))
 }
 
 // FilterPoint says that packets can be filtered on tcx, where the program is on the same links.

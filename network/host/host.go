@@ -6,6 +6,7 @@ import (
 	plan "github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Network is the network "host".
@@ -18,6 +19,7 @@ func (Network) Describe() network.Description {
 		Summary:        "containers share the namespace and the addresses of their host",
 		Implementation: "kernel",
 		Near:           near,
+		Claims:         func(int, part.Params) threat.Claims { return network.Shared() },
 	}
 }
 

@@ -2,11 +2,13 @@ package ipvlan
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // mode is the name of the parameter, and bridged its first value.
@@ -24,12 +26,20 @@ func (Network) Describe() network.Description {
 		Name:           "ipvlan",
 		Summary:        "an ipvlan link for every container on its host's uplink; all of them share the uplink's MAC address",
 		Implementation: "kernel",
+		Claims:         claims,
 		Params: part.List{{
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
 			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, and " +
 				"received packets also pass the host's netfilter",
 		}},
 	}
+}
+
+// claims are those of links that hear what is for their own addresses.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood),
+		network.Believes("ipvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),
+		threat.Leaves("ipvlan passes broadcasts to all containers in mode l2", threat.DHCP, threat.Router))
 }
 
 // FilterPoint says that packets can be filtered inside the containers only: in no mode does the host see those between

@@ -1,10 +1,13 @@
 package macvlan
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // mode is the name of the parameter, and what it can be (see [link.MacvlanModes]).
@@ -28,6 +31,7 @@ func (Network) Describe() network.Description {
 		Name:           "macvlan",
 		Summary:        "a macvlan link for every container; all of them are neighbours on the underlay",
 		Implementation: "kernel",
+		Claims:         claims,
 		Params: part.List{{
 			Name: mode, Default: bridge, Values: link.MacvlanModes(), Quiet: true,
 			Summary: "bridge: containers of a host reach each other directly; vepa: through an outside switch that sends " +
@@ -35,6 +39,17 @@ func (Network) Describe() network.Description {
 				"their other ends joins them",
 		}},
 	}
+}
+
+// claims are those of neighbours on a segment. Except in mode passthru, a link hears broadcasts and the frames for its
+// own MAC address only, also if its container has made it promiscuous.
+func claims(_ int, p part.Params) threat.Claims {
+	if p[mode] == passthru {
+		return slices.Concat(network.Passes(), network.Floods("the underlay's switch"))
+	}
+	return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood),
+		network.Believes("macvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),
+		threat.Leaves("macvlan passes broadcasts to all containers", threat.DHCP, threat.Router))
 }
 
 // FilterPoint says that packets can be filtered inside the containers only: the host does not see those between them.

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // table is the name of the table of nftables on each host.
@@ -30,6 +31,7 @@ func (Network) Describe() network.Description {
 			"(nftables)",
 		Implementation: "kernel",
 		Near:           near,
+		Claims:         claims,
 		Params: append(part.List{
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
@@ -39,6 +41,12 @@ func (Network) Describe() network.Description {
 			network.BridgeNF(),
 		}, network.LinkParams()...),
 	}
+}
+
+// claims are those of a switch that learns, and of a host that tracks connections.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), network.Floods("the bridge"), threat.Leaves(
+		"two containers that may talk can fill the table of translations, which their host has for all", threat.Starvation))
 }
 
 // Check says which of the parameters cannot be had here.

@@ -2,11 +2,13 @@ package ovs
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Parameters, and what they can be.
@@ -31,6 +33,7 @@ func (Network) Describe() network.Description {
 		Summary:        "an Open vSwitch on each host with a veth to every container",
 		Implementation: "ovs",
 		Near:           near,
+		Claims:         claims,
 		Params: part.List{
 			{
 				Name: datapath, Default: auto, Values: []string{auto, kernel, userspace},
@@ -40,6 +43,16 @@ func (Network) Describe() network.Description {
 				"floods; explicit: one flow per container address, and nothing is flooded"},
 		},
 	}
+}
+
+// claims are those of a switch that learns, or of one that has a flow for each address and floods nothing.
+func claims(_ int, p part.Params) threat.Claims {
+	if p[flows] == explicit {
+		return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood),
+			network.Believes("the switch does not look at the source of packets, and ARP goes to all containers"),
+			threat.Leaves("the switch passes broadcasts to all containers", threat.DHCP, threat.Router))
+	}
+	return slices.Concat(network.Passes(), network.Floods("the switch"))
 }
 
 // FilterPoint says that packets can be filtered by OpenFlow.

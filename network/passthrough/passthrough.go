@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // nic is the name of the parameter, none its default, and separator stands between several.
@@ -31,12 +32,18 @@ func (Network) Describe() network.Description {
 		Summary:        "a network card for every container, moved into its namespace",
 		Implementation: "kernel",
 		Near:           near,
+		Claims:         claims,
 		Params: part.List{{
 			Name: nic, Default: none, Quiet: true, Check: checkNICs,
 			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: NICs of this machine, one " +
 				"per container, returned afterwards",
 		}},
 	}
+}
+
+// claims are those of the switch that the network cards are at.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), network.Floods("the underlay's switch"))
 }
 
 func checkNICs(s string) (string, error) {

@@ -2,10 +2,12 @@ package routed
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // gateway is the name of the parameter, and what it can be.
@@ -32,12 +34,20 @@ func (Network) Describe() network.Description {
 		Summary:        "a veth to every container without a bridge, and a route to it on its host",
 		Implementation: "kernel",
 		Near:           near,
+		Claims:         claims,
 		Params: append(part.List{{
 			Name: gateway, Default: linkLocal, Values: []string{linkLocal, proxyARP},
 			Summary: "gateway of the containers: link-local: 169.254.1.1 and fe80::ecee:eeff:feee:eeee, as with Calico; " +
 				"proxy-arp: the first address of the host's range, which the host answers for by proxy ARP and proxy NDP",
 		}}, network.LinkParams()...),
 	}
+}
+
+// claims are those of a router with a link of its own to each container.
+func claims(int, part.Params) threat.Claims {
+	return slices.Concat(network.Passes(), network.Separate(),
+		network.Believes("the host routes a packet whatever its source, and believes what a container says in ARP and "+
+			"neighbour discovery"))
 }
 
 // FilterPoint says that packets can be filtered where the host forwards.

@@ -2,16 +2,22 @@ package attack_test
 
 import (
 	"errors"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
+	"github.com/nettoll/nettoll/internal/linux/sysfs"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // stood builds a lab by its name.
@@ -45,18 +51,26 @@ func TestControls(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			_, target := stood(t, id)
-			outcomes, err := attack.Run(t.Context(), target, attack.All())
+			outcomes, err := attack.Run(t.Context(), target, threat.All())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 2 * len(attack.All()); len(outcomes) != want {
+			if want := 2*len(threat.All()) - 1; len(outcomes) != want { // one has no family
 				t.Errorf("%d outcomes, want %d", len(outcomes), want)
 			}
 			for _, o := range outcomes {
 				switch o.Attack {
-				case attack.Answers, attack.Bypass: // there is nothing wrong with it
+				case threat.Answers, threat.Bypass, threat.Abstract: // there is nothing wrong with it
 					if o.Arrived > 0 {
 						t.Errorf("%s, %s: %q", o.Attack, o.Family, o.Holes)
+					}
+				case threat.Listening, threat.MACFlood: // the switch has learned where everybody is: see TestHub
+					if o.Sent == 0 {
+						t.Errorf("%s, %s: nothing is sent", o.Attack, o.Family)
+					}
+				case threat.TableFull, threat.Starvation: // nobody tracks connections: see TestFullTable
+					if o.NotTried == "" {
+						t.Errorf("%s, %s: tried, without a table", o.Attack, o.Family)
 					}
 				default:
 					if o.Arrived == 0 || o.Sent == 0 {
@@ -72,7 +86,7 @@ func TestControls(t *testing.T) {
 // both are noticed. It is what the network ovs did once.
 func TestBypassIsNoticed(t *testing.T) {
 	s, target := stood(t, "ovs(datapath=userspace)/cross-host/2") // the kernel's datapath takes the frames away itself
-	before, err := attack.Run(t.Context(), target, []attack.Attack{attack.Answers, attack.Bypass})
+	before, err := attack.Run(t.Context(), target, []attack.Attack{threat.Answers, threat.Bypass})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +105,7 @@ func TestBypassIsNoticed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after, err := attack.Run(t.Context(), target, []attack.Attack{attack.Answers, attack.Bypass})
+	after, err := attack.Run(t.Context(), target, []attack.Attack{threat.Answers, threat.Bypass})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,5 +113,121 @@ func TestBypassIsNoticed(t *testing.T) {
 		if o.Family == "ipv4" && o.Arrived == 0 { // the ports have no IPv6 at all
 			t.Errorf("%s, %s: nothing is noticed", o.Attack, o.Family)
 		}
+	}
+}
+
+// On a switch that forgets at once where everybody is, a container hears what others send each other, with and without
+// a flood of MAC addresses: what is not heard elsewhere is not unheard because nobody listens.
+func TestHub(t *testing.T) {
+	t.Parallel()
+	s, target := stood(t, "bridge/same-host/2")
+	ns, err := s.Hosts[0].Namespace("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	if err := netns.Do(int(ns.Fd()), func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		found, err := h.Survey()
+		if err != nil {
+			return err
+		}
+		for _, l := range found.Links {
+			if l.Type == "bridge" {
+				err = errors.Join(err, hub(l.Name))
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	outcomes, err := attack.Run(t.Context(), target, []attack.Attack{threat.Listening, threat.MACFlood})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		if o.Arrived == 0 {
+			t.Errorf("%s, %s: nothing is heard at a hub", o.Attack, o.Family)
+		}
+	}
+}
+
+// hub has a bridge forget at once what it learns.
+func hub(name string) error {
+	l, err := sysfs.Open()
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return l.Write(name, "bridge/ageing_time", "0")
+}
+
+// Containers that share the namespace of their host reach its abstract sockets.
+func TestSharedNamespace(t *testing.T) {
+	t.Parallel()
+	_, target := stood(t, "bridge/same-host/2")
+	open := target.Open
+	target.Open = func(host int, _ string) (*os.File, error) { return open(host, "") }
+	for i := range target.Hosts {
+		for j := range target.Hosts[i].Containers {
+			target.Hosts[i].Containers[j].Inner = "lo"
+		}
+	}
+	outcomes, err := attack.Run(t.Context(), target, []attack.Attack{threat.Abstract})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(outcomes) != 1 || outcomes[0].Arrived != 4 || outcomes[0].Sent != 4 {
+		t.Errorf("%+v, want that all four reach it", outcomes)
+	}
+}
+
+// Two containers fill the table of connections of their host. Others have no room in it, whatever they may send, and
+// nothing that is refused gets through. The table is empty afterwards.
+func TestFullTable(t *testing.T) {
+	t.Parallel()
+	s, target := stood(t, "bridge+nftables(stateful=true)/same-host/2")
+	outcomes, err := attack.Run(t.Context(), target, []attack.Attack{threat.TableFull, threat.Starvation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		switch {
+		case o.NotTried != "" || o.Sent == 0:
+			t.Errorf("%s, %s: not tried: %s", o.Attack, o.Family, o.NotTried)
+		case o.Attack == threat.TableFull && o.Arrived > 0:
+			t.Errorf("the filter fails open: %q", o.Holes)
+		case o.Attack == threat.Starvation && o.Arrived == 0:
+			t.Errorf("%s: others still have room in a full table", o.Family)
+		}
+	}
+	ns, err := s.Hosts[0].Namespace("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	var left []byte
+	if err := netns.Do(int(ns.Fd()), func() (err error) {
+		left, err = os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_count")
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := strconv.Atoi(strings.TrimSpace(string(left))); err != nil || n > 10_000 {
+		t.Errorf("%d connections are left: %v", n, err)
+	}
+}
+
+// Nothing is sent from the namespace of this process, nor by a network card.
+func TestForeignLink(t *testing.T) {
+	t.Parallel()
+	_, target := stood(t, "bridge/same-host/2")
+	target.Open = func(int, string) (*os.File, error) { return netns.Open("/proc/self/ns/net") }
+	if _, err := attack.Run(t.Context(), target, threat.All()); !errors.Is(err, attack.ErrForeign) {
+		t.Errorf("%v, want %v", err, attack.ErrForeign)
 	}
 }

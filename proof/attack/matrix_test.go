@@ -25,6 +25,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -35,7 +36,7 @@ var (
 		"attack the labs that match this regular expression, and those without a filter of the same networks")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
 	table   = flag.String("table", "", "write the table to this file")
-	workers = flag.Int("labs", 3, "how many labs are attacked at the same time")
+	workers = flag.Int("labs", 4, "how many labs are attacked at the same time")
 )
 
 // TestMain is the program of the labs' hosts as well.
@@ -157,10 +158,13 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 	return row
 }
 
-// attacks are those that are made.
+// attacks are those that are made. To fill tables takes seconds for each lab: TestFullTable does it once.
 func attacks() []attack.Attack {
 	wanted := regexp.MustCompile(*which)
-	return slices.DeleteFunc(attack.All(), func(a attack.Attack) bool { return !wanted.MatchString(string(a)) })
+	return slices.DeleteFunc(threat.All(), func(a attack.Attack) bool {
+		fills := a == threat.TableFull || a == threat.Starvation
+		return !wanted.MatchString(string(a)) || fills && !*all && *which == ""
+	})
 }
 
 // bare names the lab that is the same without a filter: it shows which attacks work at all.
@@ -263,7 +267,7 @@ func TestMatrix(t *testing.T) {
 				for _, m := range o.Missing {
 					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
 				}
-				if r.target.Claims(o.Attack) && o.Arrived > 0 {
+				if r.target.Claims.Claimed(o.Attack) && o.Arrived > 0 {
 					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent,
 						strings.Join(o.Holes, "\n\t"))
 				}
@@ -277,13 +281,13 @@ func written(rows []row, omitted []experiment.Omission, took time.Duration) stri
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "lab")
-	for _, a := range attack.All() {
+	for _, a := range threat.All() {
 		fmt.Fprintf(w, "\t%s", a)
 	}
 	fmt.Fprintln(w)
 	for _, r := range rows {
 		fmt.Fprint(w, r.lab.ID)
-		for _, a := range attack.All() {
+		for _, a := range threat.All() {
 			fmt.Fprintf(w, "\t%s", cell(rows, r, a))
 		}
 		fmt.Fprintln(w)
@@ -293,7 +297,7 @@ func written(rows []row, omitted []experiment.Omission, took time.Duration) stri
 	fmt.Fprintf(&b, "\nwhat got through\n")
 	for _, r := range rows {
 		for _, o := range r.outcomes {
-			if o.Arrived == 0 || !r.target.Claims(o.Attack) && !filtered(r.lab) {
+			if o.Arrived == 0 || !r.target.Claims.Claimed(o.Attack) && !filtered(r.lab) {
 				continue
 			}
 			fmt.Fprintf(&b, "%s: %s, %s: %d of %d\n", r.lab.ID, o.Attack, o.Family, o.Arrived, o.Sent)
@@ -331,7 +335,7 @@ func cell(rows []row, r row, a attack.Attack) string {
 	switch {
 	case arrived > 0:
 		return fmt.Sprintf("%d of %d", arrived, sent)
-	case filtered(r.lab) && !slices.Contains([]attack.Attack{attack.Answers, attack.Bypass}, a):
+	case filtered(r.lab) && !slices.Contains([]attack.Attack{threat.Answers, threat.Bypass}, a):
 		for _, other := range rows {
 			if !filtered(other.lab) && bare(other.lab) == bare(r.lab) {
 				if arrived, _ := sum(other); arrived == 0 {

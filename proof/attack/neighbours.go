@@ -235,6 +235,9 @@ func (e *end) claim(of netip.Addr, to ...net.HardwareAddr) [][]byte {
 	return frames
 }
 
+// flowing is which of its ports a source sends from to its sink by a socket.
+const flowing = 4
+
 // A flow is of datagrams that are allowed, by a socket of the source.
 type flow struct {
 	s            *stand
@@ -247,7 +250,8 @@ func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
 	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
 	err := netns.Do(int(source.ns.Fd()), func() error {
 		return sock.Rebind(func() (err error) { // one socket an attack
-			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(source.Own(v6), source.First+4)))
+			at := netip.AddrPortFrom(source.Own(v6), source.First+flowing)
+			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 			return err
 		})
 	})

@@ -174,6 +174,9 @@ func (s *stand) options(v6 bool) (list []try) {
 	return list
 }
 
+// native is the VLAN of frames without a tag, unless a switch is told otherwise (IEEE 802.1Q, table 9-2).
+const native = 1
+
 // wrapped puts a refused datagram into frames that are none of IP.
 func (s *stand) wrapped(v6 bool) (list []try) {
 	type tags = [][2]uint16
@@ -192,6 +195,10 @@ func (s *stand) wrapped(v6 bool) (list []try) {
 				{"in no VLAN, twice", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
 				{"in no VLAN, three times", tags{{packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}, {packet.TypeVLAN, 0}}},
 				{"in a VLAN of a VLAN", tags{{packet.TypeService, 7}, {packet.TypeVLAN, 9}}},
+				{"in the native VLAN", tags{{packet.TypeVLAN, native}}},
+				// a switch that takes the tag of the native VLAN off sends the frame on in the VLAN behind it
+				{"in no VLAN, behind the tag of the native one", tags{{packet.TypeVLAN, native}, {packet.TypeVLAN, 0}}},
+				{"in another VLAN, behind the tag of the native one", tags{{packet.TypeVLAN, native}, {packet.TypeVLAN, 7}}},
 			} {
 				list = append(list, try{
 					what: fmt.Sprintf("a datagram %s for %s", t.what, b), from: from,
@@ -296,6 +303,46 @@ func (s *stand) fragments(v6 bool) (list []try) {
 							s.pieces++
 							for _, p := range packet.Fragments(source.Addr(), target, next, payload, c.at, s.pieces) {
 								frames = append(frames, from.in(p, mac)...)
+							}
+						}
+						return frames
+					},
+				})
+			}
+		}
+	})
+	return append(list, s.overlaps(v6)...)
+}
+
+// overlaps sends a piece with allowed ports, and one that writes refused ports or flags over it, before or behind it
+// (RFC 1858, section 4; RFC 3128). It counts where it was put together to what is refused.
+func (s *stand) overlaps(v6 bool) (list []try) {
+	s.pairs(func(source, sink *end) {
+		ways := s.forth(source, sink, v6)
+		for _, target := range sink.Targets(v6) {
+			from := netip.AddrPortFrom(source.Own(v6), source.First+opened)
+			good, bad := netip.AddrPortFrom(target, sink.First), netip.AddrPortFrom(target, nobodys)
+			for _, last := range []bool{true, false} {
+				order := "behind"
+				if !last {
+					order = "before"
+				}
+				list = append(list, try{
+					what: fmt.Sprintf("UDP for %s in a piece that lies over an allowed one and comes %s it", bad, order),
+					from: source, to: sink, whole: true, only: nobodys,
+					made: func(key string, _ uint16) (frames [][]byte) {
+						pad := string(make([]byte, 2)) // to a multiple of eight bytes, which pieces have but for the last
+						first, over := packet.Datagram(from, good, key+pad), packet.Datagram(from, bad, key+pad)
+						for _, mac := range ways {
+							s.pieces++
+							whole := packet.Fragments(from.Addr(), target, packet.UDP, first, 16, s.pieces)
+							other := packet.Fragments(from.Addr(), target, packet.UDP, over, 16, s.pieces)
+							pieces := [][]byte{whole[0], other[0], whole[1]}
+							if !last {
+								pieces = [][]byte{other[0], whole[0], whole[1]}
+							}
+							for _, p := range pieces {
+								frames = append(frames, source.in(p, mac)...)
 							}
 						}
 						return frames

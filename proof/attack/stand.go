@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/packet"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 const (
@@ -38,8 +39,11 @@ type stand struct {
 	known    map[bool]map[[2]*end]net.HardwareAddr // see way
 	taps     *taps
 	magic    [8]byte
-	number   uint32 // of the last try
-	pieces   uint16 // number of the last packet that was cut
+	forged   [8]byte // begins keys in errors of ICMP: those that are honest may quote the other
+	filled   bool    // the table of connections of a host
+	flooded  bool    // switches, with MAC addresses
+	number   uint32  // of the last try
+	pieces   uint16  // number of the last packet that was cut
 }
 
 // An end is a container as it is attacked from.
@@ -68,6 +72,7 @@ type machine struct {
 func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err error) {
 	s := &stand{Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
 	_, _ = rand.Read(s.magic[:]) // it never fails
+	_, _ = rand.Read(s.forged[:])
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(); err != nil {
 		return nil, err
@@ -81,6 +86,9 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 			if err := ctx.Err(); err != nil {
 				return list, err
 			}
+			if v6 && a == threat.Abstract {
+				continue // it has no family
+			}
 			o, err := s.attack(a, v6)
 			if err != nil {
 				return list, fmt.Errorf("attack %q, %s: %w", a, o.Family, err)
@@ -93,54 +101,44 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 
 func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
 	o := Outcome{Attack: a, Family: "ipv4"}
-	if v6 {
+	switch {
+	case a == threat.Abstract:
+		o.Family = Neither
+	case v6:
 		o.Family = "ipv6"
 	}
 	if s.Observe != nil {
 		s.Observe(a, o.Family)
 	}
-	var err error
-	switch a {
-	case Answers:
-		err = s.answers(&o, v6)
-	case Detours:
-		err = s.try(&o, s.detours(v6))
-	case Bypass:
-		err = s.try(&o, s.bypass(v6))
-	case Ports:
-		err = s.try(&o, s.ports(v6))
-	case PortZero:
-		err = s.try(&o, s.portZero(v6))
-	case Protocols:
-		err = s.try(&o, s.protocols(v6))
-	case Types:
-		err = s.try(&o, s.types(v6))
-	case Options:
-		err = s.try(&o, s.options(v6))
-	case Wrapped:
-		err = s.try(&o, s.wrapped(v6))
-	case Fragments:
-		err = s.try(&o, s.fragments(v6))
-	case Replies:
-		err = s.try(&o, s.replies(v6))
-	case Stray:
-		err = s.stray(&o, v6)
-	case ToHost:
-		err = s.try(&o, s.toHost(v6))
-	case FromHost:
-		err = s.fromHost(&o, v6)
-	case Guise:
-		err = s.try(&o, s.guise(v6))
-	case Router:
-		err = s.try(&o, s.router(v6))
-	case Takeover:
-		err = s.takeover(&o, v6)
+	if made := s.tries()[a]; made != nil {
+		return o, s.try(&o, made(v6))
 	}
-	return o, err
+	return o, s.otherwise()[a](&o, v6)
+}
+
+// tries are the attacks that send packets and count them.
+func (s *stand) tries() map[Attack]func(v6 bool) []try {
+	return map[Attack]func(v6 bool) []try{
+		threat.Detours: s.detours, threat.Bypass: s.bypass, threat.Ports: s.ports, threat.PortZero: s.portZero,
+		threat.Protocols: s.protocols, threat.Types: s.types, threat.Options: s.options, threat.Wrapped: s.wrapped,
+		threat.Fragments: s.fragments, threat.Replies: s.replies, threat.SynAck: s.synAck, threat.Errors: s.errors,
+		threat.DHCP: s.dhcp, threat.Collusion: s.collusion, threat.ToHost: s.toHost, threat.Guise: s.guise,
+		threat.Router: s.router,
+	}
+}
+
+// otherwise are the attacks that do more than that.
+func (s *stand) otherwise() map[Attack]func(o *Outcome, v6 bool) error {
+	return map[Attack]func(o *Outcome, v6 bool) error{
+		threat.Answers: s.answers, threat.KnownErrors: s.knownErrors, threat.Listening: s.listening,
+		threat.Abstract: s.abstract, threat.Stray: s.stray, threat.Services: s.services, threat.FromHost: s.fromHost,
+		threat.Takeover: s.takeover, threat.MACFlood: s.macFlood, threat.TableFull: s.tableFull,
+		threat.Starvation: s.starvation,
+	}
 }
 
 func (s *stand) close() error {
-	var errs []error
+	errs := []error{s.emptied()}
 	for _, e := range s.ends { // the taps end with what they read
 		errs = append(errs, shut(e.frames), shut(e.ns))
 	}
@@ -167,6 +165,9 @@ func (s *stand) open() error {
 		if m.ns, err = s.Open(i, ""); err != nil {
 			return err
 		}
+		if err := strange(m.ns); err != nil {
+			return fmt.Errorf("look at %s: %w", h.Name, err)
+		}
 		found, err := survey(m.ns)
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", h.Name, err)
@@ -182,7 +183,7 @@ func (s *stand) open() error {
 		}
 		slices.SortFunc(m.addresses, netip.Addr.Compare)
 		m.addresses = slices.Compact(m.addresses)
-		if err := s.taps.host(m, s.magic[:]); err != nil {
+		if err := s.taps.host(m, s.magic[:], s.forged[:]); err != nil {
 			return fmt.Errorf("tap %s: %w", h.Name, err)
 		}
 		for _, c := range h.Containers {
@@ -194,7 +195,7 @@ func (s *stand) open() error {
 			if err := e.look(); err != nil {
 				return fmt.Errorf("look at %s: %w", c.Name, err)
 			}
-			if err := s.taps.container(e, s.magic[:]); err != nil {
+			if err := s.taps.container(e, s.magic[:], s.forged[:]); err != nil {
 				return fmt.Errorf("tap %s: %w", c.Name, err)
 			}
 		}
@@ -230,8 +231,12 @@ func within(ns *os.File, f func(h *link.Handle) error) error {
 	})
 }
 
-// look finds the container's link and opens it.
+// look finds the container's link and opens it. What is sent leaves by that link alone, so it has to be one that was
+// made for the lab: neither a link of the namespace that nettoll was started in, nor a network card.
 func (e *end) look() error {
+	if err := strange(e.ns); err != nil {
+		return err
+	}
 	found, err := survey(e.ns)
 	if err != nil {
 		return err
@@ -239,6 +244,9 @@ func (e *end) look() error {
 	for _, l := range found.Links {
 		if l.Name == e.Inner {
 			e.mac, e.at = l.MAC, l.Index
+			if l.Type == "device" && l.Name != "lo" {
+				return fmt.Errorf("%w: link %q is a network card", ErrForeign, l.Name)
+			}
 		}
 	}
 	if e.at == 0 {
@@ -258,6 +266,22 @@ func (e *end) look() error {
 		e.frames, err = sock.Frames(e.at)
 		return err
 	})
+}
+
+// strange says whether a namespace is that which this process was started in.
+func strange(ns *os.File) error {
+	own, err := os.Stat("/proc/self/ns/net")
+	if err != nil {
+		return fmt.Errorf("find the namespace of this process: %w", err)
+	}
+	there, err := ns.Stat()
+	if err != nil {
+		return fmt.Errorf("find the namespace of a lab: %w", err)
+	}
+	if os.SameFile(own, there) {
+		return fmt.Errorf("%w: the namespace is that of this process", ErrForeign)
+	}
+	return nil
 }
 
 // linkLocal is the address of link scope that a link makes of its MAC address (RFC 4291, appendix A).
@@ -365,6 +389,9 @@ type try struct {
 	// the port that it arrives for.
 	answers bool
 	each    string // what ports are, "" for ports
+	linked  bool   // it counts at links, also where filters stand inside
+	heard   bool   // it is allowed, and must not be heard at other links
+	only    uint16 // it counts only if it arrives for this port; 0: for any
 	number  uint32
 }
 
@@ -466,7 +493,7 @@ func (s *stand) count(o *Outcome, t try) {
 			of = verdicts(t.to.index, port)
 		}
 		wanted = wanted || of == allowed
-		if of == hole {
+		if of == hole || t.heard {
 			o.Sent++
 		}
 	}
@@ -475,7 +502,7 @@ func (s *stand) count(o *Outcome, t try) {
 	switch {
 	case t.hosts:
 		receivers, where = len(s.machines), onHost
-	case s.Inside || t.whole:
+	case !t.linked && s.Inside || t.whole:
 		where = inside
 	}
 	for at := range receivers {
@@ -489,7 +516,10 @@ func (s *stand) count(o *Outcome, t try) {
 				if came := s.taps.port(where, at, t.number, port); t.answers && came != 0 && verdicts(at, came) != hole {
 					continue
 				}
-				if where == atLink && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole &&
+				if t.only != 0 && s.taps.port(where, at, t.number, port) != t.only {
+					continue // it is another packet than the one that was hidden
+				}
+				if where == atLink && !t.heard && t.to != nil && at != t.to.index && verdicts(t.to.index, port) != hole &&
 					!slices.Contains(s.taps.got(inside, at, t.number), port) {
 					continue // what is allowed was flooded, and a container has not taken what is not for it
 				}

@@ -18,6 +18,15 @@ import (
 // experimental is a protocol that nobody has (RFC 3692, section 2.1).
 const experimental = 253
 
+// Protocols that tunnels, IPsec and others have (IANA).
+const (
+	ipip   = 4
+	ipv6in = 41
+	gre    = 47
+	esp    = 50
+	sctp   = 132
+)
+
 // buffer is how much a tap can leave unread, in bytes.
 const buffer = 16 << 20
 
@@ -108,15 +117,17 @@ func (t *taps) note(p place, at int, port uint16, data, magic []byte) {
 }
 
 // container taps a container: its link, and what is let in behind that and put together.
-func (t *taps) container(e *end, magic []byte) error {
-	if err := t.raw(e.ns.Fd(), inside, e.index, magic); err != nil {
+func (t *taps) container(e *end, magic, forged []byte) error {
+	if err := t.raw(e.ns.Fd(), inside, e.index, magic, forged); err != nil {
 		return err
 	}
 	t.group.Go(func() {
 		read(e.frames.Read, func(frame []byte) {
-			if !isError(frame) {
-				t.note(atLink, e.index, destination(frame), frame, magic)
+			in := magic
+			if isError(frame) {
+				in = forged
 			}
+			t.note(atLink, e.index, destination(frame), frame, in)
 			t.told(e.index, frame)
 		})
 	})
@@ -124,16 +135,20 @@ func (t *taps) container(e *end, magic []byte) error {
 }
 
 // host taps a host, behind all filters of its own.
-func (t *taps) host(m *machine, magic []byte) error { return t.raw(m.ns.Fd(), onHost, m.index, magic) }
+func (t *taps) host(m *machine, magic, forged []byte) error {
+	return t.raw(m.ns.Fd(), onHost, m.index, magic, forged)
+}
 
-// raw hears all packets of the protocols of tries that are for a namespace itself, behind its filters.
-func (t *taps) raw(ns uintptr, where place, at int, magic []byte) error {
+// raw hears all packets of the protocols of tries that are for a namespace itself, behind its filters. Errors of ICMP
+// count only if they were forged: others quote what somebody has sent.
+func (t *taps) raw(ns uintptr, where place, at int, magic, forged []byte) error {
+	others := []int{ipip, ipv6in, gre, esp, sctp, experimental}
 	for _, n := range []struct {
 		network   string
 		protocols []int
 	}{
-		{"ip4", []int{packet.ICMP, packet.TCP, packet.UDP, experimental}},
-		{"ip6", []int{packet.ICMPv6, packet.TCP, packet.UDP, experimental}},
+		{"ip4", append([]int{packet.ICMP, packet.TCP, packet.UDP}, others...)},
+		{"ip6", append([]int{packet.ICMPv6, packet.TCP, packet.UDP}, others...)},
 	} {
 		for _, protocol := range n.protocols {
 			var c *net.IPConn
@@ -152,9 +167,11 @@ func (t *taps) raw(ns uintptr, where place, at int, magic []byte) error {
 					n, _, err := c.ReadFromIP(b)
 					return n, err
 				}, func(p []byte) {
-					if !icmp || len(p) > 0 && !quotes(n.network == "ip6", p[0]) {
-						t.note(where, at, portOf(protocol, p), p, magic)
+					in := magic
+					if icmp && len(p) > 0 && quotes(n.network == "ip6", p[0]) {
+						in = forged
 					}
+					t.note(where, at, portOf(protocol, p), p, in)
 				})
 			})
 		}

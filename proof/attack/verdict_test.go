@@ -2,40 +2,19 @@ package attack_test
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Each attack has a description with a source.
 func TestDescribe(t *testing.T) {
-	for _, a := range attack.All() {
+	for _, a := range threat.All() {
 		if d := attack.Describe(a); d.Summary == "" || d.Source == "" {
 			t.Errorf("%s: %+v", a, d)
-		}
-	}
-}
-
-// A lab claims what its filter is for, and every lab that its packets take their way.
-func TestClaims(t *testing.T) {
-	for _, c := range []struct {
-		lab  proof.Lab
-		a    attack.Attack
-		want bool
-	}{
-		{proof.Lab{}, attack.Answers, true},
-		{proof.Lab{}, attack.Ports, false},
-		{proof.Lab{Filtered: true}, attack.Ports, true},
-		{proof.Lab{Filtered: true}, attack.FromHost, false},
-		{proof.Lab{Filtered: true}, attack.ToHost, true},
-		{proof.Lab{Filtered: true, Inside: true}, attack.ToHost, false},
-		{proof.Lab{Filtered: true}, attack.Guise, false},
-		{proof.Lab{Filtered: true, Bound: true}, attack.Takeover, true},
-	} {
-		if got := (attack.Target{Lab: c.lab}).Claims(c.a); got != c.want {
-			t.Errorf("%+v claims to withstand %s: %t, want %t", c.lab, c.a, got, c.want)
 		}
 	}
 }
@@ -45,22 +24,29 @@ func TestJudge(t *testing.T) {
 		return attack.Outcome{Attack: a, Family: "ipv4", Arrived: arrived, Sent: sent, Missing: missing}
 	}
 	lab := []attack.Outcome{
-		of(attack.Ports, 0, 10), of(attack.Types, 1, 10), of(attack.Guise, 2, 4), of(attack.FromHost, 0, 2),
-		of(attack.Options, 0, 8, "a datagram"), of(attack.Bypass, 0, 0),
+		of(threat.Ports, 0, 10), of(threat.Types, 1, 10), of(threat.Guise, 2, 4), of(threat.FromHost, 0, 2),
+		of(threat.Options, 0, 8, "a datagram"), of(threat.Bypass, 0, 0),
 	}
 	attacks := []attack.Attack{
-		attack.Ports, attack.Types, attack.Guise, attack.FromHost, attack.Options, attack.Bypass, attack.Stray,
+		threat.Ports, threat.Types, threat.Guise, threat.FromHost, threat.Options, threat.Bypass, threat.Stray,
 	}
 	want := []attack.Verdict{
 		attack.Withstood, attack.Broken, attack.Open, attack.Closed, attack.Untold, attack.NotTried, attack.NotTried,
 	}
-	control := []attack.Outcome{of(attack.Ports, 10, 10)}
-	for i, r := range (attack.Target{Lab: proof.Lab{Filtered: true}}).Judge(attacks, lab, control) {
+	target := attack.Target{Claims: slices.Concat(
+		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray),
+		threat.Leaves("addresses are believed", threat.Guise),
+	)}
+	control := []attack.Outcome{of(threat.Ports, 10, 10)}
+	for i, r := range target.Judge(attacks, lab, control) {
 		if r.Attack != attacks[i] || r.Verdict != want[i] {
 			t.Errorf("%s: %s (%s), want %s", r.Attack, r.Verdict, r.Why, want[i])
 		}
 		if untold := r.Verdict == attack.Untold || r.Verdict == attack.NotTried; untold != (r.Why != "") {
 			t.Errorf("%s: %s: why: %q", r.Attack, r.Verdict, r.Why)
+		}
+		if got := len(r.NotClaimed) > 0; got != (r.Attack == threat.Guise) {
+			t.Errorf("%s is not claimed because of %q", r.Attack, r.NotClaimed)
 		}
 		if arrived, _ := attack.Count(r.Control); (i == 0) != (arrived == 10) {
 			t.Errorf("%s: %d packets arrive on the control", r.Attack, arrived)
@@ -68,31 +54,40 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// The table of docs/security.md has each attack where it is claimed.
+// docs/security.md has a row for each attack in both tables that make security writes, none of them broken.
 func TestDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	claims := func(l proof.Lab, a attack.Attack) bool { return attack.Target{Lab: l}.Claims(a) }
-	for _, a := range attack.All() {
-		by := "none"
-		switch {
-		case claims(proof.Lab{}, a):
-			by = "every stack"
-		case claims(proof.Lab{Filtered: true, Inside: true}, a):
-			by = "stacks with a filter"
-		case claims(proof.Lab{Filtered: true}, a):
-			by = "stacks with a filter, unless that stands inside the containers"
-		case claims(proof.Lab{Filtered: true, Bound: true}, a):
-			by = "stacks whose filter has `antispoof=on`"
+	for _, a := range threat.All() {
+		if n := strings.Count(string(text), "\n| `"+string(a)+"` |"); n != 2 {
+			t.Errorf("%s: %d rows, want one of networks and one of filters (make security writes them)", a, n)
 		}
-		found := false
-		for line := range strings.Lines(string(text)) {
-			found = found || strings.Contains(line, "`"+string(a)+"`") && strings.HasSuffix(line, "| "+by+" |\n")
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "| `") && strings.Contains(line, "✗") {
+			t.Errorf("a claim is broken: %s", line)
 		}
-		if !found {
-			t.Errorf("%s: no row says that it is claimed by %s", a, by)
+	}
+}
+
+// Each stack says of each attack that it claims to withstand it, or why not, and of none that there is not.
+func TestClaimsAreWhole(t *testing.T) {
+	labs, _ := stacks(t)
+	for _, r := range labs {
+		l := r.Labs[0]
+		claims := l.Stack.Claims(l.Hosts)
+		for _, a := range threat.All() {
+			if claimed := claims.Claimed(a); !claimed && len(claims.Why(a)) == 0 {
+				t.Errorf("%s says nothing about %s", l.ID, a)
+			}
+		}
+		for _, c := range claims {
+			if !slices.Contains(threat.All(), c.Attack) || c.Withstood != (c.Why == "") || strings.HasSuffix(c.Why, ".") {
+				t.Errorf("%s: %+v: want an attack that there is, and a reason without its full stop if it is not claimed", l.ID,
+					c)
+			}
 		}
 	}
 }

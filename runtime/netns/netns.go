@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -18,6 +19,9 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 	}
 }
+
+// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
+func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
 
 // Containers makes a namespace for each container that does not share its host's.
 func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {

@@ -48,6 +48,25 @@ func Frames(index int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "frames"), nil
 }
 
+// Promiscuous has the link of a socket of [Frames] take frames for any address, or no longer: packet(7),
+// PACKET_ADD_MEMBERSHIP.
+func Promiscuous(f *os.File, index int, on bool) error {
+	option := unix.PACKET_ADD_MEMBERSHIP
+	if !on {
+		option = unix.PACKET_DROP_MEMBERSHIP
+	}
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptPacketMreq(int(fd), unix.SOL_PACKET, option,
+			&unix.PacketMreq{Ifindex: int32(index), Type: unix.PACKET_MR_PROMISC})
+	})
+	return errors.Join(err, failed)
+}
+
 // Unmarked makes a socket of [Frames] ignore frames with that mark (skb->mark; SKF_AD_MARK,
 // include/uapi/linux/filter.h).
 func Unmarked(f *os.File, mark uint32) error {

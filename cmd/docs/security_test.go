@@ -1,0 +1,55 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const provedJSON = `[
+	{"stack": "a", "placement": "same-host", "attacks": [
+		{"attack": "x", "verdict": "open", "not_claimed": ["a believes everybody"], "outcomes": [{"arrived": 3}]},
+		{"attack": "y", "verdict": "not tried", "why": "it takes two", "outcomes": [{"arrived": 0}]},
+		{"attack": "z", "verdict": "closed", "not_claimed": ["a believes everybody"], "outcomes": [{"arrived": 0}]}]},
+	{"stack": "a+b", "placement": "cross-host", "control": "a/cross-host/2", "attacks": [
+		{"attack": "x", "verdict": "withstood", "outcomes": [{"arrived": 0}], "control": [{"arrived": 9}]},
+		{"attack": "y", "verdict": "broken", "outcomes": [{"arrived": 1}]}]},
+	{"stack": "c", "placement": "same-host", "not_tried": "there is no c here"}
+]`
+
+func TestSecurity(t *testing.T) {
+	dir := t.TempDir()
+	doc, out := filepath.Join(dir, "security.md"), filepath.Join(dir, "out.json")
+	if err := os.WriteFile(out, []byte(provedJSON), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(doc, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := security(doc, []string{"6.18=" + out}, time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"before\n", "after\n", "on 2026-11-25, with Linux 6.18: 2 stacks",
+		"| attack | `a` | works on |\n", "| `x` | ○ | `a` |\n", "| `y` | – | `a+b`, 2 hosts |\n",
+		"| `z` | · | none of these: see `proof/attack/control_test.go` |\n",
+		"| attack | `a+b`, 2 hosts | works on |\n", "| `x` | ✓ | `a` |\n", "| `y` | ✗ |",
+		"- a believes everybody: `x`, `z`\n", "- `y`: it takes two: `a`\n", "- `c`: there is no c here\n",
+	} {
+		if !strings.Contains(string(got), want) {
+			t.Errorf("it lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(string(got), "old\n") {
+		t.Errorf("what was there before is left:\n%s", got)
+	}
+	if _, err := between("no markers", ""); err == nil {
+		t.Error("a text without markers gets tables")
+	}
+}
