@@ -28,6 +28,7 @@ func (e *UnprovenError) Error() string {
 // An Attacked is what came of proving and attacking a lab.
 type Attacked struct {
 	Proofs   []measure.Proof // of its claims, as a run makes them
+	Matrix   measure.Matrix  // who reaches whom, all of it
 	Target   attack.Target
 	Outcomes []attack.Outcome
 }
@@ -47,7 +48,8 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	out.Proofs = s.Proofs
+	out.Matrix = s.Reach(ctx)
+	out.Proofs = slices.Concat(s.Proofs, out.Matrix.Proofs())
 	if out.Target, err = s.Target(); err != nil {
 		return out, err
 	}

@@ -25,6 +25,7 @@ type Attacked struct {
 	Pairs     int                  `json:"pairs"`
 	// Unchanged is the claim that its kernel is as its plan says, before it is attacked.
 	Unchanged measure.Proof   `json:"unchanged"`
+	Matrix    measure.Matrix  `json:"matrix"` // who reaches whom, before it is attacked
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
 }
@@ -35,6 +36,7 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	out := &Attacked{
 		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs, Unchanged: proof.Unchanged(o.lab.Verify(ctx)),
 	}
+	out.Matrix = o.lab.Reach(ctx)
 	target, err := o.lab.Target()
 	if errors.Is(err, attack.ErrShared) {
 		out.NotTried = err.Error()

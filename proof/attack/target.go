@@ -1,7 +1,6 @@
 package attack
 
 import (
-	"errors"
 	"os"
 
 	"github.com/nettoll/nettoll/proof"
@@ -9,7 +8,7 @@ import (
 
 // ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there
 // is nothing to attack.
-var ErrShared = errors.New("containers share the namespace of their host, so nothing separates them")
+var ErrShared = proof.ErrShared
 
 // A Target is a lab that is attacked.
 type Target struct {
