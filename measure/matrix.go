@@ -2,8 +2,8 @@ package measure
 
 import "fmt"
 
-// Matrix says who reached whom in a lab at a time when it was proved: packets of ICMP, UDP and TCP, from every container
-// to every other one, to the addresses of hosts, and to groups, counted where they arrived.
+// Matrix says who reached whom in a lab at a time when it was proved: packets of ICMP, UDP and TCP, from every
+// container to every other one, to the addresses of hosts, and to groups, counted where they arrived.
 type Matrix struct {
 	Type       string `json:"type"` // "matrix"; set by Writer
 	V          int    `json:"v"`

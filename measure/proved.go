@@ -105,7 +105,7 @@ func (p *ProvedLab) add(m *Matrix) {
 	why(m.Untold)
 	tried, of := m.All()
 	p.Tried, p.Of = p.Tried+tried, p.Of+of
-	if p.Reached == nil || !slices.Equal(p.Reached.To, m.To) { // rebuilt with others, which does not happen: the last counts
+	if p.Reached == nil || !slices.Equal(p.Reached.To, m.To) { // the last counts, if they differ
 		p.Reached = &Matrix{Lab: m.Lab, Filtered: m.Filtered, From: m.From, To: m.To, Cells: map[string][]string{}}
 	}
 	for family, rows := range m.Cells {

@@ -63,8 +63,10 @@ type matrix struct {
 	Lab
 	containers []*member
 	hosts      []*member
-	turn       int // rotates what is sampled
+	sinks      []Container // by pair
+	turn       int         // rotates what is sampled
 	complete   bool
+	sizes      map[bool][]int // see size
 }
 
 // A member is a container or a host in a matrix.
@@ -80,18 +82,20 @@ type member struct {
 func groups() []string { return []string{"multicast", "broadcast"} }
 
 func newMatrix(l Lab, turn int, complete bool) *matrix {
-	m := &matrix{Lab: l, turn: turn, complete: complete}
+	m := &matrix{Lab: l, turn: turn, complete: complete, sizes: map[bool][]int{}}
+	ends := map[string]*member{}
 	for h, of := range l.Hosts {
 		m.hosts = append(m.hosts, &member{Container: Container{Name: of.Name}, host: h, pair: -1})
 		for _, c := range of.Containers {
 			one := &member{Container: c, host: h, pair: -1}
-			for i, p := range l.Pairs {
-				if p.Source == c.Name || p.Sink == c.Name {
-					one.pair, one.sink = i, p.Sink == c.Name
-				}
-			}
+			ends[c.Name] = one
 			m.containers = append(m.containers, one)
 		}
+	}
+	for i, p := range l.Pairs {
+		ends[p.Source].pair = i
+		ends[p.Sink].pair, ends[p.Sink].sink = i, true
+		m.sinks = append(m.sinks, ends[p.Sink].Container)
 	}
 	return m
 }
@@ -180,6 +184,26 @@ func (m *matrix) probes(w way, v6 bool) (list []probe, all int) {
 	return list, len(list)
 }
 
+// size is how many tries a way has in a family. To a container or host it is the same from everywhere.
+func (m *matrix) size(w way, v6 bool) int {
+	if !m.containers[w.from].Own(v6).IsValid() {
+		return 0
+	}
+	if w.to >= len(m.containers)+len(m.hosts) {
+		_, all := m.probes(w, v6)
+		return all
+	}
+	known := m.sizes[v6]
+	if known == nil {
+		known = slices.Repeat([]int{-1}, len(m.containers)+len(m.hosts))
+		m.sizes[v6] = known
+	}
+	if known[w.to] < 0 {
+		_, known[w.to] = m.probes(w, v6)
+	}
+	return known[w.to]
+}
+
 // listed says whether pairs may talk in a family.
 func (m *matrix) listed(v6 bool) bool {
 	return slices.Contains(m.Families, map[bool]string{false: "ipv4", true: "ipv6"}[v6])
@@ -198,7 +222,7 @@ func (m *matrix) toContainer(w way, v6 bool) (list []probe) {
 		ports = append(ports, to.Last)
 	}
 	if n := len(m.Pairs); n > 1 && to.pair >= 0 {
-		other := m.container(m.Pairs[(to.pair+m.step())%n].Sink)
+		other := m.sinks[(to.pair+m.step())%n]
 		if other.First < to.First || other.First > to.Last {
 			ports = append(ports, other.First)
 		}
@@ -275,7 +299,7 @@ func (m *matrix) toGroup(w way, v6 bool) (list []probe) {
 	from := m.containers[w.from]
 	port := uint16(strange)
 	if from.pair >= 0 {
-		port = m.container(m.Pairs[from.pair].Sink).First
+		port = m.sinks[from.pair].First
 	}
 	var of []netip.Addr
 	switch multicast := groups()[w.to-len(m.containers)-len(m.hosts)] == groups()[0]; {

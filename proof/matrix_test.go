@@ -135,3 +135,23 @@ func TestMatrixJudges(t *testing.T) {
 		})
 	}
 }
+
+// The number of tries that are left out is that of those there are.
+func TestMatrixSizes(t *testing.T) {
+	l := sketched(3)
+	l.Hosts = append(l.Hosts, Host{Name: "host2"})
+	m := newMatrix(l, 1, false)
+	for i, h := range m.hosts {
+		for n := range 10 * (1 - i) { // more than are tried where time is short, and none
+			h.addresses = append(h.addresses, netip.AddrFrom4([4]byte{10, 9, byte(i), byte(n)}))
+		}
+	}
+	ways, _ := m.ways(1)
+	for _, w := range ways {
+		for _, v6 := range []bool{false, true} {
+			if _, all := m.probes(w, v6); m.size(w, v6) != all {
+				t.Errorf("way %v, IPv6 %t: %d tries, want %d", w, v6, m.size(w, v6), all)
+			}
+		}
+	}
+}

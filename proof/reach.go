@@ -33,7 +33,7 @@ type Survey struct {
 }
 
 const (
-	// quiet is for how long nothing may arrive until no more is waited for, and lastly how long that is waited for at most.
+	// quiet is for how long nothing may arrive until no more is waited for, lastly how long that is waited for at most.
 	quiet, lastly = 20 * time.Millisecond, 120 * time.Millisecond
 	// glance is how often it is looked for what has arrived.
 	glance = 500 * time.Microsecond
@@ -270,8 +270,7 @@ func (r *reaching) try(ctx context.Context) error {
 func (r *reaching) count(ways []way) {
 	for _, w := range ways {
 		for _, v6 := range []bool{false, true} {
-			_, all := r.probes(w, v6)
-			r.of[family(v6)] += all
+			r.of[family(v6)] += r.size(w, v6)
 		}
 	}
 }

@@ -37,19 +37,21 @@ func (x *Picture) Lines() []string {
 	for _, name := range x.Columns {
 		longest = max(longest, len(name))
 	}
-	head := strings.Repeat(" ", longest+4)
+	var line strings.Builder
+	line.WriteString(strings.Repeat(" ", longest+4))
 	for i := range x.Columns {
-		head += fmt.Sprintf("%3d", i+1)
+		fmt.Fprintf(&line, "%3d", i+1)
 	}
-	list := []string{head}
+	list := []string{line.String()}
 	for i, name := range x.Columns {
-		line := fmt.Sprintf("%3d %-*s", i+1, longest, name)
+		line.Reset()
+		fmt.Fprintf(&line, "%3d %-*s", i+1, longest, name)
 		if i < len(x.Rows) {
 			for _, r := range x.Cells[i] {
-				line += fmt.Sprintf("%3s", Symbol(r))
+				fmt.Fprintf(&line, "%3s", Symbol(r))
 			}
 		}
-		list = append(list, strings.TrimRight(line, " "))
+		list = append(list, strings.TrimRight(line.String(), " "))
 	}
 	return list
 }
@@ -192,8 +194,8 @@ func provedText(labs []measure.ProvedLab) string {
 	for _, p := range labs {
 		tried, of = tried+p.Tried, of+p.Of
 	}
-	text := "ICMP, UDP and TCP from every container to every other one, to hosts and to groups, counted where they arrive, " +
-		"before and after the blocks of each generation."
+	text := "ICMP, UDP and TCP from every container to every other one, to hosts and to groups, counted where they " +
+		"arrive, before and after the blocks of each generation."
 	if tried < of {
 		text += fmt.Sprintf(" There was time for %s of the tries: --proof-budget gives more, nettoll prove makes all.",
 			percentOf(tried, of))
@@ -262,7 +264,8 @@ func (v *Reading) pictures(labs []measure.ProvedLab, cells map[string]*measure.C
 		name := v.provedName(p.Lab, cells, where)
 		if len(p.Reached.To) > widest {
 			list = append(list, Block{
-				Text: fmt.Sprintf("%s: %d receivers are too many to draw; the records have them.", name, len(p.Reached.To)), Tone: Quiet,
+				Text: fmt.Sprintf("%s: %d receivers are too many to draw; the records have them.", name, len(p.Reached.To)),
+				Tone: Quiet,
 			})
 			continue
 		}

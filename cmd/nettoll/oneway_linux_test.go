@@ -135,7 +135,9 @@ func oneWay(pid int) error {
 			return err
 		}
 		return errors.Join(netlink.LinkSetUp(l),
-			netlink.NeighAdd(&netlink.Neigh{LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to, HardwareAddr: mac}),
+			netlink.NeighAdd(&netlink.Neigh{
+				LinkIndex: l.Attrs().Index, State: netlink.NUD_PERMANENT, IP: to, HardwareAddr: mac,
+			}),
 			netlink.RouteAdd(&netlink.Route{
 				LinkIndex: l.Attrs().Index, Dst: &net.IPNet{IP: to, Mask: net.CIDRMask(32, 32)}, Scope: netlink.SCOPE_LINK,
 			}))

@@ -23,8 +23,8 @@ type provedLine struct {
 
 func newProvedLine(p measure.ProvedLab) provedLine {
 	return provedLine{
-		"protects", p.Lab, p.Allowed, p.Refused, p.Others, measure.AttacksTried, measure.AttacksTried, p.Broken, p.Tried, p.Of,
-		p.NotTried,
+		"protects", p.Lab, p.Allowed, p.Refused, p.Others, measure.AttacksTried, measure.AttacksTried, p.Broken, p.Tried,
+		p.Of, p.NotTried,
 	}
 }
 
