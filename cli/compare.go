@@ -56,7 +56,7 @@ Several newer runs are each compared with OLD, and a table shows the values in a
   worse             the same
   toll              the same, but the baseline itself does not count: for machines that differ from run to run
   undecided         the comparison of a primary metric, or of an expression, is not decided
-  leak              what a stack says is hidden was read on the wire, in the newer run
+  leak              what a stack hides was read on the wire, or what it refuses arrived, in the newer run
   latency_p99>+5%   the metric grew by more than 5 % in some cell (or fell: goodput<-3%)
   latency_p50>x1.2  by a factor of more than 1.2
   loss>+0.5points   shares change by points, counts by numbers (retransmits>+2)

@@ -122,7 +122,7 @@ func (l library) flagValues() map[string]cobra.CompletionFunc {
 		values[kind.Describe().Name] = listed(partChoices(kind))
 	}
 	for _, number := range []string{
-		"pairs", "time", "precision", "margin", "spoiled", "generations", "trial", "seed", "mtu", "set",
+		"pairs", "time", "precision", "margin", "spoiled", "proof-budget", "generations", "trial", "seed", "mtu", "set",
 	} {
 		values[number] = cobra.NoFileCompletions
 	}

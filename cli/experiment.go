@@ -101,6 +101,7 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 			"precision if that is more"},
 		{"spoiled", "design.spoiled", "set blocks aside in which other programs had the CPU of a measuring thread for more " +
 			"than this share of a trial, such as 5%; 0: keep all"},
+		{"proof-budget", "proof.budget", "share of the measuring time for trying who reaches whom, such as 5%; 0: do not"},
 		{"generations", "design.generations", "minimum number of times that everything is rebuilt"},
 		{"trial", "design.trial", "length of a trial, such as 100ms; auto: the shortest sound length for each workload"},
 		{"seed", "design.seed", "seed of the order, the ports and the MAC addresses"},

@@ -208,7 +208,8 @@ func (p proving) standing(cmd *cobra.Command, args []string, name string, with l
 	}
 	one := provedLab{
 		Lab: got.Lab, Stack: got.Stack, Placement: string(got.Placement), Pairs: got.Pairs, Attacks: got.Results,
-		NotTried: got.NotTried, Proofs: provedClaims([]measure.Proof{got.Unchanged}),
+		NotTried: got.NotTried, Matrix: &got.Matrix,
+		Proofs: provedClaims(append([]measure.Proof{got.Unchanged}, got.Matrix.Proofs()...)),
 	}
 	list := []provedLab{one}
 	if err := writeProved(p.Out, list, format); err != nil {
@@ -272,6 +273,9 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	say("being built")
 	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
 	one.Proofs = provedClaims(got.Proofs)
+	if got.Matrix.Of != nil || got.Matrix.NotTried != "" {
+		one.Matrix = &got.Matrix
+	}
 	if err != nil {
 		return one, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/report"
 )
 
 // A provedLab is what `prove --output json` says of a lab.
@@ -20,6 +21,7 @@ type provedLab struct {
 	Placement string          `json:"placement"`
 	Pairs     int             `json:"pairs"`
 	Proofs    []provedClaim   `json:"proofs,omitempty"`
+	Matrix    *measure.Matrix `json:"matrix,omitempty"` // who reaches whom
 	Attacks   []attack.Result `json:"attacks,omitempty"`
 	// NotTried is why the lab was not attacked.
 	NotTried string `json:"not_tried,omitempty"`
@@ -161,6 +163,7 @@ func (l provedLab) text(w io.Writer) {
 		}
 		fmt.Fprintf(w, "  %s %s%s\n", mark, c.Claim, detail)
 	}
+	l.reach(w)
 	if l.NotTried != "" {
 		fmt.Fprintf(w, "  not attacked: %s\n", l.NotTried)
 		return
@@ -241,6 +244,37 @@ func (l provedLab) whys(w io.Writer) {
 	}
 	for _, why := range reasons {
 		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names[why], ", "), why)
+	}
+}
+
+// reach writes who reaches whom.
+func (l provedLab) reach(w io.Writer) {
+	m := l.Matrix
+	if m == nil {
+		return
+	}
+	if m.NotTried != "" {
+		fmt.Fprintf(w, "  who reaches whom: not tried: %s\n", m.NotTried)
+		return
+	}
+	tried, _ := m.All()
+	var used []measure.Reach
+	fmt.Fprintf(w, "\n  who reaches whom, %s\n", several(tried, "packet"))
+	for _, x := range report.Pictures(m) {
+		fmt.Fprintf(w, "  %s\n", strings.TrimPrefix(x.Caption, ", "))
+		for _, line := range x.Lines() {
+			fmt.Fprintf(w, "  %s\n", line)
+		}
+		for _, row := range x.Cells {
+			used = append(used, row...)
+		}
+	}
+	fmt.Fprintf(w, "  %s\n", report.Legend(used))
+	for _, x := range append(append([]string{}, m.Leaks...), m.Missing...) {
+		fmt.Fprintf(w, "  ✗ %s\n", x)
+	}
+	if m.Untold != "" {
+		fmt.Fprintf(w, "  cannot be told: %s\n", m.Untold)
 	}
 }
 

@@ -139,6 +139,11 @@ func (a *aggregator) proof(p measure.Proof) {
 	a.write(p)
 }
 
+func (a *aggregator) matrix(m measure.Matrix) {
+	a.log.Matrices = append(a.log.Matrices, m)
+	a.write(m)
+}
+
 func (a *aggregator) lab(l measure.LabRecord) {
 	a.log.Labs = append(a.log.Labs, l)
 	a.run.Tell([]measure.LabRecord{l})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
@@ -28,6 +29,7 @@ func (e *UnprovenError) Error() string {
 // An Attacked is what came of proving and attacking a lab.
 type Attacked struct {
 	Proofs   []measure.Proof // of its claims, as a run makes them
+	Matrix   measure.Matrix  // who reaches whom, all of it
 	Target   attack.Target
 	Outcomes []attack.Outcome
 	// Shared is why nobody in it can be attacked from inside: [attack.ErrShared]; nil if that is not so.
@@ -52,8 +54,9 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	matrix := s.Reach(ctx)
 	out, err = s.Attack(ctx, attacks, exhaustive, observe)
-	out.Proofs = s.Proofs
+	out.Matrix, out.Proofs = matrix, slices.Concat(s.Proofs, matrix.Proofs())
 	return out, err
 }
 

@@ -269,6 +269,9 @@ func (s *scheduler) recall(g measure.Generation) {
 	to.Histograms = append(to.Histograms,
 		only(of.Histograms, func(h measure.Histograms) bool { return h.Generation == g.Generation })...)
 	to.Proofs = append(to.Proofs, only(of.Proofs, func(p measure.Proof) bool { return p.Generation == g.Generation })...)
+	to.Matrices = append(to.Matrices, only(of.Matrices, func(m measure.Matrix) bool {
+		return m.Generation == g.Generation
+	})...)
 	blocks := only(of.Blocks, func(b measure.BlockFacts) bool { return b.Generation == g.Generation })
 	to.Blocks = append(to.Blocks, blocks...)
 	labs := only(of.Labs, func(l measure.LabRecord) bool { return l.Generation == g.Generation })

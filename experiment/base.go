@@ -31,6 +31,7 @@ func Base(parts Parts) Experiment {
 		},
 		Design: Design{Precision: 0.02, Spoiled: 0.05, Time: time.Minute, Generations: minGenerations, Seed: 1},
 		Tune:   Tune{Congestion: "auto", MTU: 1500},
+		Proof:  Proof{Budget: 0.05},
 	}
 }
 

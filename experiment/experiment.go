@@ -84,6 +84,7 @@ type Experiment struct {
 	Workloads []Load  `json:"workloads"`
 	Design    Design  `json:"design"`
 	Tune      Tune    `json:"tune"`
+	Proof     Proof   `json:"proof,omitzero"`
 	// Underlay is the network that joins the hosts of cross-host labs.
 	Underlay network.Medium `json:"underlay,omitzero"`
 	Plants   []Plant        `json:"plants,omitempty"` // study only
@@ -178,6 +179,12 @@ type Design struct {
 	Probe string `json:"probe,omitempty"`
 	// Scattered makes a block visit all cells in one random order, across groups. Study only.
 	Scattered bool `json:"scattered,omitempty"`
+}
+
+// Proof is how thoroughly labs are proved.
+type Proof struct {
+	// Budget is the share of the measuring time for trying who reaches whom; 0: it is not tried.
+	Budget float64 `json:"budget"`
 }
 
 // Judged returns the settings on which verdicts depend.

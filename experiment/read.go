@@ -69,6 +69,7 @@ func grammar(e *Experiment, parts Parts) shape {
 			{name: "workloads", required: true, shape: workloads(e, parts)},
 			{name: "design", shape: design(&e.Design, parts)},
 			{name: "tune", shape: tune(&e.Tune)},
+			{name: "proof", shape: proof(&e.Proof)},
 			{name: "underlay", shape: underlay(&e.Underlay)},
 		},
 		done: func(n *node) error {
@@ -565,6 +566,22 @@ func design(d *Design, parts Parts) shape {
 					d.Probe = ""
 				}
 				return nil
+			},
+		}},
+	}}
+}
+
+func proof(p *Proof) shape {
+	return shape{doc: "How thoroughly labs are proved, before the blocks and after.", fields: []field{
+		{name: "budget", shape: shape{
+			doc: "Share of the measuring time for trying who reaches whom, at least 2 s in a run. What there is no time for " +
+				"is left out by chance, and reports show how much was tried. 0: it is not tried.",
+			pattern: `^[0-9.]+%?$`, number: true, example: "5%",
+			take: func(s string) (err error) {
+				if p.Budget = 0; s != "0" && s != "0%" {
+					p.Budget, err = ParseShare(s)
+				}
+				return err
 			},
 		}},
 	}}

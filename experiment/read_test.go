@@ -26,7 +26,7 @@ func TestReadErrors(t *testing.T) {
 	}{
 		{
 			"unknown key", head + "workload: udp-rr\n",
-			`f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune, underlay); did you mean workloads?`,
+			`f.yaml:4:1: unknown key "workload" (known: name, hosts, baseline, factors, stacks, workloads, design, tune, proof, underlay); did you mean workloads?`,
 		},
 		{
 			"unknown key within", head + "design:\n  precison: 2%\nworkloads: udp-rr\n",
@@ -291,7 +291,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"not a map", "- a\n- b\n",
-			`f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune, underlay)`,
+			`f.yaml:1:1: an experiment is a list (valid: a map with name, hosts, baseline, factors, stacks, workloads, design, tune, proof, underlay)`,
 		},
 		{"a word", "hello\n", `f.yaml:1:1: an experiment is a single value (valid: a map with name`},
 		{

@@ -133,6 +133,8 @@ func check(e Experiment) error {
 		return fmt.Errorf("margin: %v (valid: a share between 0 and 1, such as 0.05)", e.Design.Margin)
 	case e.Design.Spoiled < 0 || e.Design.Spoiled >= 1:
 		return fmt.Errorf("spoiled: %v (valid: 0, or a share between 0 and 1, such as 0.05)", e.Design.Spoiled)
+	case e.Proof.Budget < 0 || e.Proof.Budget >= 1:
+		return fmt.Errorf("proof budget: %v (valid: 0, or a share between 0 and 1, such as 0.05)", e.Proof.Budget)
 	case e.Design.Generations < minGenerations || e.Design.Generations > maxGenerations:
 		return fmt.Errorf("generations: %d (valid: %d to %d)", e.Design.Generations,
 			minGenerations, maxGenerations)

@@ -24,6 +24,7 @@ type Attacked struct {
 	Pairs     int                  `json:"pairs"`
 	// Unchanged is the claim that the lab's kernel state matches its plan before the attack.
 	Unchanged measure.Proof   `json:"unchanged"`
+	Matrix    measure.Matrix  `json:"matrix"` // who reaches whom, before it is attacked
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
 }
@@ -34,6 +35,7 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	out := &Attacked{
 		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs, Unchanged: proof.Unchanged(o.lab.Verify(ctx)),
 	}
+	out.Matrix = o.lab.Reach(ctx)
 	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)
 	if err != nil {
 		return nil, err

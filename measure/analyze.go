@@ -20,6 +20,7 @@ type Analysis struct {
 	Failed      []FailedCell
 	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
 	Proofs      []Proof
+	Matrices    []Matrix
 	Facts       []Fact
 	Labs        []LabFigure // the cost of building and changing labs
 	Rebuilt     []LabFigure // the same for labs that were built once more, because a program had died
@@ -243,7 +244,7 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 
 // index sorts the trials by cell, counts doubts and failures, and leaves out the blocks that are set aside.
 func (a *analyzer) index() {
-	a.out.Proofs, a.out.Facts = a.log.Proofs, a.log.Facts
+	a.out.Proofs, a.out.Matrices, a.out.Facts = a.log.Proofs, a.log.Matrices, a.log.Facts
 	a.out.Standing = Standing{
 		Version: a.log.Version, End: a.log.End, Complete: len(a.log.Generations), Resumes: a.log.Resumes,
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,

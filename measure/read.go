@@ -20,6 +20,7 @@ type Log struct {
 	Histograms  []Histograms
 	Blocks      []BlockFacts
 	Proofs      []Proof
+	Matrices    []Matrix
 	Labs        []LabRecord
 	Warnings    []Warning
 	Facts       []Fact
@@ -196,6 +197,8 @@ func (log *Log) take(b []byte) (kind string, err error) {
 		return h.Type, take(b, &log.Blocks, nil)
 	case "proof":
 		return h.Type, take(b, &log.Proofs, nil)
+	case "matrix":
+		return h.Type, take(b, &log.Matrices, nil)
 	case "lab":
 		return h.Type, take(b, &log.Labs, nil)
 	case "warning":
@@ -209,8 +212,8 @@ func (log *Log) take(b []byte) (kind string, err error) {
 	case "end":
 		return h.Type, takeOne(b, &log.End)
 	}
-	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, lab, warning, fact, "+
-		"generation, resume, end, sum)", h.Type)
+	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, matrix, lab, warning, "+
+		"fact, generation, resume, end, sum)", h.Type)
 }
 
 func takeOne[T any](b []byte, to **T) error {

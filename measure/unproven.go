@@ -12,8 +12,8 @@ type labIn struct {
 func labOf(c *Cell, generation int) labIn { return labIn{c.Lab, generation} }
 
 // judgeProofs finds the labs for whose generations a claim did not hold. Their figures do not count: for all or part of
-// the generation, the measured lab was not what the stack claims. A lab leaks if a proof read its content on the wire.
-// A claim that could not be tried does not show a leak.
+// the generation, the measured lab was not what the stack claims. A lab leaks if a proof read its content on the wire,
+// or if a packet arrived that its filter must refuse. A claim that could not be tried does not show a leak.
 func (a *analyzer) judgeProofs() {
 	a.unproven, a.leaks = map[labIn]bool{}, map[string]bool{}
 	for _, p := range a.log.Proofs {
@@ -21,7 +21,7 @@ func (a *analyzer) judgeProofs() {
 			continue
 		}
 		a.unproven[labIn{p.Lab, p.Generation}] = true
-		if p.Name == Hidden && len(p.Tried) > 0 {
+		if (p.Name == Hidden || p.Name == MatrixLeaks) && len(p.Tried) > 0 {
 			a.leaks[p.Lab] = true
 		}
 	}

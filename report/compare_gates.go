@@ -29,7 +29,7 @@ const (
 	gateWorse     = "worse" // the same as slower
 	gateToll      = "toll"  // the same as slower, but without the baseline itself
 	gateUndecided = "undecided"
-	gateLeak      = "leak" // something that the stack says is hidden was read on the wire, in the newer run
+	gateLeak      = "leak" // what is hidden was read on the wire, or what is refused arrived, in the newer run
 )
 
 // GateWords returns the valid words of gates.

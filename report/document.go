@@ -82,6 +82,9 @@ func (v *Reading) Document(sections []Section) Document {
 	if s, ok := v.Probes(); ok {
 		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "probe", Blocks: s.Blocks})
 	}
+	if s, ok := v.Proved(true); ok {
+		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "protects", Blocks: s.Blocks})
+	}
 	if s, ok := v.Labs(true); ok {
 		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "labs", Blocks: s.Blocks})
 	}

@@ -15,12 +15,13 @@ type Grid struct {
 	Notes                []string
 }
 
-// Block is a paragraph, a table or a figure. Only views with figures show the figure.
+// Block is a paragraph, a table, a figure or a picture of a matrix. Only views with figures show the figure.
 type Block struct {
-	Text  string // a paragraph; "" if it is a table or a figure
-	Tone  Tone   // of the paragraph
-	Table *Table
-	Plot  *Plot
+	Text    string // a paragraph; "" if it is something else
+	Tone    Tone   // of the paragraph
+	Table   *Table
+	Plot    *Plot
+	Picture *Picture
 }
 
 // Table is a table with a heading. Every row has a field for each column; the first names the row.

@@ -22,6 +22,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
@@ -123,6 +124,7 @@ type row struct {
 	why      error // nothing was tried: it is not supported here, or there is nobody to attack
 	err      error
 	outcomes []attack.Outcome
+	matrix   measure.Matrix // who reaches whom with honest packets, before it is attacked
 	took     time.Duration
 }
 
@@ -151,6 +153,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		row.why = err
 		return row
 	}
+	row.matrix = s.Reach(ctx)
 	row.target.Exhaustive = *all && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
 	if row.outcomes, err = attack.Run(ctx, row.target, attacks()); err != nil {
 		failed(err)
@@ -263,6 +266,7 @@ func TestMatrix(t *testing.T) {
 			default:
 				testnet.Skip(t, r.why)
 			}
+			reached(t, r)
 			for _, o := range r.outcomes {
 				for _, m := range o.Missing {
 					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
@@ -273,6 +277,28 @@ func TestMatrix(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// reached wants what is on the list of a lab to arrive, and nothing else, with honest packets too. Without a filter
+// everything is open: so the tries work.
+func reached(t *testing.T, r row) {
+	t.Helper()
+	m := r.matrix
+	if m.Lab == "" {
+		return // it could not be tried, and the reason is told
+	}
+	tried, of := m.All()
+	if m.NotTried != "" || m.Untold != "" || tried == 0 || tried != of {
+		t.Errorf("who reaches whom: %d of %d tried; not tried: %q; cannot be told: %q", tried, of, m.NotTried, m.Untold)
+	}
+	for _, said := range slices.Concat(m.Leaks, m.Missing) {
+		t.Errorf("who reaches whom: %s (%d leaks, %d missing)", said, m.LeaksAll, m.MissingAll)
+	}
+	for _, kind := range []string{"icmp", "udp", "tcp-syn", "tcp-ack"} {
+		if !filtered(r.lab) && m.Arrived[kind] == 0 {
+			t.Errorf("who reaches whom: without a filter no packet of %s arrives", kind)
+		}
 	}
 }
 

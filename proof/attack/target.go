@@ -10,7 +10,7 @@ import (
 
 // ErrShared says that the containers of a lab share the namespace of their host: nobody stands between them, and there
 // is nothing to attack.
-var ErrShared = errors.New("containers share the namespace of their host, so nothing separates them")
+var ErrShared = proof.ErrShared
 
 // ErrForeign says that a frame would leave by a link that was not made for the lab. Nothing is sent then.
 var ErrForeign = errors.New("attacks leave only by links that were made for the lab")

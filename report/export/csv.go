@@ -95,7 +95,8 @@ func (s sheet) Write(fields []string) error {
 //	                              its records do not say so (version 1)
 //
 // The cost of building a lab and of changing it follows in rows of its own, with the lab as the cell and no workload:
-// the median over generations, without labs that had to be built once more.
+// the median over generations, without labs that had to be built once more. Then come rows with the metric "proof"
+// about what each lab protects: the parameter says which claim, the verdict what became of it.
 func CSV(w io.Writer, d *report.Data) error {
 	run, a := d.Run, d.Analysis
 	out, kinds := newSheet(w), run.Kinds()
@@ -124,6 +125,13 @@ func CSV(w io.Writer, d *report.Data) error {
 	for _, f := range a.Labs {
 		if err := out.Write(labFields(f, ended(run, a), kinds)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
+		}
+	}
+	for _, p := range a.Proved() {
+		for _, fields := range provedFields(p, ended(run, a), kinds) {
+			if err := out.Write(fields); err != nil {
+				return fmt.Errorf("write csv: %w", err)
+			}
 		}
 	}
 	out.Flush()

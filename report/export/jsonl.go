@@ -240,6 +240,13 @@ func lines(d *report.Data) []any {
 		x.Type, x.V = "proof", measure.Version
 		list = append(list, x)
 	}
+	for _, x := range a.Matrices {
+		x.Type, x.V = "matrix", measure.Version
+		list = append(list, x)
+	}
+	for _, p := range a.Proved() {
+		list = append(list, newProvedLine(p))
+	}
 	for _, x := range a.Facts {
 		x.Type, x.V = "fact", measure.Version
 		list = append(list, x)

@@ -110,6 +110,16 @@ func newJUnitSuite(c *report.Compared, all bool) junitSuite {
 		}
 		s.Cases = append(s.Cases, one)
 	}
+	for _, one := range provedCases(&c.New.Analysis) {
+		s.Tests++
+		if one.Failure != nil {
+			s.Failures++
+		}
+		if one.Skipped != nil {
+			s.Skipped++
+		}
+		s.Cases = append(s.Cases, one)
+	}
 	return s
 }
 

@@ -171,6 +171,10 @@ func (m *markdown) blocks(list []report.Block) {
 			m.table(b.Table)
 			continue
 		}
+		if b.Picture != nil {
+			m.table(b.Picture.Table())
+			continue
+		}
 		m.paragraph(b.Tone.Mark() + said(b.Text))
 	}
 }

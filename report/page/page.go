@@ -175,6 +175,10 @@ func (p *pageHTML) blocks(list []report.Block) {
 			p.table(b.Table)
 			continue
 		}
+		if b.Picture != nil {
+			p.picture(b.Picture)
+			continue
+		}
 		p.raw("<p", class(b.Tone), ">", b.Tone.Mark(), escaped(b.Text), "</p>")
 	}
 }

@@ -39,6 +39,9 @@ func Write(w io.Writer, d *report.Data, o report.Options) error {
 	if s, ok := v.Probes(); ok {
 		p.section(s)
 	}
+	if s, ok := v.Proved(o.All); ok {
+		p.section(s)
+	}
 	if s, ok := v.Labs(o.All); ok {
 		p.section(s)
 	}
@@ -133,6 +136,10 @@ func (p *page) section(s report.Section) {
 	p.prose("", "  ", report.Printable(s.Title), bold)
 	for _, b := range s.Blocks {
 		if b.Plot != nil {
+			continue
+		}
+		if b.Picture != nil {
+			p.picture(b.Picture)
 			continue
 		}
 		if b.Table == nil {

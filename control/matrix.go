@@ -1,0 +1,123 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+const (
+	// reachLeast is how long a run may try who reaches whom, however short it is.
+	reachLeast = 2 * time.Second
+	// reachers is in how many labs that is tried at the same time: most of it is waiting.
+	reachers = 8
+)
+
+// reach tries who reaches whom in the labs that are not in known, keeps what came of it, and notes there whether what
+// they claim held. A lab in which it did not is not measured any more. It returns how many those are.
+func (s *scheduler) reach(ctx context.Context, g *generation, when string, known map[*lab]bool) (failed int) {
+	var labs []*lab
+	for _, l := range g.labs {
+		if _, tried := known[l]; l != nil && !tried {
+			labs = append(labs, l)
+		}
+	}
+	if len(labs) == 0 || s.experiment.Proof.Budget == 0 {
+		return 0
+	}
+	began := clock.Now()
+	rounds := (len(labs) + reachers - 1) / reachers
+	list := make([]measure.Matrix, len(labs))
+	var group errgroup.Group
+	group.SetLimit(reachers)
+	for i, l := range labs {
+		group.Go(func() error {
+			list[i] = l.reach(ctx, proof.Survey{
+				Budget: max(1, s.allowance(when)/time.Duration(rounds)), Seed: s.experiment.Design.Seed, Turn: s.turn(g, when),
+			})
+			return nil
+		})
+	}
+	_ = group.Wait()
+	s.reached += time.Duration(clock.Now() - began)
+	if ctx.Err() != nil {
+		return 0 // an interruption is no evidence
+	}
+	for i, m := range list {
+		l := labs[i]
+		m.When = when
+		s.records.matrix(m)
+		claims := m.Proofs()
+		for _, p := range claims {
+			s.records.proof(p)
+		}
+		known[l] = held(claims)
+		if wrong := broken(claims); wrong != nil {
+			failed++
+			s.drop(slices.Index(g.labs, l), fmt.Errorf("proof %s the blocks failed: %s", when, wrong.Detail))
+		}
+	}
+	return failed
+}
+
+// turn counts the times that labs are tried, so that what there is no time for is not the same each time.
+func (s *scheduler) turn(g *generation, when string) int {
+	if when == beforeBlocks {
+		return 2 * g.number
+	}
+	return 2*g.number + 1
+}
+
+// allowance is how long trying who reaches whom may take in all labs together, before the blocks of a generation or
+// after: what is left of the run's share, for as many times as are expected.
+func (s *scheduler) allowance(when string) time.Duration {
+	all := max(reachLeast, time.Duration(s.experiment.Proof.Budget*float64(s.budget)))
+	done := len(s.records.log.Generations)
+	expected := s.experiment.Design.Generations
+	if done > 0 && s.measured > 0 {
+		each := s.measured.Seconds() / float64(done)
+		expected = max(expected, int(math.Ceil(s.budget.Seconds()/each)))
+	}
+	times := 2 * max(1, expected-done)
+	if when == afterBlocks {
+		times--
+	}
+	return max(0, all-s.reached) / time.Duration(times)
+}
+
+// reach tries who reaches whom in a lab.
+func (l *lab) reach(ctx context.Context, how proof.Survey) measure.Matrix {
+	m := measure.Matrix{Generation: l.generation.number, Lab: l.ID}
+	d := l.described(l.mtu)
+	open, ok := l.stands.(deploy.Enterable)
+	if !ok {
+		m.Filtered, m.NotTried = d.Filtered, "its hosts cannot be entered from here"
+		return m
+	}
+	places := open.Places()
+	how.Open = func(host int, namespace string) (*os.File, error) {
+		if host >= len(places) {
+			return nil, errors.New("the deployment has no such host")
+		}
+		return places[host].Namespace(namespace)
+	}
+	m = proof.Reach(ctx, d, how)
+	m.Generation, m.Lab = l.generation.number, l.ID
+	return m
+}
+
+// Reach tries all ways between the containers of the lab, to its hosts and to groups, and counts where packets arrive.
+func (s *LiveLab) Reach(ctx context.Context) measure.Matrix {
+	return s.generation.labs[0].reach(ctx, proof.Survey{})
+}

@@ -1,0 +1,150 @@
+package measure
+
+import "fmt"
+
+// Matrix says who reached whom in a lab at a time when it was proved: packets of ICMP, UDP and TCP, from every
+// container to every other one, to the addresses of hosts, and to groups, counted where they arrived.
+type Matrix struct {
+	Type       string `json:"type"` // "matrix"; set by Writer
+	V          int    `json:"v"`
+	Generation int    `json:"gen"`
+	Lab        string `json:"lab"`
+	When       string `json:"when"` // "before" the first block or "after" the last
+	// Filtered says that a filter claims what may arrive. Without one nothing is claimed.
+	Filtered bool `json:"filtered"`
+	// From are the containers that sent. To are those that were sent to: containers, hosts, "multicast", "broadcast".
+	From []string `json:"from,omitempty"`
+	To   []string `json:"to,omitempty"`
+	// Cells has, by family, a row for each of From with a character for each of To: a [Reach].
+	Cells map[string][]string `json:"cells,omitempty"`
+	// Tried is how many tries were made, a packet each, by family, of those in Of. The rest was left out for lack of time.
+	Tried map[string]int `json:"tried,omitempty"`
+	Of    map[string]int `json:"of,omitempty"`
+	// Arrived is how many of the tries arrived, by what they were: "icmp", "udp", "tcp-syn", "tcp-ack".
+	Arrived map[string]int `json:"arrived,omitempty"`
+	// Leaks are packets that must not arrive and did, Missing those that must and did not, in words. They are the first
+	// ones; LeaksAll and MissingAll count all.
+	Leaks      []string `json:"leaks,omitempty"`
+	LeaksAll   int      `json:"leaks_all,omitempty"`
+	Missing    []string `json:"missing,omitempty"`
+	MissingAll int      `json:"missing_all,omitempty"`
+	// Untold says why the result of some tries is not known.
+	Untold string `json:"untold,omitempty"`
+	// NotTried says why nothing was tried.
+	NotTried string  `json:"not_tried,omitempty"`
+	Took     float64 `json:"took"` // s
+}
+
+// Reach is what came of the tries from one container to another.
+type Reach byte
+
+// What can come of tries.
+const (
+	ReachNotTried Reach = '-' // nothing was tried, as from a container to itself
+	ReachRefused  Reach = 'r' // nothing arrived, as it is claimed
+	ReachClosed   Reach = 'c' // nothing arrived, although that is not claimed
+	ReachAllowed  Reach = 'a' // what is on the list arrived, and nothing else
+	ReachOpen     Reach = 'o' // something arrived, and nothing is claimed
+	ReachUntold   Reach = '?' // it cannot be told
+	ReachMissing  Reach = 'm' // something on the list did not arrive
+	ReachLeak     Reach = 'L' // something arrived that must not
+)
+
+// Reaches lists what can come of tries, the least remarkable first.
+func Reaches() []Reach {
+	return []Reach{
+		ReachNotTried, ReachRefused, ReachClosed, ReachAllowed, ReachOpen, ReachUntold, ReachMissing, ReachLeak,
+	}
+}
+
+// Worse returns the more remarkable of two.
+func (r Reach) Worse(other Reach) Reach {
+	all := Reaches()
+	rank := func(r Reach) int {
+		for i, x := range all {
+			if x == r {
+				return i
+			}
+		}
+		return len(all) // written by somebody else: it stays
+	}
+	if rank(other) > rank(r) {
+		return other
+	}
+	return r
+}
+
+// At returns what came of the tries of a family from one place of From to one of To.
+func (m *Matrix) At(family string, from, to int) Reach {
+	rows := m.Cells[family]
+	if from >= len(rows) || to >= len(rows[from]) {
+		return ReachNotTried
+	}
+	return Reach(rows[from][to])
+}
+
+// Names of claims about a matrix. See [Proof.Name].
+const (
+	// MatrixLeaks is that nothing arrives that is not on the list.
+	MatrixLeaks = "matrix"
+	// MatrixListed is that what is on the list arrives, by UDP and TCP.
+	MatrixListed = "listed"
+)
+
+// Proofs are the claims that the matrix is evidence of. Without a filter, or if nothing was tried, there is none.
+func (m *Matrix) Proofs() []Proof {
+	if !m.Filtered || m.NotTried != "" {
+		return nil
+	}
+	both := [2]Proof{
+		{
+			Name: MatrixLeaks, Expected: "only what is on the list arrives", OK: m.LeaksAll == 0,
+			Claim: "of ICMP, UDP and TCP that containers send to each other, to hosts and to groups, only what is on the list " +
+				"arrives anywhere",
+			Detail: first(m.Leaks, m.LeaksAll),
+		},
+		{
+			Name: MatrixListed, Expected: "what is on the list arrives", OK: m.MissingAll == 0,
+			Claim:  "UDP, and TCP that opens a connection, arrive at a port that is on the list",
+			Detail: first(m.Missing, m.MissingAll),
+		},
+	}
+	for i := range both {
+		p := &both[i]
+		p.Generation, p.Lab, p.When = m.Generation, m.Lab, m.When
+		p.Tried, p.Seen = map[string]int{}, map[string]int{}
+		for family, n := range m.Tried {
+			p.Tried[family] = n
+			if p.OK {
+				p.Seen[family] = n
+			}
+		}
+	}
+	return both[:]
+}
+
+func first(list []string, all int) string {
+	switch {
+	case len(list) == 0:
+		return ""
+	case all == 1:
+		return list[0]
+	}
+	return fmt.Sprintf("%s (and %d more)", list[0], all-1)
+}
+
+// All returns how many tries were made, and how many there are.
+func (m *Matrix) All() (tried, of int) {
+	for _, n := range m.Tried {
+		tried += n
+	}
+	for _, n := range m.Of {
+		of += n
+	}
+	return tried, of
+}
+
+func (m Matrix) appendJSON(b []byte) ([]byte, error) {
+	m.Type, m.V = "matrix", Version
+	return appendAny(b, m)
+}

@@ -1,0 +1,77 @@
+package measure_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// matrices are those of a lab with a filter at two times: the first is sound, and in the second something leaks.
+func matrices() []measure.Matrix {
+	of := func(when, row string, leaks ...string) measure.Matrix {
+		return measure.Matrix{
+			Lab: "bridge+nftables", When: when, Filtered: true, From: []string{"src0", "snk0"},
+			To: []string{"src0", "snk0", "host1"}, Cells: map[string][]string{"ipv4": {row, "a-r"}},
+			Tried: map[string]int{"ipv4": 40}, Of: map[string]int{"ipv4": 40, "ipv6": 10}, Leaks: leaks, LeaksAll: 2 * len(leaks),
+		}
+	}
+	return []measure.Matrix{of("before", "-ar"), of("after", "-aL", "it arrives at host1")}
+}
+
+// A leak, and what is on the list and does not arrive, are claims that did not hold. Without a filter, and of what was
+// not tried, nothing is claimed.
+func TestMatrixProofs(t *testing.T) {
+	m := matrices()[1]
+	p := m.Proofs()
+	if len(p) != 2 || p[0].OK || !p[1].OK || p[0].Name != measure.MatrixLeaks || p[0].When != "after" ||
+		p[0].Detail != "it arrives at host1 (and 1 more)" {
+		t.Errorf("%+v", p)
+	}
+	m.Missing, m.MissingAll = []string{"it does not arrive"}, 1
+	if p := m.Proofs(); p[1].OK || p[1].Detail != "it does not arrive" {
+		t.Errorf("missing: %+v", p[1])
+	}
+	m.NotTried = "why"
+	if p := m.Proofs(); p != nil {
+		t.Errorf("not tried: %+v", p)
+	}
+	m.NotTried, m.Filtered = "", false
+	if p := m.Proofs(); p != nil {
+		t.Errorf("without a filter: %+v", p)
+	}
+}
+
+// What is said of a lab is the worst of all times. Older records have no matrix, and nothing is said.
+func TestProved(t *testing.T) {
+	log := measure.Log{Matrices: append(matrices(), measure.Matrix{Lab: "host", NotTried: "they share a namespace"})}
+	for _, m := range log.Matrices {
+		log.Proofs = append(log.Proofs, m.Proofs()...)
+	}
+	log.Proofs = append(log.Proofs, measure.Proof{Lab: "host", Name: "passes", OK: true},
+		measure.Proof{Lab: "host", Name: "path", OK: false})
+	a := measure.Analyze(measure.Run{}, &log)
+	want := []measure.ProvedLab{
+		{
+			Lab: "bridge+nftables", Filtered: true, Allowed: measure.HeldAlways, Refused: measure.HeldNot,
+			Others: measure.NotProved, Broken: []string{measure.MatrixLeaks}, Tried: 80, Of: 100,
+			Reached: &measure.Matrix{
+				Lab: "bridge+nftables", Filtered: true, From: []string{"src0", "snk0"}, To: []string{"src0", "snk0", "host1"},
+				Cells: map[string][]string{"ipv4": {"-aL", "a-r"}}, Leaks: []string{"it arrives at host1"},
+			},
+		},
+		{
+			Lab: "host", Allowed: measure.HeldAlways, Refused: measure.NotClaimed, Others: measure.HeldNot,
+			Broken: []string{"path"}, NotTried: []string{"they share a namespace"},
+		},
+	}
+	if diff := cmp.Diff(want, a.Proved()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	log.Matrices = nil
+	a = measure.Analyze(measure.Run{}, &log)
+	if got := a.Proved(); got != nil {
+		t.Errorf("older records: %+v", got)
+	}
+}
