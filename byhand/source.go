@@ -269,8 +269,8 @@ func (s *source) doubt() {
 	d := s.o.Workload.Describe()
 	if least := d.Trial(s.o.Params); s.o.Length < least {
 		s.result.Warnings = append(s.result.Warnings,
-			fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound: use --interval %v", s.o.Length,
-				least, least))
+			fmt.Sprintf("an interval of %v is short: a trial of this workload lasts %v to be sound: use --interval %v",
+				s.o.Length, least, least))
 	}
 	cpus := len(s.o.CPUs)
 	if all, err := thread.CPUs(); err == nil && cpus == 0 {
@@ -282,7 +282,8 @@ func (s *source) doubt() {
 	}
 	if d.Spins(s.o.Params) && spinners > cpus {
 		s.result.Warnings = append(s.result.Warnings,
-			fmt.Sprintf("%d threads spin on %s: they wait for each other's turns: use fewer pairs, or mode=wait", spinners, count(cpus, "CPU")))
+			fmt.Sprintf("%d threads spin on %s: they wait for each other's turns: use fewer pairs, or mode=wait", spinners,
+				count(cpus, "CPU")))
 	}
 }
 

@@ -32,8 +32,9 @@ that was moved into a container (network passthrough, nic=…). nettoll writes e
 it. This command reads the journals of your runs and gives back what dead runs still hold. It touches nothing else:
 runs and labs that are alive keep what they have. A run that takes such things does the same before it starts.
 
-With --output json it prints one list of objects, one for each run: pid, removed (steps, as sentences), left (why nothing
-was touched) and error. With --output jsonl each object is a line. With --output csv each removed step is a row.`,
+With --output json it prints one list of objects, one for each run: pid, removed (steps, as sentences), left (why
+nothing was touched) and error. With --output jsonl each object is a line. With --output csv each removed step is a
+row.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := f.choose(cmd)

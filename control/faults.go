@@ -56,8 +56,8 @@ func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.lost[lab] = reason.Error()
 	s.records.warn(measure.Warning{
 		Lab: s.options.Resolved.Labs[lab].ID,
-		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one (if that is often so, look for the cause with nettoll "+
-			"lab up): %v", g.number+1, reason),
+		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one (if that is often so, look for the cause with "+
+			"nettoll lab up): %v", g.number+1, reason),
 	})
 	if l := g.labs[lab]; l != nil {
 		l.close()
@@ -83,8 +83,10 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 		if s.deaths[w.name()] == 1 {
 			err := w.lab.restart(ctx, w)
 			if err == nil {
-				s.records.warn(measure.Warning{Lab: w.lab.ID, Text: f.reason + ": it was started again (if that is often so, look for the " +
-					"cause with nettoll lab up)"})
+				s.records.warn(measure.Warning{
+					Lab: w.lab.ID, Text: f.reason + ": it was started again (if that is often so, look for the cause with nettoll " +
+						"lab up)",
+				})
 				continue
 			}
 			f = &fault{visit: -1, reason: fmt.Sprintf("%s; starting it again failed: %v", f.reason, err)}

@@ -34,7 +34,8 @@ func (s *scheduler) keepFrames(l *lab, when string, claims []measure.Proof) erro
 	}
 	if c.Left > 0 {
 		s.records.warn(measure.Warning{
-			Lab: l.ID, Text: fmt.Sprintf("pcap/%s lacks %d frames: there were too many to keep (use fewer --pairs)", name, c.Left),
+			Lab: l.ID, Text: fmt.Sprintf("pcap/%s lacks %d frames: there were too many to keep (use fewer --pairs)", name,
+				c.Left),
 		})
 	}
 	return nil

@@ -187,7 +187,9 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 	defer cancel()
 	logs, err := l.stands.Logs(ctx)
 	if err != nil {
-		s.records.warn(measure.Warning{Lab: l.ID, Text: fmt.Sprintf("the logs of its programs could not be read: %v; measure again if you need them", err)})
+		s.records.warn(measure.Warning{
+			Lab: l.ID, Text: fmt.Sprintf("the logs of its programs could not be read: %v; measure again if you need them", err),
+		})
 	}
 	for _, one := range logs {
 		dir := filepath.Join(s.options.Dir, "logs")

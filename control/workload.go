@@ -291,7 +291,8 @@ func (c *workloadControl) tellBeside(members []trial) {
 		for i := range members {
 			if m := &members[i]; m.cell != failed.cell && m.failure == "" {
 				m.result.Warnings = append(m.result.Warnings,
-					fmt.Sprintf("the other end, the %s, failed: %s: look for the cause with nettoll lab up", c.cells[failed.cell].Workload.Describe().Name, failed.failure))
+					fmt.Sprintf("the other end, the %s, failed: %s: look for the cause with nettoll lab up",
+						c.cells[failed.cell].Workload.Describe().Name, failed.failure))
 			}
 		}
 	}

@@ -216,8 +216,8 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	for i, s := range r.stacks {
 		if i > 0 && s.Parts.Equal(r.stacks[0].Parts) && s.Settings == r.stacks[0].Settings {
 			r.Notes = append(r.Notes,
-				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance, and show how much of it "+
-					"there is; leave it out to save time", s.id))
+				fmt.Sprintf("%s consists of the same parts as the baseline: differences between them are chance, and show how "+
+					"much of it there is; leave it out to save time", s.id))
 		}
 	}
 	told := e.told(parts)
@@ -533,7 +533,7 @@ func narrow(s stack.Stack, mtu int) string {
 // doubtMix adds notes about what cannot be known about a mix.
 func (r *expansion) doubtMix(g group) {
 	const note = "in a mix, softirq time is charged to whichever thread was interrupted: CPU figures of a member " +
-		"include some of the others' and exclude ksoftirqd; measure it alone to know its own"
+		"include some of the others' and exclude ksoftirqd; see its own in a run without the others"
 	if !slices.Contains(r.Notes, note) {
 		r.Notes = append(r.Notes, note)
 	}

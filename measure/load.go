@@ -9,8 +9,8 @@ type Load struct {
 	Stolen float64 // the hypervisor, for other guests
 }
 
-// Busy is the least load that can change a figure, in cores: a twentieth of a CPU, well above what an idle machine's own
-// services take.
+// Busy is the least load that the reader must know, in cores: a twentieth of a CPU, well above what an idle machine's
+// own services take.
 const Busy = 0.05
 
 // Cores returns what was taken in all.
@@ -39,8 +39,8 @@ func loadOf(blocks []BlockFacts) Load {
 	return most
 }
 
-// moves returns how far the load may have moved a value, on the scale on which the metric is judged. If b is the share of
-// one CPU that was taken, and all of it from the thread that the value depends on, then what takes 1 − b takes 1:
+// moves returns how far the load may have moved a value, on the scale on which the metric is judged. If b is the share
+// of one CPU that was taken, and all of it from the thread that the value depends on, then what takes 1 − b takes 1:
 // −ln(1 − b). Nothing bounds it if a whole CPU was taken. A percentile is not bounded either if as many samples lie
 // beyond it as the share of the time that was taken, nor is what is compared by difference, on a busy machine.
 func (l Load) moves(m Metric) float64 {

@@ -297,7 +297,8 @@ func (a *analyzer) saySpoiled() {
 	}
 	if aside > 0 {
 		a.warn("", "%s of the blocks were set aside: other programs took the CPU from a trial, for longer than usual by "+
-			"more than %s of it; stop them, or give the run more time (--time)", Format(float64(aside)/float64(blocks), UnitShare), share)
+			"more than %s of it; stop them, or give the run more time (--time)",
+			Format(float64(aside)/float64(blocks), UnitShare), share)
 	}
 	if busy > 0 {
 		where := ""

@@ -203,11 +203,12 @@ func (c *Compared) Doubts() []string {
 		add("%s started before OLD: swap the arguments?", c.word)
 	}
 	if len(c.OnlyOld) > 0 {
-		add("only in OLD%s (measure the same stacks and workloads in both): %s", map[bool]string{true: ", not in " + c.word}[c.word != "NEW"],
-			Printable(strings.Join(c.OnlyOld, ", ")))
+		add("only in OLD%s (measure the same stacks and workloads in both): %s",
+			map[bool]string{true: ", not in " + c.word}[c.word != "NEW"], Printable(strings.Join(c.OnlyOld, ", ")))
 	}
 	if len(c.OnlyNew) > 0 {
-		add("only in %s (measure the same stacks and workloads in both): %s", c.word, Printable(strings.Join(c.OnlyNew, ", ")))
+		add("only in %s (measure the same stacks and workloads in both): %s", c.word,
+			Printable(strings.Join(c.OnlyNew, ", ")))
 	}
 	for _, s := range c.sides() {
 		a := s.data.Analysis
@@ -220,8 +221,8 @@ func (c *Compared) Doubts() []string {
 		}
 		if proofs, broken := proved(a.Proofs); broken > 0 {
 			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
-			add("%s: %d of %d proofs failed (nettoll report shows all), the first: lab %s, generation %d, %s: %s", s.word, broken, proofs,
-				Printable(p.Lab), p.Generation+1, Printable(p.When), Printable(p.Claim))
+			add("%s: %d of %d proofs failed (nettoll report shows all), the first: lab %s, generation %d, %s: %s",
+				s.word, broken, proofs, Printable(p.Lab), p.Generation+1, Printable(p.When), Printable(p.Claim))
 		}
 		if len(a.Proofs) == 0 {
 			add("%s: no proof was recorded: measure again to have them", s.word)
@@ -229,7 +230,8 @@ func (c *Compared) Doubts() []string {
 		if n := a.Generations; n == 0 {
 			add("%s: nothing was measured: give it more time (--time)", s.word)
 		} else if n < measure.LeastGenerations {
-			add("%s has only %s: a verdict needs %d (use --generations, or a longer --time)", s.word, Count(n, "generation", "generations"), measure.LeastGenerations)
+			add("%s has only %s: a verdict needs %d (use --generations, or a longer --time)", s.word,
+				Count(n, "generation", "generations"), measure.LeastGenerations)
 		}
 		if n := len(a.Warnings); n > 0 {
 			add("%s has %s: nettoll report %s shows them", s.word, Count(n, "warning", "warnings"), Printable(s.dir))

@@ -212,7 +212,8 @@ func (l Comparisons) Judge(gates []Gate) error {
 
 // Undecided reports whether a change is not decided.
 func Undecided(c *measure.Change) bool {
-	return c.Unsure != "" || slices.Contains([]measure.Verdict{measure.NotPrecise, measure.TooNoisy, measure.TooFew}, c.Verdict)
+	undecided := []measure.Verdict{measure.NotPrecise, measure.TooNoisy, measure.TooFew}
+	return c.Unsure != "" || slices.Contains(undecided, c.Verdict)
 }
 
 // Gated reports whether gates decide if the comparison fails, instead of [Compared.Worse].

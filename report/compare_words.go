@@ -63,8 +63,8 @@ func (v *comparison) headline(n int, verdicts map[measure.Verdict]int) string {
 // mostShifts is the number of baselines that the headline names at most.
 const mostShifts = 3
 
-// shift returns the sentences about baselines that changed themselves, which ratios do not show, and about those of which
-// that cannot be told; "" if there are none.
+// shift returns the sentences about baselines that changed themselves, which ratios do not show, and about those of
+// which that cannot be told; "" if there are none.
 func (v *comparison) shift() string {
 	list, of := v.shifted(func(c *measure.Change) measure.Verdict { return c.Shift })
 	var said []string
@@ -118,8 +118,8 @@ func (c *Compared) busier(x *measure.Change) string {
 		}
 		return "no CPU"
 	}
-	return fmt.Sprintf("other programs and the hypervisor took %s in OLD and %s in %s; measure %s again with nothing else "+
-		"at work", cores(x.OldLoad), cores(x.NewLoad), c.word, which)
+	return fmt.Sprintf("other programs and the hypervisor took %s in OLD and %s in %s; measure %s again with nothing "+
+		"else at work", cores(x.OldLoad), cores(x.NewLoad), c.word, which)
 }
 
 // whereOf returns the placement and traits of the group of a cell.

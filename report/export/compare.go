@@ -214,9 +214,9 @@ func ComparedJSON(w io.Writer, l report.Comparisons, all bool) error {
 	return nil
 }
 
-// ComparedJSONL writes what [ComparedJSON] writes as lines: for each newer run a line of type "comparison", and then one
-// for each change ("change", "direct"), each difference between the runs ("obstacle") and each warning. All of them name
-// the newer run.
+// ComparedJSONL writes what [ComparedJSON] writes as lines: for each newer run a line of type "comparison", and then
+// one for each change ("change", "direct"), each difference between the runs ("obstacle") and each warning. All of them
+// name the newer run.
 func ComparedJSONL(w io.Writer, l report.Comparisons, all bool) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)

@@ -225,7 +225,8 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 		r.Metrics["errors"] = float64(wrong) / float64(answers)
 	}
 	if wrong > 0 {
-		r.Warnings = append(r.Warnings, "some answers report a failure or have wrong content: look for the cause with nettoll lab up")
+		r.Warnings = append(r.Warnings,
+			"some answers report a failure or have wrong content: look for the cause with nettoll lab up")
 	}
 	return r
 }
