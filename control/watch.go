@@ -111,7 +111,7 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 			continue
 		}
 		l := g.labs[i]
-		if a.err != nil && (l.stands.Died(ctx) != "" || l.workerDied()) {
+		if (a.err != nil || len(a.changes) > 0) && (l.stands.Died(ctx) != "" || l.workerDied()) {
 			continue // what has died is mended, which says so
 		}
 		s.audits = append(s.audits, a.cost)

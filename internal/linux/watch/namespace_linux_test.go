@@ -26,6 +26,8 @@ func newBench(t *testing.T) *bench {
 	t.Helper()
 	testnet.Program(t, "ip", "iproute2")
 	testnet.Program(t, "nft", "nftables")
+	testnet.Program(t, "iptables-legacy", "iptables")
+	testnet.Program(t, "ipset", "ipset")
 	b := &bench{T: t, machine: testnet.New(t)}
 	var err error
 	if b.other, err = netns.New(nil); err != nil {
@@ -182,6 +184,18 @@ func TestEachChangeIsNamed(t *testing.T) {
 			name: "a policy of IPsec", plant: "ip xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block",
 			undo:   "ip xfrm policy delete src 10.1.0.0/16 dst 10.2.0.0/16 dir out",
 			stands: "policy of IPsec, out, from 10.1.0.0/16 to 10.2.0.0/16: added (block)", passed: "and removed again",
+		},
+		{
+			name: "a set", plant: "ipset create leak hash:ip\nipset add leak 10.1.1.1", undo: "ipset destroy leak",
+			stands: "set leak: added (1 entries with the sum ",
+		},
+		{
+			name: "an older table", plant: "iptables-legacy -I FORWARD -j ACCEPT", undo: "iptables-legacy -D FORWARD -j ACCEPT",
+			stands: "table filter of iptables: added (5 entries",
+		},
+		{
+			name: "a rule in an older table", plant: "iptables-legacy -I FORWARD -j DROP", undo: "iptables-legacy -D FORWARD -j DROP",
+			stands: "table filter of iptables: 4 entries",
 		},
 		{
 			name: "another address", plant: "ip addr add 10.1.0.9/16 dev br0", undo: "ip addr del 10.1.0.9/16 dev br0",
