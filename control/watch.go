@@ -32,6 +32,7 @@ type labWatch struct {
 type auditCost struct {
 	lab    string
 	hosts  time.Duration // on the host that took longest
+	cpu    time.Duration // of all hosts
 	whole  time.Duration // until its answer was there
 	sample time.Duration // of what must not pass; 0: none
 }
@@ -150,6 +151,7 @@ func (l *lab) audit(ctx context.Context, all bool) *audited {
 		}
 		a.doubts = append(a.doubts, h.Doubts...)
 		a.cost.hosts = max(a.cost.hosts, h.Took)
+		a.cost.cpu += h.CPU
 	}
 	if err != nil {
 		a.err = fmt.Errorf("the lab cannot be audited: %w", err)
@@ -276,6 +278,7 @@ func (s *scheduler) auditFacts() {
 		fact := map[string]any{
 			"audits": len(list), "hosts": median(func(c auditCost) time.Duration { return c.hosts }),
 			"whole": median(func(c auditCost) time.Duration { return c.whole }),
+			"cpu":   median(func(c auditCost) time.Duration { return c.cpu }),
 		}
 		if sample := median(func(c auditCost) time.Duration { return c.sample }); sample > 0 {
 			fact["sample"] = sample

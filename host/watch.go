@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/watch"
 )
@@ -20,8 +21,9 @@ type Audit struct {
 	Changes []string `json:"changes,omitempty"`
 	// Doubts are what could not be watched.
 	Doubts []string `json:"doubts,omitempty"`
-	// Took is how long the host has looked.
+	// Took is how long the host has looked, and CPU the CPU time that its agent took meanwhile.
 	Took time.Duration `json:"took"`
+	CPU  time.Duration `json:"cpu"`
 }
 
 // A watcher holds what a host was like at the last audit.
@@ -109,7 +111,7 @@ type Silent interface {
 // stand any more. With all it looks at everything there is to look at, where a host of many containers is otherwise
 // looked at in turns.
 func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
-	began := time.Now()
+	began, used := time.Now(), process.RunTime(os.Getpid())
 	a, err := k.audit(all)
 	if err != nil {
 		return a, err
@@ -122,7 +124,7 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 			a.Changes = append(a.Changes, err.Error())
 		}
 	}
-	a.Took = time.Since(began)
+	a.Took, a.CPU = time.Since(began), process.RunTime(os.Getpid())-used
 	return a, nil
 }
 
