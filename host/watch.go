@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,8 @@ type watcher struct {
 	// alone.
 	processes map[int]running
 	doubted   map[string]bool // what was told
-	next      int             // the namespace that is looked at next
+	silent    map[*applied]verification
+	next      int // the namespace that is looked at next
 }
 
 // A running process is one of a host.
@@ -48,19 +50,21 @@ func (k *Kernel) Watch() error {
 	k.mu.Lock()
 	spaces := maps.Clone(k.spaces)
 	k.mu.Unlock()
-	w := &watcher{spaces: map[string]*watch.Namespace{}, began: map[string]*space{}, doubted: map[string]bool{}}
+	w := &watcher{spaces: map[string]*watch.Namespace{}, began: map[string]*space{}, doubted: map[string]bool{},
+		silent: map[*applied]verification{},
+	}
 	for ref, s := range spaces {
 		if strings.HasPrefix(ref, "@") { // another host's, which watches it
 			continue
 		}
-		n, err := w.common.Open(int(s.file.Fd()))
+		n, err := w.common.Open(int(s.file.Fd()), ref == "")
 		if err != nil {
 			w.close()
 			return fmt.Errorf("watch namespace %q: %w", ref, err)
 		}
 		w.spaces[ref], w.began[ref] = n, s
 	}
-	w.processes = processes()
+	w.processes = processes(true)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.watch = w
@@ -75,7 +79,7 @@ func (k *Kernel) Announce() error {
 	if w == nil {
 		return errors.New("announce processes: nothing is watched")
 	}
-	w.processes = processes()
+	w.processes = processes(true)
 	for _, n := range w.spaces {
 		if err := n.Listen(); err != nil {
 			return err
@@ -117,15 +121,41 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 		return a, err
 	}
 	for _, one := range s.applied {
-		if _, silent := one.Step.(Silent); !silent || one.withdrawn {
+		if _, silent := one.Step.(Silent); !silent || one.withdrawn || !k.watch.due(one, all) {
 			continue
 		}
+		verifying := time.Now()
 		if err := one.Step.Verify(k.view(one)); err != nil {
 			a.Changes = append(a.Changes, err.Error())
 		}
+		k.watch.silent[one] = verification{took: time.Since(verifying)}
 	}
 	a.Took, a.CPU = time.Since(began), process.RunTime(os.Getpid())-used
 	return a, nil
+}
+
+// A verification is the last one of a [Silent] step.
+type verification struct {
+	took time.Duration
+	left int // audits without it since then
+}
+
+const (
+	// quick is how long the verification of a step may take that is part of every audit. One that takes n times as long is
+	// part of every nth audit, but of every eighth at least.
+	quick  = 500 * time.Microsecond
+	seldom = 8
+)
+
+// due says whether an audit is to verify a silent step.
+func (w *watcher) due(a *applied, all bool) bool {
+	last := w.silent[a]
+	if all || last.left+1 >= min(seldom, int(last.took/quick)) {
+		return true
+	}
+	last.left++
+	w.silent[a] = last
+	return false
 }
 
 // inTurn is of how many namespaces besides the host's own an audit looks at what has no monitor.
@@ -173,7 +203,7 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 		}
 	}
 	w.next = (w.next + inTurn) % len(refs)
-	a.Changes = append(append(a.Changes, heard...), w.strangers()...)
+	a.Changes = append(append(a.Changes, heard...), w.strangers(all)...)
 	return a, nil
 }
 
@@ -210,16 +240,28 @@ func (k *Kernel) replaced(ref string, was *space) string {
 }
 
 // processes are those that this process sees if they are those of a host: the first of them is no process of a machine.
-func processes() map[int]running {
-	list, err := os.ReadDir("/proc")
-	if err != nil || os.Getppid() != 1 {
+// With spaces it says where they are; else that is left out.
+func processes(spaces bool) map[int]running {
+	if os.Getppid() != 1 {
+		return nil
+	}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	list, err := dir.Readdirnames(-1)
+	if err != nil {
 		return nil
 	}
 	all := map[int]running{}
-	for _, e := range list {
-		pid := 0
-		if _, err := fmt.Sscanf(e.Name(), "%d", &pid); err == nil && pid != os.Getpid() {
-			all[pid] = running{namespace: networkOf(e.Name())}
+	for _, name := range list {
+		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
+			var r running
+			if spaces {
+				r.namespace = networkOf(name)
+			}
+			all[pid] = r
 		}
 	}
 	return all
@@ -234,16 +276,19 @@ func networkOf(pid string) string {
 	return ns
 }
 
-// strangers says which processes have come to the host from outside, and which ones have gone to another network
-// namespace.
-func (w *watcher) strangers() (list []string) {
+// strangers says which processes have come to the host from outside and, with all, which ones have gone to another
+// network namespace.
+func (w *watcher) strangers(all bool) (list []string) {
 	if w.processes == nil {
 		return nil
 	}
-	is := processes()
+	is := processes(all)
 	var programs map[int]procfs.Program
 	for _, pid := range slices.Sorted(maps.Keys(is)) {
 		was, known := w.processes[pid]
+		if known && is[pid].namespace == "" { // it is not looked at
+			is[pid] = was
+		}
 		if known && (was.namespace == is[pid].namespace || is[pid].namespace == "" || was.namespace == "") {
 			continue
 		}
@@ -271,13 +316,16 @@ func ours(inode uint32) bool {
 	if err != nil {
 		return false
 	}
-	outside := map[string]bool{}
+	outside := map[int]bool{}
 	for _, path := range files {
 		to, err := os.Readlink(path)
 		if err != nil || to != want {
 			continue
 		}
-		pid := strings.Split(path, "/")[2]
+		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err != nil {
+			continue
+		}
 		if _, asked := outside[pid]; !asked {
 			outside[pid] = foreign(pid)
 		}
@@ -289,21 +337,17 @@ func ours(inode uint32) bool {
 }
 
 // foreign says that a process, or one of those that have started it, came from outside.
-func foreign(pid string) bool {
+func foreign(pid int) bool {
 	all, err := procfs.ReadPrograms()
 	if err != nil {
 		return true
 	}
-	n := 0
-	if _, err := fmt.Sscanf(pid, "%d", &n); err != nil {
-		return true
-	}
-	for n > 1 {
-		p, known := all[n]
+	for pid > 1 {
+		p, known := all[pid]
 		if !known || p.Parent == 0 {
 			return true
 		}
-		n = p.Parent
+		pid = p.Parent
 	}
 	return false
 }

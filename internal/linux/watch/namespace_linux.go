@@ -97,8 +97,9 @@ type Namespace struct {
 	missing    []string
 }
 
-// Open begins to watch the namespace of fd, which stays the caller's and must stay open.
-func (w *Watch) Open(fd int) (*Namespace, error) {
+// Open begins to watch the namespace of fd, which stays the caller's and must stay open. Of one that forwards packets
+// for others more variables matter.
+func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 	if w.seed == (maphash.Seed{}) {
 		w.seed = maphash.MakeSeed()
 	}
@@ -122,7 +123,7 @@ func (w *Watch) Open(fd int) (*Namespace, error) {
 		name: "neighbours", kinds: []uint16{unix.RTM_GETNEIGH, unix.RTM_GETNEIGH},
 		body: [][]byte{make([]byte, unix.SizeofNdMsg), forwarding}, read: names.neighbour, may: learned,
 	}
-	err := netns.Do(fd, n.open)
+	err := netns.Do(fd, func() error { return n.open(forwards) })
 	if err == nil {
 		err = n.begin()
 	}
@@ -134,7 +135,7 @@ func (w *Watch) Open(fd int) (*Namespace, error) {
 }
 
 // open opens the sockets, in the namespace.
-func (n *Namespace) open() (err error) {
+func (n *Namespace) open(forwards bool) (err error) {
 	buf := &n.watch.buf
 	if n.monitor, err = listen(buf, unix.NETLINK_ROUTE, groups()...); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (n *Namespace) open() (err error) {
 	if n.legacy, err = openLegacy(); err != nil {
 		return err
 	}
-	n.variables, err = openVariables(func() bool {
+	n.variables, err = openVariables(forwards, func() bool {
 		n.watch.files++
 		return n.watch.files <= openFiles
 	})
@@ -622,13 +623,13 @@ func (n *Namespace) compareVariables() (list []Change, err error) {
 			if (v.file != nil) != files {
 				continue
 			}
-			was := v.value()
+			was := *v
 			changed, err := v.read()
 			if err != nil {
 				return err
 			}
 			if changed {
-				list = append(list, Change{What: v.key, Before: was, After: v.value()})
+				list = append(list, Change{What: v.key, Before: was.value(), After: v.value()})
 			}
 		}
 		return nil

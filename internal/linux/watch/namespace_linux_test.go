@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -49,7 +50,7 @@ nft add table inet filter
 nft add chain inet filter forward { type filter hook forward priority 0 ; policy drop ; }
 nft add rule inet filter forward udp dport 20000 accept`)
 	w := &Watch{}
-	if b.watched, err = w.Open(int(b.machine.NS.Fd())); err != nil {
+	if b.watched, err = w.Open(int(b.machine.NS.Fd()), true); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.watched.Close)
@@ -81,6 +82,24 @@ func (b *bench) do(commands string) {
 			return nil
 		}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// forwards waits until the port of the bridge forwards, which is when its other end is known to be up.
+func (b *bench) forwards() {
+	b.Helper()
+	own := thing{"link vsrc0", "port setting state of vsrc0"}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		is, err := b.watched.list(&b.watched.links)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if is[own] == "3" { // BR_STATE_FORWARDING (include/uapi/linux/if_bridge.h)
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("the port does not forward: %q", is[own])
 		}
 	}
 }
@@ -259,6 +278,7 @@ func TestNothingIsNoChange(t *testing.T) {
 	b.do(`far ip link set far0 up
 far ip addr add 10.1.0.7/16 dev far0
 far ip neigh replace 10.1.0.1 lladdr 02:00:00:00:00:01 dev far0 nud stale`)
+	b.forwards()
 	b.audit() // the other end is up
 	for _, c := range []struct{ name, do string }{
 		{"a neighbour is learned", "ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:08 dev br0 nud stale"},
@@ -287,7 +307,7 @@ far ip neigh replace 10.1.0.1 lladdr 02:00:00:00:00:01 dev far0 nud stale`)
 func BenchmarkAudit(b *testing.B) {
 	m := testnet.New(b)
 	w := &Watch{}
-	n, err := w.Open(int(m.NS.Fd()))
+	n, err := w.Open(int(m.NS.Fd()), true)
 	if err != nil {
 		b.Fatal(err)
 	}

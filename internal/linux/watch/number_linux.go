@@ -17,28 +17,35 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
-// sysctls are the variables of a namespace that decide what passes. Those of single links come with the links.
-func sysctls() []string {
-	var list []string
-	for _, of := range []string{"all", "default"} {
-		for _, name := range []string{"forwarding", "rp_filter", "proxy_arp", "accept_local", "route_localnet"} {
-			list = append(list, "net.ipv4.conf."+of+"."+name)
-		}
-		for _, name := range []string{"forwarding", "disable_ipv6", "accept_ra", "proxy_ndp"} {
-			list = append(list, "net.ipv6.conf."+of+"."+name)
-		}
+// sysctls are the variables of a namespace that decide what passes: of one that forwards for others, or of one that
+// sends and receives only. Those of single links come with the links.
+func sysctls(forwards bool) []string {
+	list := []string{
+		"net.ipv4.conf.all.forwarding", "net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6",
+		"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.accept_local", "net.ipv4.conf.all.route_localnet",
+		"net.ipv4.conf.all.disable_policy", "net.ipv4.conf.all.disable_xfrm", "net.ipv4.conf.all.proxy_arp",
+		"net.ipv4.ip_nonlocal_bind", "net.ipv6.ip_nonlocal_bind",
+	}
+	if !forwards {
+		return list
+	}
+	for _, name := range []string{"forwarding", "rp_filter", "proxy_arp", "accept_local", "route_localnet"} {
+		list = append(list, "net.ipv4.conf.default."+name)
+	}
+	for _, name := range []string{"forwarding", "disable_ipv6", "accept_ra", "proxy_ndp"} {
+		list = append(list, "net.ipv6.conf.default."+name)
 	}
 	for _, name := range []string{
 		"accept_redirects", "send_redirects", "accept_source_route", "arp_ignore", "arp_announce", "arp_filter",
-		"disable_policy", "disable_xfrm", "bc_forwarding",
+		"bc_forwarding",
 	} {
 		list = append(list, "net.ipv4.conf.all."+name)
 	}
-	return append(list, "net.ipv6.conf.all.accept_redirects", "net.ipv6.conf.all.accept_source_route",
+	return append(list, "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.proxy_ndp",
+		"net.ipv6.conf.all.accept_redirects", "net.ipv6.conf.all.accept_source_route",
 		"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.bridge.bridge-nf-call-arptables",
-		"net.ipv4.ip_nonlocal_bind", "net.ipv6.ip_nonlocal_bind", "net.ipv4.fib_multipath_hash_policy",
-		"net.ipv6.fib_multipath_hash_policy", "net.ipv4.ip_unprivileged_port_start", "net.netfilter.nf_conntrack_tcp_loose",
-		"net.netfilter.nf_conntrack_tcp_be_liberal")
+		"net.ipv4.fib_multipath_hash_policy", "net.ipv6.fib_multipath_hash_policy", "net.ipv4.ip_unprivileged_port_start",
+		"net.netfilter.nf_conntrack_tcp_loose", "net.netfilter.nf_conntrack_tcp_be_liberal")
 }
 
 // A variable is a sysctl, with its file if that is kept open.
@@ -50,9 +57,9 @@ type variable struct {
 }
 
 // openVariables opens those that the namespace of the calling thread has. It keeps as many files open as keep allows.
-func openVariables(keep func() bool) ([]variable, error) {
+func openVariables(forwards bool, keep func() bool) ([]variable, error) {
 	var list []variable
-	for _, key := range sysctls() {
+	for _, key := range sysctls(forwards) {
 		path, err := sysctl.Path(key)
 		if err != nil {
 			return list, err

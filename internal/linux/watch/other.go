@@ -24,7 +24,7 @@ type Audit struct {
 }
 
 // Open needs Linux.
-func (w *Watch) Open(int) (*Namespace, error) {
+func (w *Watch) Open(int, bool) (*Namespace, error) {
 	return nil, &linux.UnsupportedError{What: "watch a namespace", Missing: "Linux"}
 }
 
