@@ -206,8 +206,8 @@ func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
 		if len(a.changes) == 0 {
 			p = proof.SampledClaim()
 		}
-		said = append(said, fmt.Sprintf("the filter allows packets that it must refuse: %d datagrams of %s arrived", a.arrived,
-			a.try.Name))
+		said = append(said, fmt.Sprintf("the filter allows packets that it must refuse: %d datagrams of %s arrived",
+			a.arrived, a.try.Name))
 	}
 	said = append(said, a.changes[:min(len(a.changes), most)]...)
 	if n := len(a.changes) - most; n > 0 {

@@ -50,7 +50,8 @@ func (k *Kernel) Watch() error {
 	k.mu.Lock()
 	spaces := maps.Clone(k.spaces)
 	k.mu.Unlock()
-	w := &watcher{spaces: map[string]*watch.Namespace{}, began: map[string]*space{}, doubted: map[string]bool{},
+	w := &watcher{
+		spaces: map[string]*watch.Namespace{}, began: map[string]*space{}, doubted: map[string]bool{},
 		silent: map[*applied]verification{},
 	}
 	for ref, s := range spaces {

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -119,7 +121,11 @@ func plantings() []planting {
 func TestWatch(t *testing.T) {
 	testnet.Root(t)
 	for _, program := range [][2]string{
-		{"nsenter", "util-linux"}, {"ip", "iproute2"}, {"tc", "iproute2"}, {"nft", "nftables"}, {"iptables-legacy", "iptables"},
+		{"nsenter", "util-linux"},
+		{"ip", "iproute2"},
+		{"tc", "iproute2"},
+		{"nft", "nftables"},
+		{"iptables-legacy", "iptables"},
 		{"ipset", "ipset"},
 	} {
 		testnet.Program(t, program[0], program[1])
@@ -143,24 +149,35 @@ func TestWatch(t *testing.T) {
 		name, filter string
 		list         []planting
 	}{
-		{"that stands", "nftables", all}, {"that comes and goes", "nftables", passing}, {"a program", "ebpf", ebpf},
+		{"that stands", "nftables", all},
+		{"that comes and goes", "nftables", passing},
+		{"a program", "ebpf", ebpf},
 		{"another program", "ebpf", other},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for range *plants {
 				w := &watchRun{list: slices.Clone(c.list), seen: map[int]int{}}
-				var each []string
-				for i := range c.list {
-					each = append(each, fmt.Sprint(i+1))
-				}
-				w.session = start(t, "--time", "90s", "--baseline", "host", "--network", "bridge", "--filter",
-					fmt.Sprintf("%s(rules=[%s])", c.filter, strings.Join(each, ",")), "--workload", "udp-rr(mode=wait)", "--placement",
-					"same-host")
+				w.session = start(t, experimentOf(t, c.filter, len(c.list)))
 				w.plantAll()
 			}
 		})
 	}
+}
+
+// experimentOf writes an experiment with so many labs, all of which have a filter, and their baseline.
+func experimentOf(t *testing.T, filter string, labs int) string {
+	t.Helper()
+	text := "name: leaks\nbaseline: {network: host}\nfactors: {placement: [same-host]}\n" +
+		"workloads: [{udp-rr: {mode: wait}}]\ndesign: {time: 90s}\nstacks:\n"
+	for i := range labs {
+		text += fmt.Sprintf("  - {name: lab%d, network: bridge, filter: {%s: {rules: %d}}}\n", i+1, filter, i+1)
+	}
+	path := filepath.Join(t.TempDir(), "leaks.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // A watchRun is a run with a lab for each planting.
@@ -309,6 +326,7 @@ func hooks(f func(index int, at ebpf.AttachType, p link.AttachedProgram) error) 
 	if err != nil {
 		return err
 	}
+	n := 0
 	for _, l := range links {
 		for _, at := range []ebpf.AttachType{ebpf.AttachTCXIngress, ebpf.AttachTCXEgress} {
 			r, err := link.QueryPrograms(link.QueryOptions{Target: l.Attrs().Index, Attach: at})
@@ -316,11 +334,15 @@ func hooks(f func(index int, at ebpf.AttachType, p link.AttachedProgram) error) 
 				return err
 			}
 			for _, p := range r.Programs {
+				n++
 				if err := f(l.Attrs().Index, at, p); err != nil {
 					return err
 				}
 			}
 		}
+	}
+	if n == 0 {
+		return errors.New("no link has a program")
 	}
 	return nil
 }

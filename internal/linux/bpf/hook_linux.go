@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -346,12 +347,12 @@ func Standing(h Hook, index int) (string, error) {
 	if len(r.Programs) == 0 {
 		return "", nil
 	}
-	text := fmt.Sprintf("revision %d:", r.Revision)
-	for _, p := range r.Programs {
-		text += fmt.Sprintf(" program %d", p.ID)
+	list := make([]string, len(r.Programs))
+	for i, p := range r.Programs {
+		list[i] = fmt.Sprintf("program %d", p.ID)
 		if id, ok := p.LinkID(); ok {
-			text += fmt.Sprintf(" (attachment %d)", id)
+			list[i] += fmt.Sprintf(" (attachment %d)", id)
 		}
 	}
-	return text, nil
+	return fmt.Sprintf("revision %d: %s", r.Revision, strings.Join(list, " ")), nil
 }

@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,13 +95,13 @@ func walkKind(b []byte, visit func(leaf, []byte)) {
 			visit(leaf{partLink, unix.IFLA_LINKINFO}, data)
 		case unix.IFLA_INFO_DATA:
 			for k, data := range attributes(data) {
-				if kind != bridge || !moving(bridgeMoves(), k) {
+				if kind != bridge || !slices.Contains(bridgeMoves(), k) {
 					visit(leaf{partData, k}, data)
 				}
 			}
 		case unix.IFLA_INFO_SLAVE_DATA:
 			for k, data := range attributes(data) {
-				if master != bridge || !moving(portMoves(), k) {
+				if master != bridge || !slices.Contains(portMoves(), k) {
 					visit(leaf{partPort, k}, data)
 				}
 			}
@@ -129,15 +130,6 @@ func bridgeMoves() []uint16 { return []uint16{14, 15, 16, 17, 18, 19, 47, 48} }
 
 // portMoves are those of a port of a bridge (enum of IFLA_BRPORT_…).
 func portMoves() []uint16 { return []uint16{19, 20, 21, 22, 23, 38, 41} }
-
-func moving(list []uint16, kind uint16) bool {
-	for _, k := range list {
-		if k == kind {
-			return true
-		}
-	}
-	return false
-}
 
 // digest sums up what matters of a link.
 func digest(h *maphash.Hash, m []byte) {

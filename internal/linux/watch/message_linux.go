@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// room is how many bytes of what happens a socket keeps between two audits. The kernel takes some 800 for an entry of a
-	// neighbour.
+	// room is how many bytes of what happens a socket keeps between two audits. The kernel takes some 800 for an entry of
+	// a neighbour.
 	room = 4 << 20
 	// answerIn bounds the wait for the kernel's answer to a request, in s. It answers at once.
 	answerIn = 5

@@ -325,8 +325,10 @@ type hearing struct {
 // hearings are all kinds. The kernel walks a table of the whole machine for each.
 func hearings() []hearing {
 	return []hearing{
-		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET, 4}, {"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET6, 16},
-		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET, 4}, {"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET6, 16},
+		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET, 4},
+		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET6, 16},
+		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET, 4},
+		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET6, 16},
 	}
 }
 
