@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-leaks test-watch fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -173,6 +173,14 @@ RUNS ?= 10
 .PHONY: busy
 busy: ## run the default experiment beside two spinning programs: every run has to say that it is too noisy to tell (minutes): make busy RUNS=1
 	bash scripts/busy $(RUNS)
+
+# How many runs each leak is planted in, and in how many runs of five generations no change may be seen.
+PLANTS ?= 100
+CLEAN ?= 100
+
+.PHONY: test-watch
+test-watch: ## plant each kind of leak in the middle of 100 runs, and look for false alarms in 500 generations (hours)
+	$(GO) test ./cmd/nettoll -count=1 -timeout 10h -v -run '^TestWatch' -plants $(PLANTS) -clean $(CLEAN)
 
 # How long fuzz-sink attacks.
 FOR ?= 1h

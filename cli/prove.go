@@ -279,7 +279,8 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	if err != nil {
 		return one, err
 	}
-	if len(got.Proofs) == 0 || !one.holds() {
+	attacked := got.Outcomes != nil || got.Shared != nil || len(got.OnWire.List) > 0
+	if len(got.Proofs) == 0 || !one.holds() && !attacked {
 		one.NotTried = "its proofs fail"
 		return one, nil
 	}

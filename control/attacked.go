@@ -54,9 +54,9 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 		return out, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	matrix := s.Reach(ctx)
+	reached := s.Reach(ctx) // the attacks leave it confused
 	out, err = s.Attack(ctx, attacks, exhaustive, observe)
-	out.Matrix, out.Proofs = matrix, slices.Concat(s.Proofs, matrix.Proofs())
+	out.Matrix, out.Proofs = reached, slices.Concat(s.Proofs, reached.Proofs())
 	return out, err
 }
 

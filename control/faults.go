@@ -83,6 +83,7 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 		if s.deaths[w.name()] == 1 {
 			err := w.lab.restart(ctx, w)
 			if err == nil {
+				w.lab.restarted()
 				s.records.warn(measure.Warning{
 					Lab: w.lab.ID, Text: f.reason + ": it was started again (if that is often so, look for the cause with nettoll " +
 						"lab up)",

@@ -37,6 +37,7 @@ type lab struct {
 	keeps      bool          // the frames between its hosts, of proofs
 	capture    *host.Capture // those of the last proof
 	idle       []idleUse     // of its programs; nil: not measured, or it has none
+	watch      *labWatch     // nil: nothing watches it
 }
 
 // pairAddresses is where the two ends of a pair are.

@@ -154,6 +154,7 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	l.close()
+	l.watch = nil // what stood is gone
 	if l.ways != nil {
 		l.ways.Forget()
 	}

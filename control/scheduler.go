@@ -97,6 +97,7 @@ type scheduler struct {
 	doubted  map[string]bool // what labs have told already
 	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
 	reached  time.Duration   // spent on matrices
+	audits   []auditCost     // of all labs
 }
 
 // reserve is how many threads are kept ready: the runtime of a controller came to 12 before it needed one more.
@@ -176,6 +177,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		s.records.warn(measure.Warning{Text: left.Error() + ": nettoll clean removes what runs leave"})
 	}
 	w.sleep()
+	s.auditFacts()
 	s.doubts()
 	end := s.end(why, err, ctx.Err() != nil)
 	s.records.end(end)
@@ -413,6 +415,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if err := s.prove(ctx, g, beforeBlocks); err != nil {
 		return err
 	}
+	s.watch(ctx, g)
 	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take
 	// longer than was expected.
 	share, least := s.experiment.Design.Time, 0
@@ -433,6 +436,9 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	}
 	if ctx.Err() != nil {
 		return errors.Join(s.logs(ctx, g), s.records.flush(true))
+	}
+	if err := s.watched(ctx, g); err != nil {
+		return err
 	}
 	if err := s.prove(ctx, g, afterBlocks); err != nil {
 		return err
@@ -484,6 +490,7 @@ func (s *scheduler) granted(ctx context.Context, g *generation) error {
 // When labs are proven.
 const (
 	beforeBlocks = "before"
+	duringBlocks = "during"
 	afterBlocks  = "after"
 )
 
@@ -595,6 +602,11 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	}
 	s.blocks++
 	var f *fault
+	if ctx.Err() == nil {
+		if err := s.audit(ctx, g, broken, false); err != nil {
+			return err
+		}
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -608,7 +620,11 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
-	return s.rebuild(ctx, g, broken)
+	if err := s.rebuild(ctx, g, broken); err != nil {
+		return err
+	}
+	s.watchAgain(ctx, g)
+	return nil
 }
 
 func (s *scheduler) tell(phase string, generation int) {

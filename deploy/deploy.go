@@ -111,6 +111,22 @@ type Used interface {
 	Use(ctx context.Context) ([]Use, error)
 }
 
+// A Watched lab notices what changes in the namespaces of its hosts while it is measured.
+type Watched interface {
+	Lab
+	// Watch begins to watch, or begins again. With announce it goes on: what the lab itself has started is known.
+	Watch(ctx context.Context, announce bool) error
+	// Audit returns what has changed since the last audit, of the hosts in order, that of the underlay last. With all
+	// nothing is left for the next audit to look at.
+	Audit(ctx context.Context, all bool) ([]Audit, error)
+}
+
+// An Audit is what has changed on a host.
+type Audit struct {
+	Host string // its name
+	host.Audit
+}
+
 // Use is the resource use of a program of a host so far.
 type Use struct {
 	Host string // its name

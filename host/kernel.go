@@ -46,6 +46,7 @@ type opened struct {
 	spaces   map[string]*space    // by reference
 	gone     map[string]time.Time // removed namespaces, by reference, with the time
 	tap      tap                  // the active tap; nil: none
+	watch    *watcher             // that an audit asks; nil: nothing is watched
 	haste    bool                 // the last link waited for did not run in time
 }
 
@@ -106,6 +107,10 @@ func (k *Kernel) Close() error {
 	var errs []error
 	if k.tap != nil {
 		errs = append(errs, k.tap.Close())
+	}
+	if k.watch != nil {
+		k.watch.close()
+		k.watch = nil
 	}
 	for _, s := range k.spaces {
 		errs = append(errs, s.close())

@@ -157,13 +157,19 @@ type Proof struct {
 	// lab.
 	Name  string `json:"name,omitempty"`
 	Claim string `json:"claim"` // a sentence without its full stop
-	When  string `json:"when"`  // "before" the first block or "after" the last
+	// When is "before" the first block, "after" the last, or "during": between all of them
+	When string `json:"when"`
 	// Tried is the number of tries, by family; Seen is how many of those had the expected result.
 	Tried    map[string]int `json:"tried,omitempty"`
 	Expected string         `json:"expected,omitempty"` // "no answer"
 	Seen     map[string]int `json:"seen,omitempty"`
 	OK       bool           `json:"ok"`
 	Detail   string         `json:"detail,omitempty"` // the first failure, and how many more there are
+	// Touched is the first and the last block during which something was otherwise that was found between blocks. It
+	// happened between the times Since and Until, in s since the run began.
+	Touched []int   `json:"touched,omitempty"`
+	Since   float64 `json:"since,omitempty"`
+	Until   float64 `json:"until,omitempty"`
 }
 
 // LabRecord holds the cost of building a lab and of changing the rules in it. Each lab has one for each generation, and

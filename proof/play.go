@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -224,6 +225,7 @@ type Here struct {
 	// In calls a function in the network namespace of an end.
 	In      func(e End, f func() error) error
 	mirrors []*Mirror
+	samples []sock.Socket // receivers of samples
 }
 
 // Open implements [Player].

@@ -431,6 +431,8 @@ func newClaim(proofs []measure.Proof) claim {
 	}
 	c.extent = Count(len(labs), "lab", "labs") + ", " + Count(len(generations), "generation", "generations")
 	switch {
+	case !slices.ContainsFunc(proofs, func(p measure.Proof) bool { return p.When != "during" }):
+		c.when = "during all blocks"
 	case len(after) == 0:
 		c.when = "before, not after"
 	case len(after) < len(places):

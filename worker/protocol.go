@@ -18,7 +18,11 @@ const (
 	ProofOpen  = "proof.open"  // proof.Try → nothing: answers at its To from now on
 	ProofTry   = "proof.try"   // []proof.Try → []proof.Seen, made at the same time
 	ProofClose = "proof.close" // nothing → nothing
-	Collect    = "collect"     // CollectParams → []CellSamples
+
+	SampleListen  = "sample.listen"  // proof.Try → nothing: counts what arrives at its To from now on
+	SampleSend    = "sample.send"    // proof.Try → nothing
+	SampleArrived = "sample.arrived" // nothing → int64: how many datagrams have arrived; it does not listen any more
+	Collect       = "collect"        // CollectParams → []CellSamples
 )
 
 // BeginParams makes the threads.

@@ -88,7 +88,12 @@ func (w *Worker) Methods() protocol.Methods {
 		ProofOpen:  method(w, (*Worker).proofOpen),
 		ProofTry:   method(w, (*Worker).proofTry),
 		ProofClose: method(w, (*Worker).proofClose),
-		Collect:    method(w, (*Worker).collect),
+
+		SampleListen:  method(w, (*Worker).sampleListen),
+		SampleSend:    method(w, (*Worker).sampleSend),
+		SampleArrived: method(w, (*Worker).sampleArrived),
+
+		Collect: method(w, (*Worker).collect),
 	}
 }
 
@@ -317,6 +322,18 @@ func (w *Worker) proofTry(list []proof.Try) ([]proof.Seen, error) {
 
 func (w *Worker) proofClose(nothing) (nothing, error) {
 	return nothing{}, w.tries.Close(context.Background())
+}
+
+func (w *Worker) sampleListen(t proof.Try) (nothing, error) {
+	return nothing{}, w.tries.Listen(context.Background(), t)
+}
+
+func (w *Worker) sampleSend(t proof.Try) (nothing, error) {
+	return nothing{}, w.tries.Send(context.Background(), t)
+}
+
+func (w *Worker) sampleArrived(nothing) (int64, error) {
+	return w.tries.Arrived(context.Background()), nil
 }
 
 func (w *Worker) collect(p CollectParams) ([]CellSamples, error) {

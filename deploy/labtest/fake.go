@@ -26,6 +26,8 @@ type Fake struct {
 	Fails func(lab string, n int) error
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
+	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
+	Changes func(lab string, n int) []string
 	// Machines are the names of the machines, "" for that of this process; nil means that machine alone.
 	Machines []string
 	// Sleepless is the reason why CPUs cannot be kept awake; nil if they can. Asleep is the share of the time for which
@@ -40,6 +42,7 @@ type Fake struct {
 	began  int // workers started, in all labs
 	awake  int // callers of Awake that have not ended it yet
 	rises  int // calls of Awake
+	audits map[string]int
 }
 
 // A Fault is a fault during a trial. The zero value is no fault.
@@ -60,7 +63,10 @@ const (
 	HostEnd           // a host of the lab ends, and its workers with it
 )
 
-var _ deploy.Deployment = (*Fake)(nil)
+var (
+	_ deploy.Deployment = (*Fake)(nil)
+	_ deploy.Watched    = (*lab)(nil)
+)
 
 // CPUs returns two CPUs.
 func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
@@ -322,6 +328,24 @@ func (l *lab) Trace(_ context.Context, q []host.Question) ([]host.Trace, error) 
 		l.taps[i] = question.Tap
 	}
 	return traces, nil
+}
+
+// Watch does nothing.
+func (l *lab) Watch(context.Context, bool) error { return nil }
+
+// Audit says what Changes does.
+func (l *lab) Audit(context.Context, bool) ([]deploy.Audit, error) {
+	l.fake.mu.Lock()
+	defer l.fake.mu.Unlock()
+	if l.fake.audits == nil {
+		l.fake.audits = map[string]int{}
+	}
+	l.fake.audits[l.spec.ID]++
+	a := deploy.Audit{Host: "host1"}
+	if l.fake.Changes != nil {
+		a.Changes = l.fake.Changes(l.spec.ID, l.fake.audits[l.spec.ID])
+	}
+	return []deploy.Audit{a}, nil
 }
 
 // Close ends the workers.

@@ -40,6 +40,7 @@ type lab struct {
 var (
 	_ deploy.Enterable = (*lab)(nil)
 	_ deploy.Used      = (*lab)(nil)
+	_ deploy.Watched   = (*lab)(nil)
 )
 
 // Build starts the hosts of a lab, applies and verifies their plans, and measures costs.
@@ -313,6 +314,30 @@ func (l *lab) Trace(ctx context.Context, questions []host.Question) ([]host.Trac
 		}
 	}
 	return traces, nil
+}
+
+// Watch has all hosts watch at the same time.
+func (l *lab) Watch(ctx context.Context, announce bool) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, h := range l.all() {
+		group.Go(func() error { return h.Watch(ctx, announce) })
+	}
+	return group.Wait()
+}
+
+// Audit asks all hosts at the same time.
+func (l *lab) Audit(ctx context.Context, all bool) ([]deploy.Audit, error) {
+	hosts := l.all()
+	list := make([]deploy.Audit, len(hosts))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, h := range hosts {
+		group.Go(func() (err error) {
+			list[i].Host = h.Name()
+			list[i].Audit, err = h.Audit(ctx, all)
+			return err
+		})
+	}
+	return list, group.Wait()
 }
 
 // Close ends the hosts, and returns what was taken from the machine.

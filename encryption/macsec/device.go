@@ -169,3 +169,6 @@ func (d Device) Verify(k *host.Kernel) error {
 	}
 	return nil
 }
+
+// Silent says that nothing tells of its channels and keys, see [host.Silent].
+func (Device) Silent() {}

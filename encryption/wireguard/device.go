@@ -264,3 +264,6 @@ func (d Device) Verify(k *host.Kernel) error {
 	}
 	return nil
 }
+
+// Silent says that nothing tells of its peers and keys, see [host.Silent].
+func (Device) Silent() {}

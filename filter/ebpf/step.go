@@ -175,3 +175,6 @@ func (l Listing) Counters(k *host.Kernel) (c filter.Counters, err error) {
 	})
 	return c, err
 }
+
+// Silent says that nothing tells of its entries of maps, see [host.Silent].
+func (Listing) Silent() {}

@@ -296,3 +296,6 @@ func (a Allow) MeasureCost(ctx context.Context, k *host.Kernel) error {
 	k.Metric("first_packet_latency", took.Seconds())
 	return nil
 }
+
+// Silent says that nothing tells of its flows, see [host.Silent].
+func (Allow) Silent() {}

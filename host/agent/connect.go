@@ -241,6 +241,18 @@ func (h *Host) Trace(ctx context.Context, q host.Question) (t host.Trace, err er
 	return t, err
 }
 
+// Watch has the host watch its namespaces, see [host.Kernel.Watch]. With announce it goes on, and takes processes and
+// sockets as they are now for known.
+func (h *Host) Watch(ctx context.Context, announce bool) error {
+	return h.call(ctx, methodWatch, watchParams{announce}, nil)
+}
+
+// Audit returns what has changed in the namespaces of the host since the last audit, see [host.Stack.Audit].
+func (h *Host) Audit(ctx context.Context, all bool) (a host.Audit, err error) {
+	err = h.call(ctx, methodAudit, auditParams{all}, &a)
+	return a, err
+}
+
 // Logs returns the output of the host's programs, by name: the last megabyte of each.
 func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 	err = h.call(ctx, methodLogs, nil, &logs)

@@ -76,6 +76,8 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodRestore:     protocol.Method(a.restore),
 		methodRekey:       protocol.Method(a.rekey),
 		methodTrace:       protocol.Method(a.trace),
+		methodWatch:       protocol.Method(a.watch),
+		methodAudit:       protocol.Method(a.audit),
 		methodLogs:        protocol.Method(a.logs),
 		methodUndo:        protocol.Method(a.undo),
 		methodKept:        protocol.Method(a.kept),
@@ -208,6 +210,21 @@ func (a *server) trace(ctx context.Context, q host.Question) (host.Trace, error)
 	a.kernelMu.Lock()
 	defer a.kernelMu.Unlock()
 	return a.stack.Trace(ctx, a.kernel, q)
+}
+
+func (a *server) watch(_ context.Context, p watchParams) (none, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	if p.Announce {
+		return none{}, a.kernel.Announce()
+	}
+	return none{}, a.kernel.Watch()
+}
+
+func (a *server) audit(_ context.Context, p auditParams) (host.Audit, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return a.stack.Audit(a.kernel, p.All)
 }
 
 func (a *server) logs(context.Context, none) (map[string]string, error) { return a.kernel.Logs() }

@@ -24,6 +24,8 @@ const (
 	methodRestore     = "restore"
 	methodRekey       = "rekey"
 	methodTrace       = "trace"
+	methodWatch       = "watch"
+	methodAudit       = "audit"
 	methodLogs        = "logs"
 	methodUndo        = "undo"
 	methodKept        = "kept"
@@ -62,6 +64,15 @@ type changeParams struct {
 type startParams struct {
 	Serial int             `json:"serial"`
 	Spec   host.WorkerSpec `json:"spec"`
+}
+
+type watchParams struct {
+	// Announce says that only processes and sockets are taken as they are now.
+	Announce bool `json:"announce,omitempty"`
+}
+
+type auditParams struct {
+	All bool `json:"all,omitempty"`
 }
 
 type callParams struct {

@@ -204,3 +204,6 @@ func (t Links) Count(k *host.Kernel) (map[string]uint64, error) {
 	}
 	return counts, nil
 }
+
+// Silent says that nothing tells of its ports and flows, see [host.Silent].
+func (Links) Silent() {}

@@ -294,3 +294,6 @@ func (n Netkit) read(k *host.Kernel) (drifts []linux.Difference, running bool, e
 	}
 	return drifts, running, nil
 }
+
+// Silent says that nothing tells of its entries of maps, see [host.Silent].
+func (Forwarding) Silent() {}

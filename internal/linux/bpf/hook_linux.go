@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
@@ -330,4 +331,28 @@ func Explain(what string, h Hook, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return u
+}
+
+// Standing says which programs are at a hook that holds several, as attachments with their numbers: none is "". Each
+// attachment has a number of its own, and the revision of the hook grows with every change. The calling thread is in
+// the namespace of the link.
+func Standing(h Hook, index int) (string, error) {
+	r, err := link.QueryPrograms(link.QueryOptions{Target: index, Attach: h.attachType()})
+	if errors.Is(err, unix.EINVAL) { // the kernel does not know the hook
+		err = errors.Join(ebpf.ErrNotSupported, err)
+	}
+	if err != nil {
+		return "", Explain(fmt.Sprintf("read programs of link %d, %s", index, h), h, err)
+	}
+	if len(r.Programs) == 0 {
+		return "", nil
+	}
+	list := make([]string, len(r.Programs))
+	for i, p := range r.Programs {
+		list[i] = fmt.Sprintf("program %d", p.ID)
+		if id, ok := p.LinkID(); ok {
+			list[i] += fmt.Sprintf(" (attachment %d)", id)
+		}
+	}
+	return fmt.Sprintf("revision %d: %s", r.Revision, strings.Join(list, " ")), nil
 }

@@ -1,0 +1,296 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/worker"
+)
+
+// A labWatch is what is known of a lab that is watched while it is measured.
+type labWatch struct {
+	by      deploy.Watched
+	clean   int   // the first block since the last audit that found nothing
+	at      int64 // when that was, ns of CLOCK_MONOTONIC
+	audits  int
+	samples int  // of what must not pass
+	again   bool // a process of its was started anew, which is to be announced
+	leaked  bool // something was found: it is not measured any more
+}
+
+// An auditCost is what an audit of a lab has taken.
+type auditCost struct {
+	lab    string
+	hosts  time.Duration // on the host that took longest
+	cpu    time.Duration // of all hosts
+	whole  time.Duration // until its answer was there
+	sample time.Duration // of what must not pass; 0: none
+}
+
+// An audited lab is what an audit has found.
+type audited struct {
+	changes, doubts []string
+	try             proof.Try // that was made
+	arrived         int64
+	cost            auditCost
+	err             error
+}
+
+// watch begins to watch all labs of a generation, after they were proven and before the first block.
+func (s *scheduler) watch(ctx context.Context, g *generation) {
+	s.eachLab(g, func(l *lab) bool { return l.watch == nil }, func(l *lab) { s.watchLab(ctx, l) })
+}
+
+// eachLab calls f for some labs that stand, a few at the same time.
+func (s *scheduler) eachLab(g *generation, which func(*lab) bool, f func(*lab)) {
+	var group sync.WaitGroup
+	free := make(chan struct{}, builders)
+	for _, l := range g.labs {
+		if l == nil || l.stands == nil || !which(l) {
+			continue
+		}
+		free <- struct{}{}
+		group.Go(func() {
+			f(l)
+			<-free
+		})
+	}
+	group.Wait()
+}
+
+// watchLab begins to watch a lab. One that cannot be watched is audited all the same: that fails, and says so.
+func (s *scheduler) watchLab(ctx context.Context, l *lab) {
+	by, ok := l.stands.(deploy.Watched)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	l.watch = &labWatch{by: by, clean: s.blocks, at: clock.Now()}
+	_ = by.Watch(ctx, false) // an audit of what is not watched is an error
+}
+
+// watchAgain watches labs that were built once more, and lets know what was started anew.
+func (s *scheduler) watchAgain(ctx context.Context, g *generation) {
+	if ctx.Err() != nil {
+		return
+	}
+	s.watch(ctx, g)
+	s.eachLab(g, func(l *lab) bool { return l.watch != nil && l.watch.again }, func(l *lab) {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		defer cancel()
+		l.watch.again = false
+		_ = l.watch.by.Watch(ctx, true) // what is unknown is found by the next audit
+	})
+}
+
+// audit asks all labs what has changed since the last audit, and has samples made of what must not pass. A lab in which
+// something has is not measured any more. Broken labs are about to be built once more. With all no lab is looked at in
+// turns.
+func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]string, all bool) error {
+	found := make([]*audited, len(g.labs))
+	s.eachLab(g, func(l *lab) bool {
+		_, gone := broken[slices.Index(g.labs, l)]
+		return l.watch != nil && !l.watch.leaked && !gone
+	}, func(l *lab) { found[slices.Index(g.labs, l)] = l.audit(ctx, all) })
+	if ctx.Err() != nil {
+		return nil // an interruption is no evidence
+	}
+	now, some := clock.Now(), false
+	for i, a := range found {
+		if a == nil {
+			continue
+		}
+		l := g.labs[i]
+		if (a.err != nil || len(a.changes) > 0) && (l.stands.Died(ctx) != "" || l.workerDied()) {
+			continue // what has died is mended, which says so
+		}
+		s.audits = append(s.audits, a.cost)
+		for _, text := range a.doubts {
+			if key := doubtKey(l.ID, text); !s.doubted[key] {
+				s.doubted[key] = true
+				s.records.warn(measure.Warning{Lab: l.ID, Text: text})
+			}
+		}
+		l.watch.audits++
+		if p := s.refuted(l, a, now); p != nil {
+			some, l.watch.leaked = true, true
+			s.records.proof(*p)
+			s.drop(i, fmt.Errorf("proof during the blocks failed: %s", p.Detail))
+			continue
+		}
+		l.watch.clean, l.watch.at = s.blocks, now
+	}
+	if some {
+		return s.baselines()
+	}
+	return nil
+}
+
+// audit asks a lab.
+func (l *lab) audit(ctx context.Context, all bool) *audited {
+	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %v", callLimit))
+	defer cancel()
+	a := &audited{cost: auditCost{lab: l.ID}}
+	began := clock.Now()
+	list, err := l.watch.by.Audit(ctx, all)
+	a.cost.whole = time.Duration(clock.Now() - began)
+	for _, h := range list {
+		for _, c := range h.Changes {
+			a.changes = append(a.changes, h.Host+": "+c)
+		}
+		a.doubts = append(a.doubts, h.Doubts...)
+		a.cost.hosts = max(a.cost.hosts, h.Took)
+		a.cost.cpu += h.CPU
+	}
+	if err != nil {
+		a.err = fmt.Errorf("the lab cannot be audited: %w", err)
+		return a
+	}
+	if f, _ := filter.Of(l.Stack); f != nil {
+		began = clock.Now()
+		a.err = l.sample(ctx, a)
+		a.cost.sample = time.Duration(clock.Now() - began)
+	}
+	return a
+}
+
+// sample has datagrams sent that the filter must refuse, another kind each time, and counts them where they would
+// arrive.
+func (l *lab) sample(ctx context.Context, a *audited) error {
+	t := l.described(l.mtu).Sample(l.watch.samples)
+	l.watch.samples++
+	var from, to *labWorker
+	for _, w := range l.workers {
+		for _, pair := range w.pairs {
+			switch nameOf(w.side, pair) {
+			case t.From.Container:
+				from = w
+			case t.To.Container:
+				to = w
+			}
+		}
+	}
+	a.try = t
+	if err := to.call(ctx, worker.SampleListen, t, nil); err != nil {
+		return fmt.Errorf("%s: not tried: %w", t.Name, err)
+	}
+	err := from.call(ctx, worker.SampleSend, t, nil)
+	if err == nil {
+		time.Sleep(t.Patience.Wait())
+	}
+	if err := errors.Join(err, to.call(ctx, worker.SampleArrived, nil, &a.arrived)); err != nil {
+		return fmt.Errorf("%s: not tried: %w", t.Name, err)
+	}
+	return nil
+}
+
+// most is how many changes a proof names.
+const most = 5
+
+// refuted is the record of what an audit has found, nil if that is nothing.
+func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
+	p := proof.WatchedClaim()
+	var said []string
+	if a.arrived > 0 {
+		if len(a.changes) == 0 {
+			p = proof.SampledClaim()
+		}
+		said = append(said, fmt.Sprintf("the filter allows packets that it must refuse: %d datagrams of %s arrived",
+			a.arrived, a.try.Name))
+	}
+	said = append(said, a.changes[:min(len(a.changes), most)]...)
+	if n := len(a.changes) - most; n > 0 {
+		said = append(said, fmt.Sprintf("and %d more", n))
+	}
+	if a.err != nil {
+		said = append(said, a.err.Error())
+	}
+	if said == nil {
+		return nil
+	}
+	p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
+	p.Touched = []int{min(l.watch.clean, s.blocks-1), s.blocks - 1} // also what came after the last block
+	p.Since, p.Until = float64(l.watch.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
+	blocks := fmt.Sprintf("block %d", p.Touched[1]+1)
+	if p.Touched[0] < p.Touched[1] {
+		blocks = fmt.Sprintf("blocks %d to %d", p.Touched[0]+1, p.Touched[1]+1)
+	}
+	p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, p.Since,
+		p.Until)
+	return &p
+}
+
+// watched audits all labs a last time in a generation, and records of each in which nothing was found that it was
+// watched.
+func (s *scheduler) watched(ctx context.Context, g *generation) error {
+	if err := s.audit(ctx, g, nil, true); err != nil || ctx.Err() != nil {
+		return err
+	}
+	for _, l := range g.labs {
+		if l == nil || l.watch == nil || l.watch.leaked || l.watch.audits == 0 {
+			continue
+		}
+		list := []measure.Proof{proof.WatchedClaim()}
+		if l.watch.samples > 0 {
+			list = append(list, proof.SampledClaim())
+		}
+		for _, p := range list {
+			p.Generation, p.Lab, p.When, p.OK = g.number, l.ID, duringBlocks, true
+			s.records.proof(p)
+		}
+	}
+	return nil
+}
+
+// workerDied says whether a worker of the lab has ended.
+func (l *lab) workerDied() bool { return slices.ContainsFunc(l.workers, (*labWorker).dead) }
+
+// auditFacts records what audits have taken: of each lab, the median in s.
+func (s *scheduler) auditFacts() {
+	byLab := map[string][]auditCost{}
+	for _, c := range s.audits {
+		byLab[c.lab] = append(byLab[c.lab], c)
+	}
+	if len(byLab) == 0 {
+		return
+	}
+	facts := map[string]any{}
+	for lab, list := range byLab {
+		median := func(of func(auditCost) time.Duration) float64 {
+			all := make([]time.Duration, len(list))
+			for i, c := range list {
+				all[i] = of(c)
+			}
+			slices.Sort(all)
+			return all[len(all)/2].Seconds()
+		}
+		fact := map[string]any{
+			"audits": len(list), "hosts": median(func(c auditCost) time.Duration { return c.hosts }),
+			"whole": median(func(c auditCost) time.Duration { return c.whole }),
+			"cpu":   median(func(c auditCost) time.Duration { return c.cpu }),
+		}
+		if sample := median(func(c auditCost) time.Duration { return c.sample }); sample > 0 {
+			fact["sample"] = sample
+		}
+		facts[lab] = fact
+	}
+	s.records.fact("audit_time", facts)
+}
+
+// restarted notes that a process of the lab was started anew.
+func (l *lab) restarted() {
+	if l.watch != nil {
+		l.watch.again = true
+	}
+}

@@ -1,0 +1,71 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/deploy/labtest"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/runtime/netns"
+)
+
+// What an audit finds is a proof that failed, with the blocks and the time: the lab is not measured any more, and its
+// trials of the generation do not count. Labs in which nothing is found have a proof that holds.
+func TestFoundWhileMeasured(t *testing.T) {
+	const found = "link leak0: added (veth, number 9)"
+	for _, c := range []struct {
+		name    string
+		in      string // the lab in which something is found
+		nth     int    // by which of its audits: two in each generation
+		blocks  []int  // that it has touched
+		failed  bool   // the run: nothing is left to compare with
+		holding int    // generations of the other network that were watched and clean
+	}{
+		{name: "nothing", holding: 5},
+		{name: "in the second generation", in: otherLab, nth: 3, blocks: []int{1, 1}, holding: 1},
+		{name: "after the last block of the first", in: otherLab, nth: 2, blocks: []int{0, 0}},
+		{name: "in the baseline", in: baseLab, nth: 1, blocks: []int{0, 0}, failed: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fake := &labtest.Fake{Changes: func(lab string, n int) []string {
+				if lab == c.in && n == c.nth {
+					return []string{found}
+				}
+				return nil
+			}}
+			out, err := Run(t.Context(), Options{Resolved: imagined(t, netns.Runtime{}), Deployment: fake})
+			if (err != nil) != c.failed {
+				t.Fatalf("error %v, want one: %v", err, c.failed)
+			}
+			held := 0
+			var broken []measure.Proof
+			for _, p := range out.Log.Proofs {
+				switch {
+				case p.Name != proof.Watched:
+				case p.OK && p.Lab == otherLab:
+					held++
+				case !p.OK:
+					broken = append(broken, p)
+				}
+			}
+			if held != c.holding && !c.failed {
+				t.Errorf("the other network was watched and clean in %d generations, want %d", held, c.holding)
+			}
+			if c.in == "" {
+				if len(broken) > 0 {
+					t.Errorf("nothing was found, and these failed: %+v", broken)
+				}
+				return
+			}
+			if len(broken) != 1 || broken[0].Lab != c.in || broken[0].When != "during" || !slices.Equal(broken[0].Touched, c.blocks) ||
+				!strings.Contains(broken[0].Detail, found) || broken[0].Until < broken[0].Since {
+				t.Errorf("proofs that failed are %+v, want one of %s, of blocks %v", broken, c.in, c.blocks)
+			}
+			if left := fake.Left(); len(left) > 0 {
+				t.Errorf("these labs are left: %q", left)
+			}
+		})
+	}
+}

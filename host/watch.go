@@ -1,0 +1,354 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/watch"
+)
+
+// An Audit is what a host has found that is not as it was at the last audit, or was not for a while.
+type Audit struct {
+	// Changes are in words: what, where, before → after. Nobody who builds or measures makes any between audits.
+	Changes []string `json:"changes,omitempty"`
+	// Doubts are what could not be watched.
+	Doubts []string `json:"doubts,omitempty"`
+	// Took is how long the host has looked, and CPU the CPU time that its agent took meanwhile.
+	Took time.Duration `json:"took"`
+	CPU  time.Duration `json:"cpu"`
+}
+
+// A watcher holds what a host was like at the last audit.
+type watcher struct {
+	common watch.Watch
+	spaces map[string]*watch.Namespace // by reference
+	began  map[string]*space           // the namespaces themselves
+	// processes are those of the host, and the network namespaces that they are in. It is nil if they are not the host's
+	// alone.
+	processes map[int]running
+	doubted   map[string]bool // what was told
+	silent    map[*applied]verification
+	next      int // the namespace that is looked at next
+}
+
+// A running process is one of a host.
+type running struct{ namespace string }
+
+// Watch begins to watch the namespaces of the host that steps have made, its own among them, or begins again. Until the
+// next audit nothing wakes for it: the kernel collects what happens.
+func (k *Kernel) Watch() error {
+	k.unwatch()
+	k.mu.Lock()
+	spaces := maps.Clone(k.spaces)
+	k.mu.Unlock()
+	w := &watcher{
+		spaces: map[string]*watch.Namespace{}, began: map[string]*space{}, doubted: map[string]bool{},
+		silent: map[*applied]verification{},
+	}
+	for ref, s := range spaces {
+		if strings.HasPrefix(ref, "@") { // another host's, which watches it
+			continue
+		}
+		n, err := w.common.Open(int(s.file.Fd()), ref == "")
+		if err != nil {
+			w.close()
+			return fmt.Errorf("watch namespace %q: %w", ref, err)
+		}
+		w.spaces[ref], w.began[ref] = n, s
+	}
+	w.processes = processes(true)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.watch = w
+	return nil
+}
+
+// Announce takes processes and sockets as they are now for known: one of the host's own was started again.
+func (k *Kernel) Announce() error {
+	k.mu.Lock()
+	w := k.watch
+	k.mu.Unlock()
+	if w == nil {
+		return errors.New("announce processes: nothing is watched")
+	}
+	w.processes = processes(true)
+	for _, n := range w.spaces {
+		if err := n.Listen(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *Kernel) unwatch() {
+	k.mu.Lock()
+	w := k.watch
+	k.watch = nil
+	k.mu.Unlock()
+	if w != nil {
+		w.close()
+	}
+}
+
+func (w *watcher) close() {
+	for _, n := range w.spaces {
+		n.Close()
+	}
+}
+
+// A Silent step stands for something that no namespace tells of: what is in a map, in a switch, in a device of its own.
+// Each audit verifies it.
+type Silent interface {
+	Step
+	Silent()
+}
+
+// Audit says what has changed in the namespaces that are watched since the last audit, and which [Silent] steps do not
+// stand any more. With all it looks at everything there is to look at, where a host of many containers is otherwise
+// looked at in turns.
+func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
+	began, used := time.Now(), process.RunTime(os.Getpid())
+	a, err := k.audit(all)
+	if err != nil {
+		return a, err
+	}
+	for _, one := range s.applied {
+		if _, silent := one.Step.(Silent); !silent || one.withdrawn || !k.watch.due(one, all) {
+			continue
+		}
+		verifying := time.Now()
+		if err := one.Step.Verify(k.view(one)); err != nil {
+			a.Changes = append(a.Changes, err.Error())
+		}
+		k.watch.silent[one] = verification{took: time.Since(verifying)}
+	}
+	a.Took, a.CPU = time.Since(began), process.RunTime(os.Getpid())-used
+	return a, nil
+}
+
+// A verification is the last one of a [Silent] step.
+type verification struct {
+	took time.Duration
+	left int // audits without it since then
+}
+
+const (
+	// quick is how long the verification of a step may take that is part of every audit. One that takes n times as long is
+	// part of every nth audit, but of every eighth at least.
+	quick  = 500 * time.Microsecond
+	seldom = 8
+)
+
+// due says whether an audit is to verify a silent step.
+func (w *watcher) due(a *applied, all bool) bool {
+	last := w.silent[a]
+	if all || last.left+1 >= min(seldom, int(last.took/quick)) {
+		return true
+	}
+	last.left++
+	w.silent[a] = last
+	return false
+}
+
+// inTurn is of how many namespaces besides the host's own an audit looks at what has no monitor.
+const inTurn = 4
+
+// audit asks the namespaces that are watched.
+func (k *Kernel) audit(all bool) (Audit, error) {
+	k.mu.Lock()
+	w := k.watch
+	k.mu.Unlock()
+	if w == nil {
+		return Audit{}, errors.New("audit: nothing is watched")
+	}
+	var a Audit
+	var heard []string // by sockets, and where
+	refs := slices.Sorted(maps.Keys(w.spaces))
+	for i, ref := range refs {
+		if text := k.replaced(ref, w.began[ref]); text != "" {
+			a.Changes = append(a.Changes, text)
+		}
+		much := watch.Told
+		switch {
+		case all:
+			much = watch.All
+		case ref == "" || (i-w.next+len(refs))%len(refs) < inTurn:
+			much = watch.Usual
+		}
+		found, err := w.spaces[ref].Audit(much)
+		if err != nil {
+			return a, fmt.Errorf("audit namespace %q: %w", ref, err)
+		}
+		for _, c := range found.Changes {
+			a.Changes = append(a.Changes, c.String()+of(ref))
+		}
+		for _, s := range found.New {
+			if !ours(s.Inode) {
+				heard = append(heard, fmt.Sprintf("socket %s: opened by a process that is not of this host%s", s.Name, of(ref)))
+			}
+		}
+		for _, what := range w.spaces[ref].Missing() {
+			w.doubt(&a, fmt.Sprintf("what changes of %s is not noticed here: the kernel does not say", what))
+		}
+		if found.Lost {
+			w.doubt(&a, "more happened between two blocks than could be kept, so what came and went is not all known"+of(ref))
+		}
+	}
+	w.next = (w.next + inTurn) % len(refs)
+	a.Changes = append(append(a.Changes, heard...), w.strangers(all)...)
+	return a, nil
+}
+
+// of ends what is said of a namespace.
+func of(ref string) string {
+	if ref == "" {
+		return ", on the host itself"
+	}
+	return ", in namespace " + ref
+}
+
+// doubt adds a doubt that was not told before.
+func (w *watcher) doubt(a *Audit, text string) {
+	if !w.doubted[text] {
+		w.doubted[text] = true
+		a.Doubts = append(a.Doubts, text)
+	}
+}
+
+// replaced says that another namespace stands in the place of one, or none.
+func (k *Kernel) replaced(ref string, was *space) string {
+	if ref == "" {
+		return ""
+	}
+	there, err := os.Stat(k.path(ref))
+	own, ownErr := was.file.Stat()
+	if err == nil && ownErr == nil && os.SameFile(there, own) {
+		return ""
+	}
+	if err != nil {
+		return fmt.Sprintf("namespace %s: removed from its place", ref)
+	}
+	return fmt.Sprintf("namespace %s: another one stands in its place", ref)
+}
+
+// processes are those that this process sees if they are those of a host: the first of them is no process of a machine.
+// With spaces it says where they are; else that is left out.
+func processes(spaces bool) map[int]running {
+	if os.Getppid() != 1 {
+		return nil
+	}
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+	list, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+	all := map[int]running{}
+	for _, name := range list {
+		if pid, err := strconv.Atoi(name); err == nil && pid != os.Getpid() {
+			var r running
+			if spaces {
+				r.namespace = networkOf(name)
+			}
+			all[pid] = r
+		}
+	}
+	return all
+}
+
+// networkOf is the network namespace of a process, "" if it has ended.
+func networkOf(pid string) string {
+	ns, err := os.Readlink(filepath.Join("/proc", pid, "ns/net"))
+	if err != nil {
+		return ""
+	}
+	return ns
+}
+
+// strangers says which processes have come to the host from outside and, with all, which ones have gone to another
+// network namespace.
+func (w *watcher) strangers(all bool) (list []string) {
+	if w.processes == nil {
+		return nil
+	}
+	is := processes(all)
+	var programs map[int]procfs.Program
+	for _, pid := range slices.Sorted(maps.Keys(is)) {
+		was, known := w.processes[pid]
+		if known && is[pid].namespace == "" { // it is not looked at
+			is[pid] = was
+		}
+		if known && (was.namespace == is[pid].namespace || is[pid].namespace == "" || was.namespace == "") {
+			continue
+		}
+		if programs == nil {
+			programs, _ = procfs.ReadPrograms() // what has ended meanwhile is none
+		}
+		p, still := programs[pid]
+		switch {
+		case !still:
+		case known:
+			list = append(list, fmt.Sprintf("network namespace of process %d (%s): %s → %s", pid, p.Name, was.namespace,
+				is[pid].namespace))
+		case p.Parent == 0: // nobody in the host has started it
+			list = append(list, fmt.Sprintf("process %d (%s): came from outside of the host", pid, p.Name))
+		}
+	}
+	w.processes = is
+	return list
+}
+
+// ours says whether a process that this one can see, such as a worker or its program, has a socket.
+func ours(inode uint32) bool {
+	want := fmt.Sprintf("socket:[%d]", inode)
+	files, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return false
+	}
+	outside := map[int]bool{}
+	for _, path := range files {
+		to, err := os.Readlink(path)
+		if err != nil || to != want {
+			continue
+		}
+		pid, err := strconv.Atoi(strings.Split(path, "/")[2])
+		if err != nil {
+			continue
+		}
+		if _, asked := outside[pid]; !asked {
+			outside[pid] = foreign(pid)
+		}
+		if !outside[pid] {
+			return true
+		}
+	}
+	return false
+}
+
+// foreign says that a process, or one of those that have started it, came from outside.
+func foreign(pid int) bool {
+	all, err := procfs.ReadPrograms()
+	if err != nil {
+		return true
+	}
+	for pid > 1 {
+		p, known := all[pid]
+		if !known || p.Parent == 0 {
+			return true
+		}
+		pid = p.Parent
+	}
+	return false
+}

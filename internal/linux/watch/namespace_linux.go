@@ -1,0 +1,692 @@
+package watch
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+)
+
+// groups are what a namespace tells of its links, addresses, routes, rules, neighbours, disciplines of tc and variables
+// (RTNLGRP_…, include/uapi/linux/rtnetlink.h).
+func groups() []int {
+	return []int{
+		unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
+		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_RULE,
+		unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
+	}
+}
+
+// openFiles is how many files of variables a [Watch] keeps open.
+const openFiles = 2048
+
+// A Watch is what the namespaces of a host share: its zero value is ready. It is for one goroutine at a time.
+type Watch struct {
+	buf   buffer
+	files int
+	seed  maphash.Seed
+}
+
+// A section is what there is of one kind, whose changes a monitor tells.
+type section struct {
+	name  string
+	kinds []uint16 // of requests for listings
+	body  [][]byte
+	read  func(n names, m []byte) (thing, string)
+	may   tolerance
+	base  state
+	trail trail
+	dirty bool
+}
+
+// is what a thing is now, as far as the monitor has told.
+func (s *section) is(t thing) string {
+	if l := s.trail[t]; len(l) > 0 {
+		return l[len(l)-1]
+	}
+	return s.base[t]
+}
+
+// note keeps what a thing has become.
+func (s *section) note(t thing, value string) {
+	if t == (thing{}) || s.is(t) == value {
+		return
+	}
+	if s.trail == nil {
+		s.trail = trail{}
+	}
+	s.trail[t] = append(s.trail[t], value)
+	s.dirty = true
+}
+
+// A Namespace is a network namespace that is watched.
+type Namespace struct {
+	fd    int // of the namespace, which is the caller's
+	watch *Watch
+
+	monitor, rules, security *conn // what happens; rules and security may be nil: the kernel has none
+	route, filter, sockets   *conn // for requests; filter and sockets may be nil
+
+	names     names
+	links     section
+	addresses section
+	routes    section
+	policy    section // rules for routes
+	near      section // neighbours
+	sum       uint64  // of the links
+	log       log
+	varied    trail // variables that were told, and what they were before
+	before    state
+
+	variables  []variable
+	numbers    state // what has no monitor
+	noPrograms bool  // the kernel does not say which programs are hooked
+	noSets     bool
+	next       int // the link whose programs are looked at next
+	generation uint32
+	listening  [][]Socket // by kind
+	turn       int        // the number of audits so far
+	legacy     []*os.File
+	missing    []string
+}
+
+// Open begins to watch the namespace of fd, which stays the caller's and must stay open. Of one that forwards packets
+// for others more variables matter.
+func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
+	if w.seed == (maphash.Seed{}) {
+		w.seed = maphash.MakeSeed()
+	}
+	n := &Namespace{fd: fd, watch: w, names: names{}}
+	n.links = section{name: "links", may: nothing}
+	n.addresses = section{
+		name: "addresses", kinds: []uint16{unix.RTM_GETADDR}, body: [][]byte{make([]byte, unix.SizeofIfAddrmsg)},
+		read: names.address, may: nothing,
+	}
+	n.routes = section{
+		name: "routes", kinds: []uint16{unix.RTM_GETROUTE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)}, read: names.route,
+		may: nothing,
+	}
+	n.policy = section{
+		name: "rules for routes", kinds: []uint16{unix.RTM_GETRULE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)},
+		read: names.rule, may: nothing,
+	}
+	forwarding := make([]byte, unix.SizeofIfInfomsg)
+	forwarding[0] = unix.AF_BRIDGE
+	n.near = section{
+		name: "neighbours", kinds: []uint16{unix.RTM_GETNEIGH, unix.RTM_GETNEIGH},
+		body: [][]byte{make([]byte, unix.SizeofNdMsg), forwarding}, read: names.neighbour, may: learned,
+	}
+	err := netns.Do(fd, func() error { return n.open(forwards) })
+	if err == nil {
+		err = n.begin()
+	}
+	if err != nil {
+		n.Close()
+		return nil, fmt.Errorf("watch a namespace: %w", err)
+	}
+	return n, nil
+}
+
+// open opens the sockets, in the namespace.
+func (n *Namespace) open(forwards bool) (err error) {
+	buf := &n.watch.buf
+	if n.monitor, err = listen(buf, unix.NETLINK_ROUTE, groups()...); err != nil {
+		return err
+	}
+	if n.route, err = dial(buf, unix.NETLINK_ROUTE); err != nil {
+		return err
+	}
+	for _, one := range []struct {
+		into *(*conn)
+		what string
+		open func() (*conn, error)
+	}{
+		{&n.rules, "changes of nftables", func() (*conn, error) {
+			return listen(buf, unix.NETLINK_NETFILTER, unix.NFNLGRP_NFTABLES)
+		}},
+		{&n.filter, "netfilter", func() (*conn, error) { return dial(buf, unix.NETLINK_NETFILTER) }},
+		{&n.security, "IPsec", func() (*conn, error) {
+			return listen(buf, unix.NETLINK_XFRM, xfrmGroupSA, xfrmGroupPolicy)
+		}},
+		{&n.sockets, "sockets", func() (*conn, error) { return dial(buf, unix.NETLINK_SOCK_DIAG) }},
+	} {
+		c, err := one.open()
+		if err != nil && !absent(err) {
+			return err
+		}
+		if err != nil {
+			n.missing = append(n.missing, one.what)
+		}
+		*one.into = c
+	}
+	if n.legacy, err = openLegacy(); err != nil {
+		return err
+	}
+	n.variables, err = openVariables(forwards, func() bool {
+		n.watch.files++
+		return n.watch.files <= openFiles
+	})
+	return err
+}
+
+// absent says that the kernel does not have something, or does not let this process.
+func absent(err error) bool {
+	return errors.Is(err, unix.EPROTONOSUPPORT) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOENT) ||
+		errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, errors.ErrUnsupported)
+}
+
+// begin notes everything as it is.
+func (n *Namespace) begin() error {
+	if n.filter != nil {
+		g, err := n.filter.generation()
+		if err != nil && !absent(err) {
+			return err
+		}
+		n.generation = g
+	}
+	sum, err := n.digest()
+	if err != nil {
+		return err
+	}
+	n.sum = sum
+	for _, s := range n.sections() {
+		if s.base, err = n.list(s); err != nil {
+			return err
+		}
+	}
+	if n.numbers, err = n.count(); err != nil {
+		return err
+	}
+	return n.Listen()
+}
+
+// sections are those with a monitor. The links come first: others have their names.
+func (n *Namespace) sections() []*section {
+	return []*section{&n.links, &n.addresses, &n.routes, &n.policy, &n.near}
+}
+
+// list reads what there is of a section.
+func (n *Namespace) list(s *section) (state, error) {
+	into := state{}
+	if s == &n.links {
+		return into, n.listLinks(into)
+	}
+	for i, kind := range s.kinds {
+		kept := maps.Clone(into)
+		err := n.route.dump(kind, s.body[i], func() { into = maps.Clone(kept) }, func(m message) {
+			if t, value := s.read(n.names, m.data); value != "" {
+				into.put(t, value)
+			}
+		})
+		if err != nil && !absent(err) {
+			return nil, fmt.Errorf("list %s: %w", s.name, err)
+		}
+	}
+	return into, nil
+}
+
+func (n *Namespace) listLinks(into state) error {
+	var all [][]byte
+	err := n.route.dump(unix.RTM_GETLINK, linkRequest(), func() { all = nil }, func(m message) {
+		all = append(all, slices.Clone(m.data))
+	})
+	if err != nil {
+		return fmt.Errorf("list links: %w", err)
+	}
+	for _, m := range all { // a master may come after its port
+		n.names.note(m)
+	}
+	for _, m := range all {
+		n.names.link(into, m)
+	}
+	return nil
+}
+
+// digest sums up the links.
+func (n *Namespace) digest() (uint64, error) {
+	var h maphash.Hash
+	h.SetSeed(n.watch.seed)
+	err := n.route.dump(unix.RTM_GETLINK, linkRequest(), h.Reset, func(m message) { digest(&h, m.data) })
+	if err != nil {
+		return 0, fmt.Errorf("list links: %w", err)
+	}
+	return h.Sum64(), nil
+}
+
+// Missing lists what the kernel does not let anybody watch here.
+func (n *Namespace) Missing() []string { return n.missing }
+
+// Close ends the watch.
+func (n *Namespace) Close() {
+	for _, c := range []*conn{n.monitor, n.rules, n.security, n.route, n.filter, n.sockets} {
+		c.close()
+	}
+	for _, f := range n.legacy {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+	for _, v := range n.variables {
+		if v.file != nil {
+			_ = v.file.Close()
+			n.watch.files--
+		}
+	}
+}
+
+// An Audit is what was found in a namespace since the last one.
+type Audit struct {
+	Changes []Change
+	// New are sockets that hear whoever sends to them, which were not there. It is for the caller to know whose they are.
+	New []Socket
+	// Lost says that more happened than the monitors could keep: what came and went is not all known.
+	Lost bool
+}
+
+// How much an [Namespace.Audit] looks at.
+const (
+	// Told is what monitors tell, and the links.
+	Told = iota
+	// Usual is also what has no monitor: variables, programs, older tables, sets, and sockets of a kind in turn.
+	Usual
+	// All is sockets of all kinds, too.
+	All
+)
+
+// Audit says what has changed since the last audit, and since [Watch.Open]. What it finds counts as known from then on.
+func (n *Namespace) Audit(much int) (Audit, error) {
+	var a Audit
+	var err error
+	if a.Lost, err = n.happened(); err != nil {
+		return a, err
+	}
+	sum, err := n.digest()
+	if err != nil {
+		return a, err
+	}
+	if sum != n.sum {
+		n.links.dirty, n.sum = true, sum
+	}
+	for _, s := range n.sections() {
+		if !s.dirty && !a.Lost {
+			continue
+		}
+		list, err := n.compare(s)
+		if err != nil {
+			return a, err
+		}
+		a.Changes = append(a.Changes, list...)
+	}
+	list, err := n.compareLogged()
+	if err != nil {
+		return a, err
+	}
+	a.Changes = append(a.Changes, list...)
+	if much == Told && n.varied == nil {
+		return a, nil
+	}
+	if list, err = n.compareNumbers(); err != nil {
+		return a, err
+	}
+	a.Changes = append(a.Changes, list...)
+	a.New, err = n.heard(much == All)
+	return a, err
+}
+
+// happened reads the monitors.
+func (n *Namespace) happened() (lost bool, err error) {
+	for _, one := range []struct {
+		c *conn
+		f func(message)
+	}{{n.monitor, n.event}, {n.rules, n.logged(nftables)}, {n.security, n.logged(xfrm)}} {
+		if one.c == nil {
+			continue
+		}
+		err := one.c.pending(one.f)
+		if err != nil && !errors.Is(err, errLost) {
+			return false, err
+		}
+		lost = lost || err != nil
+	}
+	return lost, nil
+}
+
+func (n *Namespace) logged(read func(message) (what, value string, removed, ok bool)) func(message) {
+	return func(m message) {
+		if what, value, removed, ok := read(m); ok {
+			n.log.note(what, value, removed)
+		}
+	}
+}
+
+// event notes what a message of the monitor tells.
+func (n *Namespace) event(m message) {
+	switch m.kind {
+	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
+		n.linkEvent(m)
+	case unix.RTM_NEWADDR:
+		t, value := n.names.address(m.data)
+		n.addresses.note(t, value)
+	case unix.RTM_DELADDR:
+		t, _ := n.names.address(m.data)
+		n.addresses.note(t, "")
+	case unix.RTM_NEWROUTE:
+		t, value := n.names.route(m.data)
+		if n.names.follows(m.data, n.addresses.base) && n.routes.is(t) == "" {
+			n.routes.base.put(t, value)
+			return
+		}
+		n.routes.note(t, value)
+	case unix.RTM_DELROUTE:
+		t, _ := n.names.route(m.data)
+		n.routes.note(t, "")
+	case unix.RTM_NEWRULE:
+		t, value := n.names.rule(m.data)
+		n.policy.note(t, value)
+	case unix.RTM_DELRULE:
+		t, _ := n.names.rule(m.data)
+		n.policy.note(t, "")
+	case unix.RTM_NEWNEIGH:
+		t, value := n.names.neighbour(m.data)
+		n.neighbourEvent(t, value)
+	case unix.RTM_DELNEIGH:
+		t, _ := n.names.neighbour(m.data)
+		n.neighbourEvent(t, "")
+	case unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
+		if id := attribute(from(m.data, 8), 1); id != nil { // struct nhmsg, NHA_ID
+			n.log.note("next hop number "+number(id), fmt.Sprintf("%x", brief(m.data[8:])), m.kind == unix.RTM_DELNEXTHOP)
+		}
+	case unix.RTM_NEWNETCONF:
+		n.variableEvent(m.data)
+	default:
+		n.logged(n.names.discipline)(m)
+	}
+}
+
+// neighbourEvent notes a neighbour, and learns one that was not known.
+func (n *Namespace) neighbourEvent(t thing, value string) {
+	if t == (thing{}) {
+		return
+	}
+	was := n.near.is(t)
+	switch {
+	case was == value:
+	case !learned(was, value):
+		n.near.note(t, value)
+	case value != "":
+		n.near.base[t] = value
+	}
+}
+
+// linkEvent notes what a link has become.
+func (n *Namespace) linkEvent(m message) {
+	if len(m.data) == 0 || m.data[0] == unix.AF_BRIDGE {
+		n.links.dirty = true // the same link tells it, too
+		return
+	}
+	is := state{}
+	n.names.link(is, m.data)
+	for t, value := range is {
+		if m.kind == unix.RTM_DELLINK {
+			value = ""
+		}
+		if value != "" || t.of == t.what {
+			n.links.note(t, value)
+		}
+		if t.of != t.what || m.kind == unix.RTM_DELLINK {
+			continue
+		}
+		for other := range n.links.base { // what it does not have any more
+			if other.of == t.of && is[other] == "" {
+				n.links.note(other, "")
+			}
+		}
+	}
+}
+
+// Attributes of RTM_NEWNETCONF (NETCONFA_…, include/uapi/linux/netconf.h).
+const (
+	netconfIndex      = 1
+	netconfForwarding = 2
+	netconfRPFilter   = 3
+	netconfMulticast  = 4
+	netconfProxy      = 5
+)
+
+// variableEvent notes what a variable of a link, of all or of new ones has become.
+func (n *Namespace) variableEvent(m []byte) {
+	rest := from(m, 4) // struct netconfmsg, padded
+	if rest == nil {
+		return
+	}
+	six := 0
+	if m[0] == unix.AF_INET6 {
+		six = 1
+	}
+	v := families()[six]
+	index := int(int32(u32(attribute(rest, netconfIndex))))
+	for kind, data := range attributes(rest) {
+		// the number of the variable of a link, of IPv4 and IPv6
+		at, ok := map[uint16][2]int{
+			netconfForwarding: {1, 0}, netconfRPFilter: {8, -1}, netconfMulticast: {2, 25}, netconfProxy: {3, 22},
+		}[kind]
+		if !ok || at[six] < 0 {
+			continue
+		}
+		if index < 0 { // NETCONFA_IFINDEX_ALL, NETCONFA_IFINDEX_DEFAULT
+			of := map[int]string{-1: "all", -2: "default"}[index]
+			n.told(v.prefix+of+"."+v.names[at[six]], number(data))
+			continue
+		}
+		t := v.thing(n.names.of(index))
+		if is := n.links.is(t); is != "" {
+			n.links.note(t, set(is, at[six]-v.first, u32(data)))
+		}
+	}
+}
+
+// told notes that a variable of the namespace had a value since the last audit.
+func (n *Namespace) told(key, value string) {
+	for i := range n.variables {
+		v := &n.variables[i]
+		if v.key != key || v.value() == value {
+			continue
+		}
+		if n.varied == nil {
+			n.varied, n.before = trail{}, state{}
+		}
+		n.varied[v.thing()], n.before[v.thing()] = append(n.varied[v.thing()], value), v.value()
+	}
+}
+
+// compare lists a section and says what has changed.
+func (n *Namespace) compare(s *section) ([]Change, error) {
+	is, err := n.list(s)
+	if err != nil {
+		return nil, err
+	}
+	list := diff(s.base, is, s.may)
+	list = append(list, s.trail.passed(s.base, list, s.may)...)
+	if s == &n.near { // what was forgotten is to be the same when it is learned again
+		for t, was := range s.base {
+			if is[t] == "" && s.may(was, "") {
+				is[t] = was
+			}
+		}
+	}
+	s.base, s.trail, s.dirty = is, nil, false
+	return expand(list), nil
+}
+
+// programsAtOnce is of how many links without programs an audit looks at the hooks.
+const programsAtOnce = 32
+
+// count reads what has no monitor.
+func (n *Namespace) count() (state, error) {
+	is := state{}
+	err := netns.Do(n.fd, func() error {
+		if err := n.hooked(is); err != nil {
+			return err
+		}
+		return old(is, n.legacy, n.watch.seed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.filter != nil && !n.noSets {
+		if err := n.filter.sets(is, n.watch.seed); absent(err) {
+			n.noSets = true
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
+}
+
+// hooked reads which programs are hooked to links: of those that have some, and of some others in turn.
+func (n *Namespace) hooked(is state) error {
+	if n.noPrograms {
+		return nil
+	}
+	with := map[string]bool{}
+	for t := range n.numbers {
+		with[t.of] = true
+	}
+	all := slices.Sorted(maps.Keys(n.names))
+	for i, index := range all {
+		link := n.names[index]
+		turn := n.numbers == nil || (i-n.next+len(all))%len(all) < programsAtOnce
+		if !turn && !with["link "+link.name] {
+			continue
+		}
+		err := programs(is, index, link)
+		if errors.Is(err, unix.ENODEV) {
+			continue // it is gone, which others say
+		}
+		if err != nil && absent(err) {
+			n.noPrograms = true
+			n.missing = append(n.missing, "programs at tcx")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(all) > 0 {
+		n.next = (n.next + programsAtOnce) % len(all)
+	}
+	return nil
+}
+
+// compareLogged says what has changed of what has a monitor that keeps no list.
+func (n *Namespace) compareLogged() ([]Change, error) {
+	list := n.log.changes()
+	n.log = log{}
+	if n.filter == nil || n.generation == 0 {
+		return list, nil
+	}
+	g, err := n.filter.generation()
+	if err != nil {
+		return nil, err
+	}
+	if g != n.generation && len(list) == 0 { // whoever says what it was has missed it
+		list = append(list, Change{What: "generation of nftables", Before: fmt.Sprint(n.generation), After: fmt.Sprint(g)})
+	}
+	n.generation = g
+	return list, nil
+}
+
+// compareNumbers says what has changed of what has no monitor.
+func (n *Namespace) compareNumbers() ([]Change, error) {
+	is, err := n.count()
+	if err != nil {
+		return nil, err
+	}
+	list := diff(n.numbers, is, nothing)
+	n.numbers = is
+	some, err := n.compareVariables()
+	return append(list, some...), err
+}
+
+// compareVariables says which variables have changed.
+func (n *Namespace) compareVariables() (list []Change, err error) {
+	read := func(files bool) error {
+		for i := range n.variables {
+			v := &n.variables[i]
+			if (v.file != nil) != files {
+				continue
+			}
+			was := *v
+			changed, err := v.read()
+			if err != nil {
+				return err
+			}
+			if changed {
+				list = append(list, Change{What: v.key, Before: was.value(), After: v.value()})
+			}
+		}
+		return nil
+	}
+	err = read(true)
+	if slices.ContainsFunc(n.variables, func(v variable) bool { return v.file == nil }) {
+		err = errors.Join(err, netns.Do(n.fd, func() error { return read(false) }))
+	}
+	list = append(list, n.varied.passed(n.before, list, nothing)...)
+	n.varied, n.before = nil, nil
+	return list, err
+}
+
+// Listen takes the sockets that there are now for known.
+func (n *Namespace) Listen() error {
+	n.listening = nil
+	for _, k := range hearings() {
+		if n.sockets == nil {
+			return nil
+		}
+		list, err := n.sockets.listeners(k)
+		if err != nil && absent(err) {
+			n.sockets.close()
+			n.sockets = nil
+			n.missing = append(n.missing, "sockets")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		n.listening = append(n.listening, list)
+	}
+	return nil
+}
+
+// heard lists the sockets of a kind that are new: of each kind in turn, or of all.
+func (n *Namespace) heard(all bool) (list []Socket, err error) {
+	if n.sockets == nil {
+		return nil, nil
+	}
+	n.turn++
+	for i, k := range hearings() {
+		if !all && n.turn%len(hearings()) != i {
+			continue
+		}
+		is, err := n.sockets.listeners(k)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range is {
+			if _, known := slices.BinarySearchFunc(n.listening[i], s, func(a, b Socket) int {
+				return cmp.Compare(a.Name, b.Name)
+			}); !known {
+				list = append(list, s)
+			}
+		}
+		n.listening[i] = is
+	}
+	return list, nil
+}

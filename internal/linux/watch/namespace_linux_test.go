@@ -1,0 +1,320 @@
+package watch
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+func TestMain(m *testing.M) { testnet.Main(m) }
+
+// A bench is a namespace that is watched: a bridge with a port whose other end is in another namespace, an address, a
+// neighbour, and a table of rules.
+type bench struct {
+	*testing.T
+	machine *testnet.Machine
+	other   *os.File
+	watched *Namespace
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	testnet.Program(t, "ip", "iproute2")
+	testnet.Program(t, "nft", "nftables")
+	testnet.Program(t, "iptables-legacy", "iptables")
+	testnet.Program(t, "ipset", "ipset")
+	b := &bench{T: t, machine: testnet.New(t)}
+	var err error
+	if b.other, err = netns.New(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.other.Close() })
+	b.do(`ip link set lo up
+ip link add br0 address 02:00:00:00:00:01 type bridge
+ip link set br0 up
+ip link add vsrc0 type veth peer name far0
+ip link set far0 netns /proc/self/fd/3
+ip link set vsrc0 master br0 up
+ip addr add 10.1.0.1/16 dev br0 nodad
+ip addr add fd00:10:1::1/64 dev br0 nodad
+ip neigh replace 10.1.0.2 lladdr 02:00:00:00:00:02 dev br0 nud reachable
+ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev br0 nud permanent
+ip route add 10.2.0.0/16 via 10.1.0.2
+nft add table inet filter
+nft add chain inet filter forward { type filter hook forward priority 0 ; policy drop ; }
+nft add rule inet filter forward udp dport 20000 accept`)
+	w := &Watch{}
+	if b.watched, err = w.Open(int(b.machine.NS.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.watched.Close)
+	return b
+}
+
+// do runs commands in the namespace, a line each. What begins with "sysctl" is written, "far" runs in the other
+// namespace.
+func (b *bench) do(commands string) {
+	b.Helper()
+	for line := range strings.Lines(commands) {
+		args := strings.Fields(line)
+		if len(args) == 0 {
+			continue
+		}
+		in := b.machine.Do
+		if args[0] == "far" {
+			in, args = func(f func() error) error { return netns.Do(int(b.other.Fd()), f) }, args[1:]
+		}
+		if err := in(func() error {
+			if args[0] == "sysctl" {
+				return os.WriteFile("/proc/sys/"+args[1], []byte(args[2]), 0)
+			}
+			cmd := exec.Command(args[0], args[1:]...)
+			cmd.ExtraFiles = []*os.File{b.other}
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", line, err, out)
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// forwards waits until the port of the bridge forwards, which is when its other end is known to be up.
+func (b *bench) forwards() {
+	b.Helper()
+	own := thing{"link vsrc0", "port setting state of vsrc0"}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		is, err := b.watched.list(&b.watched.links)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if is[own] == "3" { // BR_STATE_FORWARDING (include/uapi/linux/if_bridge.h)
+			return
+		}
+		if time.Now().After(deadline) {
+			b.Fatalf("the port does not forward: %q", is[own])
+		}
+	}
+}
+
+// audit returns what an audit says.
+func (b *bench) audit() []string {
+	b.Helper()
+	a, err := b.watched.Audit(Usual)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if a.Lost {
+		b.Error("the monitor has lost something")
+	}
+	var list []string
+	for _, c := range a.Changes {
+		list = append(list, c.String())
+	}
+	for _, s := range a.New {
+		list = append(list, "socket "+s.Name)
+	}
+	return list
+}
+
+// Each change from outside is named by the next audit, whether it stands or has come and gone.
+func TestEachChangeIsNamed(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct {
+		name, plant, undo string
+		stands            string // a part of what is said while it stands
+		passed            string // and when it has come and gone; "" if that leaves no trace
+	}{
+		{
+			name: "an accept rule", plant: "nft insert rule inet filter forward accept", undo: "nft flush chain inet filter forward",
+			stands: "of chain forward of nftables table inet filter: added (accept everything)",
+			passed: "added (accept everything) and removed again",
+		},
+		{
+			name: "a flushed chain", plant: "nft flush chain inet filter forward",
+			undo:   "nft add rule inet filter forward udp dport 20000 accept",
+			passed: "of chain forward of nftables table inet filter: added (accept by ",
+		},
+		{
+			name: "another table", plant: "nft add table ip nat", undo: "nft delete table ip nat",
+			stands: "nftables table ip nat: added", passed: "nftables table ip nat: added (present) and removed again",
+		},
+		{
+			name: "a second veth", plant: "ip link add veth9 type veth peer name veth8", undo: "ip link del veth9",
+			stands: "link veth9: added (veth, number ", passed: "link veth9: added (veth, number",
+		},
+		{
+			name: "a port of a bridge", plant: "ip link add veth7 type veth peer name veth6\nip link set veth7 master br0",
+			undo: "ip link del veth7", stands: "link veth7: added (veth", passed: "link veth7: added (veth",
+		},
+		{
+			name: "a port is another's", plant: "ip link set vsrc0 nomaster", undo: "ip link set vsrc0 master br0",
+			stands: "master of vsrc0: removed (it was br0)", passed: "master of vsrc0: removed (it was br0) and added again",
+		},
+		{
+			name: "a sysctl of all links", plant: "sysctl net/ipv4/conf/all/rp_filter 1", undo: "sysctl net/ipv4/conf/all/rp_filter 0",
+			stands: "net.ipv4.conf.all.rp_filter: 0 → 1", passed: "net.ipv4.conf.all.rp_filter: 0 → 1 → 0",
+		},
+		{
+			name: "a sysctl of a link", plant: "sysctl net/ipv4/conf/br0/proxy_arp 1", undo: "sysctl net/ipv4/conf/br0/proxy_arp 0",
+			stands: "net.ipv4.conf.br0.proxy_arp: 0 → 1", passed: "net.ipv4.conf.br0.proxy_arp: 0 → 1 → 0",
+		},
+		{
+			name: "forwarding", plant: "sysctl net/ipv4/conf/all/forwarding 1", undo: "sysctl net/ipv4/conf/all/forwarding 0",
+			stands: "net.ipv4.conf.all.forwarding: 0 → 1", passed: "net.ipv4.conf.all.forwarding: 0 → 1 → 0",
+		},
+		{
+			name: "a sysctl without a monitor", plant: "sysctl net/ipv4/conf/br0/accept_local 1",
+			undo: "sysctl net/ipv4/conf/br0/accept_local 0", stands: "net.ipv4.conf.br0.accept_local: 0 → 1",
+		},
+		{
+			name: "a route around", plant: "ip route replace 10.2.0.0/16 via 10.1.0.3", undo: "ip route replace 10.2.0.0/16 via 10.1.0.2",
+			stands: "route to 10.2.0.0/16, table main: protocol 3, through br0, via 10.1.0.2 → protocol 3, through br0, via 10.1.0.3",
+			passed: "via 10.1.0.2 → protocol 3, through br0, via 10.1.0.3 → protocol 3, through br0, via 10.1.0.2",
+		},
+		{
+			name: "a rule for routes", plant: "ip rule add from 10.1.0.9 table 9 priority 9", undo: "ip rule del priority 9",
+			stands: "rule for routes, ipv4, priority 9, from 10.1.0.9/32", passed: "and removed again",
+		},
+		{
+			name: "a neighbour is rewritten", plant: "ip neigh replace 10.1.0.2 lladdr 02:00:00:00:00:66 dev br0 nud reachable",
+			undo:   "ip neigh replace 10.1.0.2 lladdr 02:00:00:00:00:02 dev br0 nud reachable",
+			stands: "neighbour 10.1.0.2 on br0: 02:00:00:00:00:02 → 02:00:00:00:00:66",
+			passed: "neighbour 10.1.0.2 on br0: 02:00:00:00:00:02 → 02:00:00:00:00:66 → 02:00:00:00:00:02",
+		},
+		{
+			name: "a permanent neighbour is removed", plant: "ip neigh del 10.1.0.3 dev br0",
+			undo:   "ip neigh replace 10.1.0.3 lladdr 02:00:00:00:00:03 dev br0 nud permanent",
+			stands: "neighbour 10.1.0.3 on br0: removed", passed: "neighbour 10.1.0.3 on br0: removed",
+		},
+		{
+			name: "an entry of a bridge", plant: "bridge fdb add 02:00:00:00:00:77 dev vsrc0 master static",
+			undo:   "bridge fdb del 02:00:00:00:00:77 dev vsrc0 master",
+			stands: "forwarding of 02:00:00:00:00:77 by br0: added (by vsrc0, permanent)", passed: "and removed again",
+		},
+		{
+			name: "a policy of IPsec", plant: "ip xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block",
+			undo:   "ip xfrm policy delete src 10.1.0.0/16 dst 10.2.0.0/16 dir out",
+			stands: "policy of IPsec, out, from 10.1.0.0/16 to 10.2.0.0/16: added (block)", passed: "and removed again",
+		},
+		{
+			name: "a set", plant: "ipset create leak hash:ip\nipset add leak 10.1.1.1", undo: "ipset destroy leak",
+			stands: "set leak: added (1 entries with the sum ",
+		},
+		{
+			name: "an older table", plant: "iptables-legacy -I FORWARD -j ACCEPT", undo: "iptables-legacy -D FORWARD -j ACCEPT",
+			stands: "table filter of iptables: added (5 entries",
+		},
+		{
+			name: "a rule in an older table", plant: "iptables-legacy -I FORWARD -j DROP", undo: "iptables-legacy -D FORWARD -j DROP",
+			stands: "table filter of iptables: 4 entries",
+		},
+		{
+			name: "another address", plant: "ip addr add 10.1.0.9/16 dev br0", undo: "ip addr del 10.1.0.9/16 dev br0",
+			stands: "address 10.1.0.9/16 of br0: added", passed: "address 10.1.0.9/16 of br0: added (scope 0) and removed again",
+		},
+		{
+			name: "IPv6 is opened", plant: "ip -6 route add fd00:10:2::/64 via fd00:10:1::2", undo: "ip -6 route del fd00:10:2::/64",
+			stands: "route to fd00:10:2::/64, metric 1024, table main: added", passed: "and removed again",
+		},
+		{
+			name: "a queueing discipline", plant: "tc qdisc add dev br0 clsact", undo: "tc qdisc del dev br0 clsact",
+			stands: "queueing discipline ffff:0 at ffff:fff1 of br0: added (clsact", passed: "and removed again",
+		},
+		{
+			name: "the MTU", plant: "ip link set br0 mtu 1400", undo: "ip link set br0 mtu 1500", stands: "MTU of br0: 1500 → 1400",
+			passed: "MTU of br0: 1500 → 1400 → 1500",
+		},
+		{
+			name: "listening to all", plant: "ip link set br0 promisc on", undo: "ip link set br0 promisc off",
+			stands: "state of br0: up → up, promiscuous", passed: "state of br0: up → up, promiscuous → up",
+		},
+		{
+			name: "down", plant: "ip link set vsrc0 down", undo: "ip link set vsrc0 up", stands: "state of vsrc0: up → down",
+			passed: "state of vsrc0: up → down → up",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.T = t
+			if got := b.audit(); got != nil {
+				t.Fatalf("before anything was changed: %q", got)
+			}
+			b.do(c.plant)
+			says(t, "that stands", b.audit(), c.stands)
+			b.do(c.undo)
+			if got := b.audit(); c.stands != "" && got == nil {
+				t.Error("that it was undone is not noticed")
+			}
+			b.do(c.plant + "\n" + c.undo)
+			got := b.audit()
+			if c.passed != "" {
+				says(t, "that came and went", got, c.passed)
+			}
+			if got := b.audit(); got != nil {
+				t.Errorf("after all is known: %q", got)
+			}
+		})
+	}
+}
+
+func says(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	if !strings.Contains(strings.Join(got, "\n"), want) {
+		t.Errorf("of a change %s it is said %q, want %q", what, got, want)
+	}
+}
+
+// What a kernel does by itself, and what runs in a namespace, is no change: neighbours are learned, go stale and are
+// forgotten, bridges learn addresses, connections come and go.
+func TestNothingIsNoChange(t *testing.T) {
+	b := newBench(t)
+	b.do(`far ip link set far0 up
+far ip addr add 10.1.0.7/16 dev far0
+far ip neigh replace 10.1.0.1 lladdr 02:00:00:00:00:01 dev far0 nud stale`)
+	b.forwards()
+	b.audit() // the other end is up
+	for _, c := range []struct{ name, do string }{
+		{"a neighbour is learned", "ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:08 dev br0 nud stale"},
+		{"it is used", "ip neigh replace 10.1.0.8 lladdr 02:00:00:00:00:08 dev br0 nud delay"},
+		{"it is confirmed", "ip neigh replace 10.1.0.8 lladdr 02:00:00:00:00:08 dev br0 nud reachable"},
+		{"it is forgotten", "ip neigh del 10.1.0.8 dev br0"},
+		{"it is learned again", "ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:08 dev br0 nud stale"},
+		{"a bridge learns", "bridge fdb add 02:00:00:00:00:78 dev vsrc0 master dynamic"},
+		{"a bridge forgets", "bridge fdb del 02:00:00:00:00:78 dev vsrc0 master"},
+	} {
+		b.do(c.do)
+		if got := b.audit(); got != nil {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+	b.do("ip neigh del 10.1.0.8 dev br0")
+	if got := b.audit(); got != nil {
+		t.Errorf("forgotten again: %q", got)
+	}
+	b.do("ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:99 dev br0 nud stale")
+	says(t, "in which a neighbour that was forgotten is another", b.audit(),
+		"neighbour 10.1.0.8 on br0: 02:00:00:00:00:08 → 02:00:00:00:00:99")
+}
+
+// An audit that finds nothing takes much less than a millisecond.
+func BenchmarkAudit(b *testing.B) {
+	m := testnet.New(b)
+	w := &Watch{}
+	n, err := w.Open(int(m.NS.Fd()), true)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer n.Close()
+	for b.Loop() {
+		if _, err := n.Audit(Usual); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,356 @@
+package watch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+)
+
+// sysctls are the variables of a namespace that decide what passes: of one that forwards for others, or of one that
+// sends and receives only. Those of single links come with the links.
+func sysctls(forwards bool) []string {
+	list := []string{
+		"net.ipv4.conf.all.forwarding", "net.ipv6.conf.all.forwarding", "net.ipv6.conf.all.disable_ipv6",
+		"net.ipv4.conf.all.rp_filter", "net.ipv4.conf.all.accept_local", "net.ipv4.conf.all.route_localnet",
+		"net.ipv4.conf.all.disable_policy", "net.ipv4.conf.all.disable_xfrm", "net.ipv4.conf.all.proxy_arp",
+		"net.ipv4.ip_nonlocal_bind", "net.ipv6.ip_nonlocal_bind",
+	}
+	if !forwards {
+		return list
+	}
+	for _, name := range []string{"forwarding", "rp_filter", "proxy_arp", "accept_local", "route_localnet"} {
+		list = append(list, "net.ipv4.conf.default."+name)
+	}
+	for _, name := range []string{"forwarding", "disable_ipv6", "accept_ra", "proxy_ndp"} {
+		list = append(list, "net.ipv6.conf.default."+name)
+	}
+	for _, name := range []string{
+		"accept_redirects", "send_redirects", "accept_source_route", "arp_ignore", "arp_announce", "arp_filter",
+		"bc_forwarding",
+	} {
+		list = append(list, "net.ipv4.conf.all."+name)
+	}
+	return append(list, "net.ipv6.conf.all.accept_ra", "net.ipv6.conf.all.proxy_ndp",
+		"net.ipv6.conf.all.accept_redirects", "net.ipv6.conf.all.accept_source_route",
+		"net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables", "net.bridge.bridge-nf-call-arptables",
+		"net.ipv4.fib_multipath_hash_policy", "net.ipv6.fib_multipath_hash_policy", "net.ipv4.ip_unprivileged_port_start",
+		"net.netfilter.nf_conntrack_tcp_loose", "net.netfilter.nf_conntrack_tcp_be_liberal")
+}
+
+// A variable is a sysctl, with its file if that is kept open.
+type variable struct {
+	key  string
+	file *os.File
+	was  [32]byte // the bytes of its file
+	n    int
+}
+
+// openVariables opens those that the namespace of the calling thread has. It keeps as many files open as keep allows.
+func openVariables(forwards bool, keep func() bool) ([]variable, error) {
+	var list []variable
+	for _, key := range sysctls(forwards) {
+		path, err := sysctl.Path(key)
+		if err != nil {
+			return list, err
+		}
+		f, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // this kernel does not have it
+		}
+		if err != nil {
+			return list, fmt.Errorf("watch sysctl %q: %w", key, err)
+		}
+		v := variable{key: key, file: f}
+		v.n, err = unix.Pread(int(f.Fd()), v.was[:], 0)
+		if err == nil && !keep() {
+			v.file, err = nil, f.Close()
+		}
+		if err != nil {
+			return list, fmt.Errorf("watch sysctl %q: %w", key, err)
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// thing is the variable, and value what it was.
+func (v *variable) thing() thing  { return thing{"", v.key} }
+func (v *variable) value() string { return strings.Join(strings.Fields(string(v.was[:v.n])), " ") }
+
+// read says whether it has another value, and keeps that. The calling thread is in the namespace.
+func (v *variable) read() (changed bool, err error) {
+	f := v.file
+	if f == nil {
+		path, err := sysctl.Path(v.key)
+		if err != nil {
+			return false, err
+		}
+		if f, err = os.Open(path); err != nil {
+			return false, fmt.Errorf("read sysctl %q: %w", v.key, err)
+		}
+		defer f.Close()
+	}
+	var is [32]byte
+	n, err := unix.Pread(int(f.Fd()), is[:], 0)
+	if err != nil {
+		return false, fmt.Errorf("read sysctl %q: %w", v.key, err)
+	}
+	changed = n != v.n || is != v.was
+	v.was, v.n = is, n
+	return changed, nil
+}
+
+// programs puts the programs of a link at hooks that have no monitor into words. The calling thread is in the
+// namespace.
+func programs(into state, index int, link linkName) error {
+	hooks := []bpf.Hook{bpf.TCXIngress, bpf.TCXEgress}
+	if link.kind == "netkit" {
+		hooks = append(hooks, bpf.NetkitPeer)
+	}
+	for _, h := range hooks {
+		s, err := bpf.Standing(h, index)
+		if err != nil {
+			return err
+		}
+		if s != "" {
+			into[thing{"link " + link.name, fmt.Sprintf("programs at %s of %s", h, link.name)}] = s
+		}
+	}
+	return nil
+}
+
+// A family of the older tables of rules (include/uapi/linux/netfilter_ipv4/ip_tables.h, netfilter_ipv6/ip6_tables.h).
+type tables struct {
+	program string
+	file    string // that lists the tables which there are
+	domain  int
+	level   int
+	next    int // where in an entry the length of it is
+	counted int // where its two counters are
+}
+
+func legacy() []tables {
+	return []tables{
+		{"iptables", "/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.IPPROTO_IP, 90, 96},
+		{"ip6tables", "/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.IPPROTO_IPV6, 142, 152},
+	}
+}
+
+const (
+	getInfo     = 64 // IPT_SO_GET_INFO and IP6T_SO_GET_INFO
+	getEntries  = 65 // IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES
+	infoSize    = 84 // struct ipt_getinfo
+	infoEntries = 76 // where in it the number of entries is, and then their size
+	entriesHead = 40 // struct ipt_get_entries
+)
+
+// openLegacy opens the files that list the older tables of the namespace of the calling thread. One that the kernel
+// does not have is nil.
+func openLegacy() (files []*os.File, err error) {
+	for _, t := range legacy() {
+		f, err := os.Open(t.file)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
+			return files, fmt.Errorf("list the tables of %s: %w", t.program, err)
+		}
+		if err != nil {
+			f = nil
+		}
+		files = append(files, f)
+	}
+	return files, nil
+}
+
+// old puts the rules of the older tables into words: how many, and a sum of them without their counters. Files are
+// those of openLegacy. The calling thread is in the namespace.
+func old(into state, files []*os.File, seed maphash.Seed) error {
+	var names [512]byte // the names of the five tables which there are
+	for i, t := range legacy() {
+		if files[i] == nil {
+			continue
+		}
+		n, err := unix.Pread(int(files[i].Fd()), names[:], 0)
+		if err != nil {
+			return fmt.Errorf("list the tables of %s: %w", t.program, err)
+		}
+		list := names[:n]
+		if n == 0 {
+			continue
+		}
+		fd, err := unix.Socket(t.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+		if err != nil {
+			return fmt.Errorf("read the tables of %s: %w", t.program, err)
+		}
+		for name := range strings.FieldsSeq(string(list)) {
+			n, sum, err := t.sum(fd, name, seed)
+			if err != nil {
+				_ = unix.Close(fd)
+				return fmt.Errorf("read table %s of %s: %w", name, t.program, err)
+			}
+			into[thing{"", fmt.Sprintf("table %s of %s", name, t.program)}] = fmt.Sprintf("%d entries with the sum %x", n, sum)
+		}
+		if err := unix.Close(fd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum counts and sums up the entries of a table.
+func (t tables) sum(fd int, name string, seed maphash.Seed) (entries int, sum uint64, err error) {
+	info := make([]byte, infoSize)
+	copy(info, name)
+	if err := getsockopt(fd, t.level, getInfo, info); err != nil {
+		return 0, 0, err
+	}
+	n, size := int(u32(info[infoEntries:])), int(u32(info[infoEntries+4:]))
+	all := make([]byte, entriesHead+size)
+	copy(all, name)
+	binary.NativeEndian.PutUint32(all[32:], uint32(size))
+	if err := getsockopt(fd, t.level, getEntries, all); err != nil {
+		return 0, 0, err
+	}
+	rules := all[entriesHead:]
+	for at := 0; at+t.counted+16 <= len(rules); {
+		clear(rules[at+t.counted : at+t.counted+16])
+		next := int(binary.NativeEndian.Uint16(rules[at+t.next:]))
+		if next == 0 {
+			break
+		}
+		at += next
+	}
+	return n, maphash.Bytes(seed, rules), nil
+}
+
+func getsockopt(fd, level, option int, b []byte) error {
+	size := uint32(len(b))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), uintptr(level), uintptr(option),
+		uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// Messages and attributes of ipset (include/uapi/linux/netfilter/ipset/ip_set.h).
+const (
+	ipsetList     = 7
+	ipsetProtocol = 6
+	ipsetName     = 2
+	ipsetADT      = 8
+	ipsetTimeout  = 6
+	ipsetBytes    = 24
+	ipsetPackets  = 25
+)
+
+// sets puts the sets of ipset into words. The order of entries means nothing.
+func (c *conn) sets(into state, seed maphash.Seed) error {
+	counts, sums := map[string]int{}, map[string]uint64{}
+	body := []byte{unix.AF_INET, 0, 0, 0, 5, 0, 1, 0, ipsetProtocol, 0, 0, 0}
+	err := c.dump(unix.NFNL_SUBSYS_IPSET<<8|ipsetList, body, func() { clear(counts); clear(sums) }, func(m message) {
+		rest := from(m.data, 4)
+		name := text(attribute(rest, ipsetName))
+		if name == "" {
+			return
+		}
+		counts[name] += 0
+		for _, entry := range attributes(attribute(rest, ipsetADT)) {
+			var h maphash.Hash
+			h.SetSeed(seed)
+			for kind, data := range attributes(entry) {
+				if kind != ipsetTimeout && kind != ipsetBytes && kind != ipsetPackets {
+					_ = h.WriteByte(byte(kind))
+					_, _ = h.Write(data)
+				}
+			}
+			counts[name]++
+			sums[name] += h.Sum64()
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("list sets: %w", err)
+	}
+	for name, n := range counts {
+		into[thing{"", "set " + name}] = fmt.Sprintf("%d entries with the sum %x", n, sums[name])
+	}
+	return nil
+}
+
+// generation is the number of the rules of nftables, which grows with every change of them.
+func (c *conn) generation() (n uint32, err error) {
+	err = c.ask(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0, []byte{0, 0, 0, 0}, func(m message) {
+		if id := attribute(from(m.data, 4), unix.NFTA_GEN_ID); len(id) == 4 {
+			n = binary.BigEndian.Uint32(id)
+		}
+	})
+	if err != nil {
+		return 0, fmt.Errorf("read the generation of nftables: %w", err)
+	}
+	return n, nil
+}
+
+// sockDiag is SOCK_DIAG_BY_FAMILY (include/uapi/linux/sock_diag.h), and inetDiag the size of inet_diag_req_v2.
+const (
+	sockDiag  = 20
+	inetDiag  = 56
+	listening = 1 << 10 // TCP_LISTEN (include/net/tcp_states.h)
+	unbound   = 1 << 7  // TCP_CLOSE: a socket of UDP without a peer
+)
+
+// A Socket is one that hears whoever sends to it.
+type Socket struct {
+	Name  string // "tcp 10.1.0.2:80"
+	Inode uint32
+}
+
+// A kind of sockets that hear whoever sends to them.
+type hearing struct {
+	name     string
+	protocol byte
+	states   uint32
+	family   byte
+	size     int // of an address
+}
+
+// hearings are all kinds. The kernel walks a table of the whole machine for each.
+func hearings() []hearing {
+	return []hearing{
+		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET, 4},
+		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET6, 16},
+		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET, 4},
+		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET6, 16},
+	}
+}
+
+// listeners lists the sockets of a kind.
+func (c *conn) listeners(k hearing) ([]Socket, error) {
+	var list []Socket
+	body := make([]byte, inetDiag)
+	body[0], body[1] = k.family, k.protocol
+	binary.NativeEndian.PutUint32(body[4:], k.states)
+	err := c.ask(sockDiag, unix.NLM_F_DUMP, body, func(m message) {
+		if len(m.data) < 72 { // struct inet_diag_msg
+			return
+		}
+		if port := binary.BigEndian.Uint16(m.data[4:]); port != 0 {
+			list = append(list, Socket{
+				fmt.Sprintf("%s %s port %d", k.name, ip(m.data[8:8+k.size]), port), u32(m.data[68:]),
+			})
+		}
+	})
+	if err != nil && !errors.Is(err, unix.ENOENT) { // the kernel cannot say
+		return nil, fmt.Errorf("list sockets of %s: %w", k.name, err)
+	}
+	slices.SortFunc(list, func(a, b Socket) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
