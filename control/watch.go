@@ -68,7 +68,7 @@ func (s *scheduler) eachLab(g *generation, which func(*lab) bool, f func(*lab)) 
 	group.Wait()
 }
 
-// watchLab begins to watch a lab. One that cannot be watched is audited all the same: that fails, and says so.
+// watchLab begins to watch a lab. One that cannot be watched is audited all the same: that fails, and the lab is lost.
 func (s *scheduler) watchLab(ctx context.Context, l *lab) {
 	by, ok := l.stands.(deploy.Watched)
 	if !ok {
@@ -95,8 +95,8 @@ func (s *scheduler) watchAgain(ctx context.Context, g *generation) {
 }
 
 // audit asks all labs what has changed since the last audit, and has samples made of what must not pass. A lab in which
-// something has is not measured any more. Broken labs are about to be built once more. With all no lab is looked at in
-// turns.
+// something has is not measured any more. A lab that cannot be asked is lost for the rest of its generation. Broken labs
+// are about to be built once more. With all no lab is looked at in turns.
 func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]string, all bool) error {
 	found := make([]*audited, len(g.labs))
 	s.eachLab(g, func(l *lab) bool {
@@ -122,6 +122,10 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 				s.records.warn(measure.Warning{Lab: l.ID, Text: text})
 			}
 		}
+		if a.err != nil && a.arrived == 0 && len(a.changes) == 0 { // it cannot be told whether something has changed
+			s.lose(g, i, a.err)
+			continue
+		}
 		l.watch.audits++
 		if p := s.refuted(l, a, now); p != nil {
 			some, l.watch.leaked = true, true
@@ -131,10 +135,11 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 		}
 		l.watch.clean, l.watch.at = s.blocks, now
 	}
-	if some {
-		return s.baselines()
+	if !some || s.baselines() == nil {
+		return nil
 	}
-	return nil
+	// Without its baseline the run ends here. The proof after the blocks shows whether packets got through.
+	return s.prove(ctx, g, afterBlocks)
 }
 
 // audit asks a lab.
@@ -212,9 +217,6 @@ func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
 	said = append(said, a.changes[:min(len(a.changes), most)]...)
 	if n := len(a.changes) - most; n > 0 {
 		said = append(said, fmt.Sprintf("and %d more", n))
-	}
-	if a.err != nil {
-		said = append(said, a.err.Error())
 	}
 	if said == nil {
 		return nil

@@ -35,6 +35,10 @@ type Survey struct {
 const (
 	// quiet is for how long nothing may arrive until no more is waited for, lastly how long that is waited for at most.
 	quiet, lastly = 20 * time.Millisecond, 120 * time.Millisecond
+	// agreed is how long hosts may take to agree on keys when the first packet is sent.
+	agreed = 2 * time.Second
+	// greeting is the number of the first packet that is no probe.
+	greeting = 1 << 30
 	// glance is how often it is looked for what has arrived.
 	glance = 500 * time.Microsecond
 	// together is how many packets are sent until it is looked for what has arrived: sockets have room for more, also
@@ -82,6 +86,7 @@ type reaching struct {
 	magic   [8]byte
 	sent    []probe
 	came    map[int][]int // by the number of a probe: at whom it arrived
+	greeted map[int]bool  // greetings that arrived
 	untold  map[int]bool  // probes that could not be sent
 	why     error         // of the first of them
 	of      map[string]int
@@ -234,6 +239,7 @@ func (r *reaching) try(ctx context.Context) error {
 	if len(ways) == 0 {
 		return errors.New("the lab has one container, so there is nobody to reach")
 	}
+	r.greet(ways)
 	limit := r.Budget - quiet - r.Patience.Trip // what waits afterwards
 	for i, w := range ways {
 		if i >= must && !r.complete && time.Since(r.began) > limit {
@@ -266,6 +272,48 @@ func (r *reaching) try(ctx context.Context) error {
 	return nil
 }
 
+// greet sends a packet between each two hosts, in one direction only, and waits until it has arrived. An encryption may
+// agree on keys when the first packet is sent. If both ends begin at the same time, neither agreement may succeed:
+// WireGuard tries again after 5 s.
+func (r *reaching) greet(ways []way) {
+	r.greeted = map[int]bool{}
+	known := map[[2]int]bool{}
+	var must []int
+	for _, w := range ways {
+		if w.to >= len(r.containers) {
+			continue
+		}
+		from, to := r.containers[w.from].host, r.containers[w.to].host
+		if from == to || known[[2]int{from, to}] {
+			continue
+		}
+		known[[2]int{from, to}], known[[2]int{to, from}] = true, true
+		for _, v6 := range []bool{false, true} {
+			list, _ := r.probes(w, v6)
+			i := slices.IndexFunc(list, func(p probe) bool { return p.kind == datagram })
+			if i < 0 {
+				continue
+			}
+			n := greeting + len(known)
+			if r.fire(n, list[i]) == nil && list[i].expect == due {
+				must = append(must, n)
+			}
+			break
+		}
+	}
+	if len(known) == 0 {
+		return
+	}
+	began := time.Now()
+	for ; time.Since(began) < agreed+4*r.Patience.Trip; time.Sleep(glance) {
+		r.hear()
+		missing := slices.ContainsFunc(must, func(n int) bool { return !r.greeted[n] })
+		if !missing && (2*len(r.greeted) == len(known) || time.Since(began) > quiet+4*r.Patience.Trip) {
+			return
+		}
+	}
+}
+
 // count counts the tries that are left out.
 func (r *reaching) count(ways []way) {
 	for _, w := range ways {
@@ -285,16 +333,7 @@ func family(v6 bool) string {
 // shoot sends a probe.
 func (r *reaching) shoot(n int) {
 	p := r.sent[n]
-	key := binary.BigEndian.AppendUint32(slices.Clone(r.magic[:]), uint32(n))
-	of := r.send[p.from].routed
-	if a := p.target.Addr(); a.IsMulticast() || a.IsLinkLocalUnicast() || p.to >= len(r.containers)+len(r.hosts) {
-		of = r.send[p.from].linked
-	}
-	with := of[0]
-	if p.ipv6 {
-		with = of[1]
-	}
-	if _, err := with.SendPacket(p.target.Addr(), p.packet(key)); err != nil {
+	if err := r.fire(n, p); err != nil {
 		r.untold[n] = true
 		if r.why == nil {
 			r.why = fmt.Errorf("%s: %w", r.text(p), err)
@@ -306,6 +345,21 @@ func (r *reaching) shoot(n int) {
 	if r.waiting++; r.waiting >= together {
 		r.hear()
 	}
+}
+
+// fire sends a packet with a number.
+func (r *reaching) fire(n int, p probe) error {
+	key := binary.BigEndian.AppendUint32(slices.Clone(r.magic[:]), uint32(n))
+	of := r.send[p.from].routed
+	if a := p.target.Addr(); a.IsMulticast() || a.IsLinkLocalUnicast() || p.to >= len(r.containers)+len(r.hosts) {
+		of = r.send[p.from].linked
+	}
+	with := of[0]
+	if p.ipv6 {
+		with = of[1]
+	}
+	_, err := with.SendPacket(p.target.Addr(), p.packet(key))
+	return err
 }
 
 // missing are the numbers of those that must arrive and have not.
@@ -346,8 +400,11 @@ func (r *reaching) hear() {
 			if errno != 0 {
 				break
 			}
-			if n, ok := e.number(r.buf[:size], r.magic[:]); ok && n < len(r.sent) {
+			switch n, ok := e.number(r.buf[:size], r.magic[:]); {
+			case ok && n < len(r.sent):
 				r.note(n, e.at)
+			case ok && n > greeting:
+				r.greeted[n] = true
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -293,7 +294,7 @@ func (w *watchRun) plantNext(log *measure.Log) {
 func (p *planted) do() error {
 	space := fmt.Sprintf("/proc/%d/ns/net", p.pid)
 	if p.inside {
-		space = fmt.Sprintf("/proc/%d/root/run/netns/src0", p.pid)
+		space = filepath.Join("/proc", strconv.Itoa(p.pid), "root", "run/netns/src0")
 	}
 	if p.by != nil {
 		ns, err := os.Open(space)

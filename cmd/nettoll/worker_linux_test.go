@@ -116,7 +116,7 @@ func TestAgentIsStopped(t *testing.T) {
 	if status := s.wait(patience); status != 0 {
 		t.Errorf("exit status %d, want 0: %s", status, s.stderr.String())
 	}
-	contains(t, "stdout", oneLine(s.stdout.String()), "lab bridge/same-host/1", want)
+	contains(t, "stdout", oneLine(s.stdout.String()), "lost in generation", want)
 }
 
 // fault sends a signal to a worker of the bridge's lab on one host during a block. It repeats this until the records
