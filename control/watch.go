@@ -95,8 +95,8 @@ func (s *scheduler) watchAgain(ctx context.Context, g *generation) {
 }
 
 // audit asks all labs what has changed since the last audit, and has samples made of what must not pass. A lab in which
-// something has is not measured any more. A lab that cannot be asked is lost for the rest of its generation. Broken labs
-// are about to be built once more. With all no lab is looked at in turns.
+// something has changed is not measured any more. A lab that cannot be asked is lost for the rest of its generation.
+// Broken labs are about to be built once more. With all no lab is looked at in turns.
 func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]string, all bool) error {
 	found := make([]*audited, len(g.labs))
 	s.eachLab(g, func(l *lab) bool {
