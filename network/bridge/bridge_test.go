@@ -2,13 +2,17 @@ package bridge_test
 
 import (
 	"errors"
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
@@ -114,7 +118,27 @@ func TestFlooding(t *testing.T) {
 			return err
 		}
 		never := uint32(0)
-		return netlink.LinkModify(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: br.Attrs().Name}, AgeingTime: &never})
+		if err := netlink.LinkModify(&netlink.Bridge{
+			LinkAttrs: netlink.LinkAttrs{Name: br.Attrs().Name}, AgeingTime: &never,
+		}); err != nil {
+			return err
+		}
+		// It forwards by what it has learned until its worker has thrown that away (br_fdb_cleanup, net/bridge/br_fdb.c).
+		for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			entries, err := netlink.NeighList(0, unix.AF_BRIDGE)
+			if err != nil {
+				return err
+			}
+			learned := slices.DeleteFunc(entries, func(n netlink.Neigh) bool {
+				return n.MasterIndex != br.Attrs().Index || n.State&(netlink.NUD_PERMANENT|netlink.NUD_NOARP) != 0
+			})
+			if len(learned) == 0 {
+				return nil
+			}
+			if time.Now().After(end) {
+				return fmt.Errorf("the bridge has not forgotten %v", learned)
+			}
+		}
 	}); err != nil {
 		t.Fatal(err)
 	}
