@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nettoll/nettoll/experiment"
@@ -208,8 +209,8 @@ func flatten(run measure.Run) (map[string]string, error) {
 	return flat, nil
 }
 
-// binarySum is the checksum of this program.
-func binarySum() (string, error) {
+// binarySum is the checksum of this program, which does not change while it runs.
+var binarySum = sync.OnceValues(func() (string, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return "", fmt.Errorf("read this program: %w", err)
@@ -220,7 +221,7 @@ func binarySum() (string, error) {
 		return "", fmt.Errorf("read this program: %w", err)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
-}
+})
 
 // aggregator goes on with the records behind the last generation that was measured to its end, or where the run began
 // or was resumed.
