@@ -95,11 +95,12 @@ test-without: ## run tests that start programs as on a machine where none of the
 # Runs of all workloads of the engine, with what carries packets between hosts.
 RACE_RUN := run --time 2s --trial 100ms --pairs 2 --network bridge --filter none,nftables $(foreach w,udp-rate 'mix(udp-rr(in-flight=4),tcp-stream(flows=2))' tcp-rr tcp-crr kv http dns 'burst(on=20ms,off=20ms)' quake3 under-load 'connections(connections=10)' ping,--workload $(w))
 
-# Packages whose own goroutines and connections meet, as far as CI has time for them. The rest, with byhand, is left to make race.
-RACE_PKG := ./control ./host/agent ./host/protocol ./lab
+# Packages whose own goroutines and connections meet, as far as CI has time for them. The rest is left to make race.
+RACE_PKG := ./byhand ./control ./host/agent ./host/protocol ./lab
 
 .PHONY: race-short
 race-short: export CGO_ENABLED = 1
+race-short: export GORACE = atexit_sleep_ms=0 # tests wait for the end of processes
 race-short: ## run the tests of packages with many goroutines with the race detector, as CI does
 	$(GO) test -race -p 2 -timeout 15m $(TESTFLAGS) $(RACE_PKG)
 

@@ -229,7 +229,7 @@ func TestSilentConnections(t *testing.T) {
 	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took > answerLimit {
+	if took := time.Since(start); took > 2*answerLimit { // on a busy machine a source alone takes seconds
 		t.Errorf("a source was served after %v", took)
 	}
 	said.until(t, "that have not sent a greeting")
