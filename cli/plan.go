@@ -358,8 +358,11 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 		fmt.Fprintf(out, " (more than the requested %v: the minimum is %d generations of one block)", e.Design.Time,
 			e.Design.Generations)
 	}
-	fmt.Fprintf(out, ".\nRebuilding everything %d times takes about %v more; memory about %d MB.\n", f.Generations,
-		round(f.Building), f.Memory/1e6)
+	fmt.Fprintf(out, ".\nRebuilding everything %d times takes about %v more", f.Generations, round(f.Building))
+	if f.Proving > 0 {
+		fmt.Fprintf(out, ", and trying who reaches whom up to %v", round(f.Proving))
+	}
+	fmt.Fprintf(out, "; memory about %d MB.\n", f.Memory/1e6)
 	fmt.Fprintf(out, "Expect 95 %% intervals of ±%s if %s.\n", percent(f.HalfWidth), p.Assumption)
 	switch {
 	case f.Enough == 0:

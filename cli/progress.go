@@ -56,6 +56,9 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 			several(d.Generations, "generation"))
 	}
 	long += fmt.Sprintf(", and about %v to build and remove everything %d times", round(f.Building), f.Generations)
+	if f.Proving > 0 {
+		long += fmt.Sprintf(", and up to %v to try who reaches whom", round(f.Proving))
+	}
 	p.begin(len(r.Cells), len(r.Labs), long)
 	return p
 }

@@ -17,12 +17,8 @@ import (
 	"github.com/nettoll/nettoll/proof"
 )
 
-const (
-	// reachLeast is how long a run may try who reaches whom, however short it is.
-	reachLeast = 2 * time.Second
-	// reachers is in how many labs that is tried at the same time: most of it is waiting.
-	reachers = 8
-)
+// reachers is in how many labs it is tried at the same time who reaches whom: most of it is waiting.
+const reachers = 8
 
 // reach tries who reaches whom in the labs that are not in known, keeps what came of it, and notes there whether what
 // they claim held. A lab in which it did not is not measured any more. It returns how many those are.
@@ -82,7 +78,7 @@ func (s *scheduler) turn(g *generation, when string) int {
 // allowance is how long trying who reaches whom may take in all labs together, before the blocks of a generation or
 // after: what is left of the run's share, for as many times as are expected.
 func (s *scheduler) allowance(when string) time.Duration {
-	all := max(reachLeast, time.Duration(s.experiment.Proof.Budget*float64(s.budget)))
+	all := s.experiment.Proof.Time(s.budget)
 	done := len(s.records.log.Generations)
 	expected := s.experiment.Design.Generations
 	if done > 0 && s.measured > 0 {

@@ -187,6 +187,15 @@ type Proof struct {
 	Budget float64 `json:"budget"`
 }
 
+// Time returns how long a run with so much measuring time may try who reaches whom: its share, but 2 s at least.
+func (p Proof) Time(measuring time.Duration) time.Duration {
+	const least = 2 * time.Second
+	if p.Budget == 0 {
+		return 0
+	}
+	return max(least, time.Duration(p.Budget*float64(measuring)))
+}
+
 // Judged returns the settings on which verdicts depend.
 func (d Design) Judged() measure.Design {
 	return measure.Design{Precision: d.Precision, Decided: d.Decided, Margin: d.Margin}

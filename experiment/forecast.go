@@ -23,6 +23,7 @@ type Forecast struct {
 	Generations int           `json:"generations"`
 	Measuring   time.Duration `json:"measuring_ns"`
 	Building    time.Duration `json:"building_ns"` // of all generations, including removal
+	Proving     time.Duration `json:"proving_ns"`  // who reaches whom, in all labs and generations, at most
 	Memory      int64         `json:"memory"`      // bytes
 	// standard deviation of a ratio's logarithm between generations, as assumed below
 	Spread    float64 `json:"spread"`
@@ -113,6 +114,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	f.Generations, f.Blocks = r.generations(f.Block)
 	f.Measuring = time.Duration(f.Blocks) * f.Block
 	f.Building = time.Duration(f.Generations) * build
+	f.Proving = r.Experiment.Proof.Time(max(r.Experiment.Design.Time, f.Measuring))
 	f.HalfWidth = r.halfWidth(spread, f.Generations)
 	f.Enough = r.enough(spread, f.Block)
 	return f

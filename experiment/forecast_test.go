@@ -24,6 +24,10 @@ func TestForecast(t *testing.T) {
 	if long.HalfWidth >= short.HalfWidth || long.Blocks <= short.Blocks {
 		t.Errorf("a minute: %+v, and ten seconds: %+v", long, short)
 	}
+	if long.Proving.Round(100*time.Millisecond) != 3*time.Second || short.Proving != 2*time.Second {
+		t.Errorf("who reaches whom is tried for %v in a minute and for %v in ten seconds, want 5 %%, and 2s at least",
+			long.Proving, short.Proving)
+	}
 	if wide := resolve(t, e, 2).Forecast(0.06); wide.HalfWidth < 1.9*long.HalfWidth || wide.Enough <= long.Enough {
 		t.Errorf("twice the spread: %+v, once: %+v", wide, long)
 	}
