@@ -210,6 +210,8 @@ func flatten(run measure.Run) (map[string]string, error) {
 }
 
 // binarySum is the checksum of this program, which does not change while it runs.
+//
+//nolint:gochecknoglobals // a program has one
 var binarySum = sync.OnceValues(func() (string, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
