@@ -53,10 +53,11 @@ func (s *scheduler) doubts() {
 		})
 	}
 	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
-		s.records.warn(measure.Warning{
-			Machine: true, Text: Busy(cpus, most, "used", "while it was measured") +
-				"; stop them and measure again, or give the run more time (--time)",
-		})
+		help := "; stop them and measure again"
+		if s.records.run.Moved(measure.Load{Others: cpus}) == 0 {
+			help += ", or give the run more time (--time)"
+		}
+		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured") + help})
 	}
 	if text := s.wake.doubt(s.cells); text != "" {
 		s.records.warn(measure.Warning{Text: text})

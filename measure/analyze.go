@@ -30,8 +30,10 @@ type Analysis struct {
 	// s, sum of the trials' windows; members of a mix share one window, which counts once
 	Measured float64
 	Standing Standing
-	Load     Load      // what else used the CPUs during the measurement
-	Spoiled  []Spoiled // of the groups whose threads' waiting time for a CPU is known
+	Load     Load // what else used the CPUs during the measurement
+	// Moved is how far other programs may have moved ratios, as a natural logarithm; 0 if they hardly ran.
+	Moved   float64
+	Spoiled []Spoiled // of the groups whose threads' waiting time for a CPU is known
 
 	tallies map[string]map[string][]tally // histograms by cell and the prefix of their metrics
 	from    *analyzer                     // keeps the trials for [Analysis.Direct]
@@ -78,6 +80,9 @@ type Row struct {
 	// Floor is the floor of the row's group and metric: a natural logarithm of a ratio, or Unit if the metric is compared
 	// by difference; NaN if unknown.
 	Floor float64
+	// Moved is that of [Analysis]; 0 if the metric is compared by difference. For a change between two runs it is the sum
+	// of both.
+	Moved float64
 	// Blocks is the number of blocks behind the ratio or difference (for a quantile: of groups of blocks). For a baseline
 	// or a row without a ratio, it is the number behind the value.
 	Blocks      int
@@ -251,6 +256,7 @@ func (a *analyzer) index() {
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
 	a.out.Load = loadOf(a.log.Blocks)
+	a.out.Moved = a.run.Moved(a.out.Load)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))
 	for i, c := range a.run.Cells {

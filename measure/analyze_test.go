@@ -354,6 +354,27 @@ func TestAnalyzePartial(t *testing.T) {
 			t.Error(a.Warnings)
 		}
 	})
+	t.Run("a busy machine", func(t *testing.T) {
+		run, log := play(t, 5, 4)
+		if r := row(t, Analyze(run, log), "fast", "goodput"); r.Verdict != Faster || r.Moved != 0 {
+			t.Errorf("%+v", r)
+		}
+		run.Facts = map[string]any{"cpus": 2}
+		log.Blocks = []BlockFacts{{Duration: 1, Others: 1.5}}
+		a := Analyze(run, log)
+		r := row(t, a, "fast", "goodput")
+		if r.Verdict != TooNoisy || r.Moved != -math.Log(0.25) || !math.IsInf(r.Longer(run.Design.Equal()), 1) {
+			t.Errorf("%+v", r)
+		}
+		if r := row(t, a, "fast", "loss"); r.Moved != 0 { // compared by difference
+			t.Errorf("%+v", r)
+		}
+		for _, d := range a.Direct(func(_, _ *Cell) bool { return true }) {
+			if Differs(d.Verdict) {
+				t.Errorf("%+v", d)
+			}
+		}
+	})
 	t.Run("zeros", func(t *testing.T) {
 		run, log := play(t, 5, 4)
 		for _, x := range log.Trials {

@@ -20,7 +20,9 @@ type Term struct {
 // fields of a ratio of two cells.
 type Combined struct {
 	Estimate
-	Floor float64 // ln of a ratio; NaN if unknown; see [Combiner.Combine]
+	// Floor is the logarithm of a ratio; NaN if unknown; see [Combiner.Combine]. It is not below what other programs may
+	// have moved.
+	Floor float64
 }
 
 // Combiner makes estimates from several cells of a run.
@@ -30,6 +32,7 @@ type Combiner struct {
 	cells  map[string]*Cell
 	data   map[string]*cellData
 	at     map[string]map[visit]int // which trial of a cell is that of a block
+	moved  float64                  // see [Analysis]
 	floors map[groupMetric]float64
 	labs   map[labGeneration]map[string]float64 // metrics
 }
@@ -66,6 +69,7 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 			c.data[run.Cells[i].ID] = &cellData{} // it gives no result
 		}
 	}
+	c.moved = analysis.Moved
 	for _, f := range analysis.Floors {
 		c.floors[groupMetric{f.Group, f.Metric}] = f.Floor
 	}
@@ -188,7 +192,7 @@ func (c *Combiner) visits(cell string) map[visit]int {
 }
 
 func (c *Combiner) floor(terms []Term) float64 {
-	sum := 0.0
+	sum, ratios := 0.0, 0.0
 	for _, t := range terms {
 		if t.Lab != "" {
 			continue
@@ -198,8 +202,9 @@ func (c *Combiner) floor(terms []Term) float64 {
 			return math.NaN()
 		}
 		sum += f * f * t.Power * t.Power / 2
+		ratios += math.Abs(t.Power) / 2
 	}
-	return math.Sqrt(sum)
+	return max(math.Sqrt(sum), ratios*c.moved)
 }
 
 // Bounds are the limits between which a combination lies according to a claim.

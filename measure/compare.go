@@ -191,7 +191,7 @@ func (how Comparing) change(cell *Cell, before, after *Row) Change {
 	if before == nil || after == nil {
 		return c
 	}
-	c.Floor = math.Hypot(before.Floor, after.Floor)
+	c.Floor, c.Moved = math.Hypot(before.Floor, after.Floor), before.Moved+after.Moved
 	c.Blocks, c.Generations = before.Blocks+after.Blocks, before.Generations+after.Generations
 	if c.Verdict == NotPrecise && min(before.Generations, after.Generations) < LeastGenerations {
 		c.Verdict = TooFew

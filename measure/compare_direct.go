@@ -29,7 +29,8 @@ func CompareDirect(older, newer []Direct, margin float64) []DirectChange {
 		x := &older[at]
 		c := DirectChange{Over: y.Over, Old: x, New: y, Row: Row{
 			Cell: y.Cell, Metric: y.Metric, Unit: y.Unit, About: y.About, Value: nan, ValueLo: nan, ValueHi: nan, AdjLo: nan,
-			AdjHi: nan, Floor: math.Hypot(x.Floor, y.Floor), Verdict: NotPrecise, Effect: between(x.Effect, y.Effect),
+			AdjHi: nan, Floor: math.Hypot(x.Floor, y.Floor), Moved: x.Moved + y.Moved, Verdict: NotPrecise,
+			Effect: between(x.Effect, y.Effect),
 			Blocks: x.Blocks + y.Blocks, Generations: x.Generations + y.Generations,
 		}}
 		list = append(list, c)

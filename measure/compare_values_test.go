@@ -198,6 +198,38 @@ func TestEqualDrift(t *testing.T) {
 }
 
 // A load bounds what it may have done to a value by the share of a CPU that it took.
+func TestMovesRatios(t *testing.T) {
+	for _, tt := range []struct {
+		others         float64
+		all, measuring int
+		want           float64
+	}{
+		{0.1, 2, 2, 0}, // 5 %
+		{0.5, 2, 2, -math.Log(0.75)},
+		{2, 2, 2, math.Inf(1)},
+		{2, 4, 2, 0}, // they have CPUs of their own
+		{3, 4, 2, -math.Log(0.5)},
+		{3, 0, 0, 0},
+	} {
+		if got := (Load{Others: tt.others, Stolen: 1}).movesRatios(tt.all, tt.measuring); got != tt.want {
+			t.Errorf("%v of %d CPUs, %d of which measure: %v, want %v", tt.others, tt.all, tt.measuring, got, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		facts          map[string]any
+		all, measuring int
+	}{
+		{map[string]any{"cpus": 8.0, "cpus_sources": []any{0.0, 1.0}, "cpus_sinks": []any{1.0, 2.0}}, 8, 3},
+		{map[string]any{"cpus": 8, "cpus_sources_split": []int{0}, "cpus_sinks_split": []int{7}}, 8, 2},
+		{map[string]any{"cpus": 8}, 8, 8},
+		{nil, 0, 0},
+	} {
+		if all, measuring := (Run{Facts: tt.facts}).measuringCPUs(); all != tt.all || measuring != tt.measuring {
+			t.Errorf("%v: %d CPUs, %d of which measure", tt.facts, all, measuring)
+		}
+	}
+}
+
 func TestLoad(t *testing.T) {
 	blocks := []BlockFacts{
 		{Duration: 1, Others: 0.2, CPU: map[string]float64{"steal": 0.1}},

@@ -79,6 +79,9 @@ func (a *analyzer) against(cell, over int, m Metric) Direct {
 		Cell: &a.run.Cells[cell], Metric: m.Name, Unit: m.Unit, About: m, Value: nan, ValueLo: nan, ValueHi: nan, AdjLo: nan,
 		AdjHi: nan, Floor: nan, Verdict: NotPrecise,
 	}}
+	if !m.Differs() {
+		d.Moved = a.out.Moved
+	}
 	_, ratios := a.cells[cell].compare(&a.cells[over], m)
 	a.estimate(&d.Row, withoutCut(ratios), m)
 	return d
@@ -112,7 +115,7 @@ func (d Direct) Turned() Direct {
 
 // Longer returns how many times as many generations would decide a row, if its estimate and the noise stayed as they
 // are. It is 1 if the row is decided, +Inf if no number would decide it, and NaN if there is no estimate. Intervals and
-// floors shrink with the square root of that number.
+// floors shrink with the square root of that number; what other programs move does not.
 func (r *Row) Longer(margin float64) float64 {
 	if r.Verdict != NotPrecise && r.Verdict != TooNoisy {
 		return 1
@@ -131,5 +134,11 @@ func (r *Row) Longer(margin float64) float64 {
 	away, half := math.Abs(c.Point), (c.Interval.Hi-c.Interval.Lo)/2
 	differs := max(times((c.Adjusted.Hi-c.Adjusted.Lo)/2, away), times(c.Floor, away))
 	equal := max(times(half, c.Margin-away), times(c.Floor, c.Margin))
+	if away <= c.Moved {
+		differs = math.Inf(1)
+	}
+	if c.Moved >= c.Margin {
+		equal = math.Inf(1)
+	}
 	return max(min(differs, equal), math.Nextafter(1, 2))
 }

@@ -27,6 +27,9 @@ func (a *analyzer) floors() {
 	listed := map[groupMetric]bool{}
 	for i := range a.out.Rows {
 		r := &a.out.Rows[i]
+		if !r.About.Differs() {
+			r.Moved = a.out.Moved
+		}
 		k := groupMetric{r.Cell.Group, r.Metric}
 		f, ok := found[k]
 		if !ok || r.Verdict.Failed() {
@@ -111,13 +114,13 @@ func (r *Row) adjusted(level float64) {
 func (r *Row) comparison(margin float64) Comparison {
 	if r.HasDifference {
 		d := r.Difference
-		return Comparison{d.Points, Interval{d.Lo, d.Hi}, Interval{r.AdjLo, r.AdjHi}, r.Floor, margin}
+		return Comparison{d.Points, Interval{d.Lo, d.Hi}, Interval{r.AdjLo, r.AdjHi}, r.Floor, r.Moved, margin}
 	}
 	e := r.Estimate
 	return Comparison{
 		e.Log,
 		Interval{math.Log(e.Lo), math.Log(e.Hi)},
 		Interval{math.Log(r.AdjLo), math.Log(r.AdjHi)},
-		r.Floor, math.Log1p(margin),
+		r.Floor, r.Moved, math.Log1p(margin),
 	}
 }

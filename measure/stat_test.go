@@ -173,7 +173,11 @@ func TestDecide(t *testing.T) {
 	unknown, _ := Version2().Lookup("hops")
 	// x ± w, adjusted ± a, floor f, margin m
 	c := func(x, w, a, f, m float64) Comparison {
-		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, m}
+		return Comparison{x, Interval{x - w, x + w}, Interval{x - a, x + a}, f, 0, m}
+	}
+	moved := func(by float64, c Comparison) Comparison {
+		c.Moved = by
+		return c
 	}
 	for _, tt := range []struct {
 		name string
@@ -202,6 +206,9 @@ func TestDecide(t *testing.T) {
 		{"beyond the floor, not past Holm, within the margin", c(.02, .01, .03, .005, .05), higher, NoDifference},
 		{"an interval that ends at the margin", c(0, .05, .06, .02, .05), higher, NotPrecise},
 		{"no twin", c(.5, .01, .01, math.NaN(), .02), higher, NotPrecise},
+		{"clear, but other programs may have moved it", moved(.40, c(.10, .02, .03, .02, .05)), higher, TooNoisy},
+		{"clear, more than other programs may have moved", moved(.40, c(.80, .02, .03, .02, .05)), higher, Faster},
+		{"moved by less than the margin", moved(.04, c(.03, .01, .02, .02, .05)), higher, NoDifference},
 		{"an unbounded twin", c(.5, .01, .01, math.Inf(1), .02), higher, NotPrecise},
 	} {
 		if got := tt.c.Decide(tt.m); got != tt.want {

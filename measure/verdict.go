@@ -40,16 +40,17 @@ type Comparison struct {
 	Interval Interval // 95 %
 	Adjusted Interval // at the level that Holm's procedure gives this cell
 	Floor    float64  // see [Floor]; NaN if there is no twin
+	Moved    float64  // how far other programs may have moved the point, see [Analysis]; 0: not noticeably
 	// Margin is the distance within which two stacks count as equal, on the same scale: ln(1+margin) for ratios.
 	Margin float64
 }
 
-// Decide applies the rules, in this order. f is the floor, m the margin:
+// Decide applies the rules, in this order. f is the floor or, if that is larger, Moved; m is the margin:
 //
 //   - faster/slower (higher/lower if the metric is not a speed): the adjusted interval excludes 0, and |point| > f.
 //     Faster is the better direction of the metric.
-//   - too noisy to tell: f ≥ m. Two equal stacks may differ by as much as the margin. So no interval, however narrow,
-//     could show that these two are equal.
+//   - too noisy to tell: f ≥ m. Two equal stacks may differ by as much as the margin, or other programs may have made
+//     or hidden such a difference. So no interval, however narrow, could show that these two are equal.
 //   - no difference: the whole 95 % interval lies within (−m, m). That is a test of equivalence (D. J. Schuirmann, A
 //     comparison of the two one-sided tests procedure and the power approach for assessing the equivalence of average
 //     bioavailability, J. Pharmacokinet. Biopharm. 15 (1987) 657), at half the level that two one-sided tests need.
@@ -59,12 +60,13 @@ func (c Comparison) Decide(m Metric) Verdict {
 		math.IsNaN) {
 		return NotPrecise
 	}
+	floor := max(c.Floor, c.Moved)
 	switch {
-	case (c.Adjusted.Lo > 0 || c.Adjusted.Hi < 0) && math.Abs(c.Point) > c.Floor:
+	case (c.Adjusted.Lo > 0 || c.Adjusted.Hi < 0) && math.Abs(c.Point) > floor:
 		return direction(c.Point > 0, m)
 	case math.IsInf(c.Floor, 0):
 		return NotPrecise
-	case c.Floor >= c.Margin:
+	case floor >= c.Margin:
 		return TooNoisy
 	case -c.Margin < c.Interval.Lo && c.Interval.Hi < c.Margin:
 		return NoDifference

@@ -213,6 +213,11 @@ func (v *comparison) sentence(g *Group, c *measure.Change) string {
 		return fmt.Sprintf("%s: no verdict on %s %s: each run needs %d generations; OLD has %d and %s has %d (%s).",
 			who, what, g.Where, measure.LeastGenerations, c.Old.Generations, v.c.word, c.New.Generations, how)
 	}
+	if c.Verdict == measure.TooNoisy && c.Moved > c.Floor {
+		return fmt.Sprintf("%s: too noisy to tell in %s %s: other programs may have moved it by %s in the two runs, more "+
+			"than the margin of %s (%s).", who, what, g.Where, noise(c.Moved, g.Primary), within(v.c.shownMargin(), g.Primary),
+			how)
+	}
 	if c.Verdict == measure.TooNoisy {
 		return fmt.Sprintf("%s: too noisy to tell in %s %s: two runs of equal stacks differ by up to %s, more than the "+
 			"margin of %s (%s).", who, what, g.Where, noise(c.Floor, g.Primary), within(v.c.shownMargin(), g.Primary), how)

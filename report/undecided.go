@@ -141,9 +141,15 @@ func (v *Reading) hopeless(list []opened) string {
 	return fmt.Sprintf(" It is not worth waiting for %s.", strings.Join(names, "; "))
 }
 
-// worstFloor returns the floor of the noisiest group in words.
+// worstFloor says why comparisons are too noisy: what other programs may have moved, or the floor of the noisiest group.
 func (v *Reading) worstFloor(list []opened) string {
 	var worst *Group
+	for _, o := range list {
+		if o.reason() == measure.TooNoisy && o.r.Moved > o.r.Floor {
+			return fmt.Sprintf("Other programs may have moved ratios by %s; the margin is %s.",
+				noise(o.r.Moved, o.g.Primary), within(v.Run.Design.Equal(), o.g.Primary))
+		}
+	}
 	for _, o := range list {
 		f := o.g.Floor(o.g.Primary.Name)
 		if o.reason() == measure.TooNoisy && !o.g.Primary.Differs() &&
@@ -171,6 +177,9 @@ func (v *Reading) why(g *Group, r *measure.Row) string {
 	switch {
 	case r.Verdict == measure.TooFew:
 		text = fmt.Sprintf("too few generations: %d of %d (%s)", r.Generations, measure.LeastGenerations, how)
+	case r.Verdict == measure.TooNoisy && r.Moved > r.Floor:
+		text = fmt.Sprintf("too noisy to tell (%s). Other programs may have moved it by %s, more than the margin of %s",
+			how, noise(r.Moved, g.Primary), limit)
 	case r.Verdict == measure.TooNoisy:
 		text = fmt.Sprintf("too noisy to tell (%s). Two equal stacks differ by up to %s here, more than the margin of %s",
 			how, noise(r.Floor, g.Primary), limit)

@@ -295,3 +295,31 @@ func TestPercentiles(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, page.String())
 	}
 }
+
+// If other programs used the CPUs, no view names a difference that they may have made, and each says why.
+func TestBusyMachine(t *testing.T) {
+	loads := []load{udprr("same-host", 1), tcpstream("same-host")}
+	m := start(t, loads, "host", "bridge", "routed")
+	m.measure(loads, 6, 6, map[string]map[string]float64{"bridge": bridge()})
+	quiet := m.data()
+	m.log.Blocks = []measure.BlockFacts{{Duration: 1, Others: 0.7}}
+	busy := m.data()
+	for _, format := range []string{"text", "markdown", "html"} {
+		say := func(d *report.Data) string {
+			var b strings.Builder
+			if err := view.Write(&b, format, d, report.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			return strings.Join(strings.Fields(b.String()), " ")
+		}
+		const slower, why = "bridge: slower", "Other programs may have moved it by −35 to +54 %, more than the margin of ±5 %"
+		if text := say(quiet); strings.Contains(text, why) || strings.Contains(text, "oo noisy to tell: none of") {
+			t.Errorf("%s of an idle machine:\n%s", format, text)
+		}
+		text := say(busy)
+		if strings.Contains(text, slower) || !strings.Contains(text, "oo noisy to tell: none of 4 comparisons is decided") ||
+			!strings.Contains(text, why) {
+			t.Errorf("%s of a busy machine:\n%s", format, text[:min(len(text), 3000)])
+		}
+	}
+}
