@@ -312,7 +312,8 @@ func TestBusyMachine(t *testing.T) {
 			}
 			return strings.Join(strings.Fields(b.String()), " ")
 		}
-		const slower, why = "bridge: slower", "Other programs may have moved it by −35 to +54 %, more than the margin of ±5 %"
+		const slower = "bridge: slower"
+		const why = "Other programs may have moved it by −35 to +54 %, more than the margin of ±5 %"
 		if text := say(quiet); strings.Contains(text, why) || strings.Contains(text, "oo noisy to tell: none of") {
 			t.Errorf("%s of an idle machine:\n%s", format, text)
 		}
