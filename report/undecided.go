@@ -141,7 +141,8 @@ func (v *Reading) hopeless(list []opened) string {
 	return fmt.Sprintf(" It is not worth waiting for %s.", strings.Join(names, "; "))
 }
 
-// worstFloor says why comparisons are too noisy: what other programs may have moved, or the floor of the noisiest group.
+// worstFloor says why comparisons are too noisy: by what other programs may have moved, or by the floor of the noisiest
+// group.
 func (v *Reading) worstFloor(list []opened) string {
 	var worst *Group
 	for _, o := range list {
