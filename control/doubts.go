@@ -53,11 +53,14 @@ func (s *scheduler) doubts() {
 		})
 	}
 	if cpus, most := s.monitor.busy(); cpus > BusyLimit {
-		help := "; stop them and measure again"
+		or := "" // more time does not help against what they may have moved
 		if s.records.run.Moved(measure.Load{Others: cpus}) == 0 {
-			help += ", or give the run more time (--time)"
+			or = ", or give the run more time (--time)"
 		}
-		s.records.warn(measure.Warning{Machine: true, Text: Busy(cpus, most, "used", "while it was measured") + help})
+		s.records.warn(measure.Warning{
+			Machine: true,
+			Text:    Busy(cpus, most, "used", "while it was measured") + "; stop them and measure again" + or,
+		})
 	}
 	if text := s.wake.doubt(s.cells); text != "" {
 		s.records.warn(measure.Warning{Text: text})
