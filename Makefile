@@ -73,15 +73,13 @@ stalls := '^TestStalls?$$'
 test: ## say what this machine lacks, then run every test
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
-	@# sixes. Tunnels and encryptions wait for the kernel to remove links nearly all the time, so they go beside the command line, which takes longest. Tests of stalls look for
-	@# trials from which nothing was taken, and come last, alone.
+	@# sixes: most of what it does is waiting for the kernel. Tests of stalls look for trials from which nothing was taken, and come last, alone.
 	@all=$$($(GO) list $(PKG)); status=0; \
 	  take() { grep -E "^[^/]+/[^/]+/[^/]+/($$1)(/|$$)" <<<"$$all" || true; }; but() { grep -vxF "$$1" <<<"$$all" || true; }; \
 	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
 	  still=$$(take 'workload/(dns|kv|ping|tcpcrr|tcprr|udprr|underload)'); \
-	  alone=$$(take 'study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
-	  long=$$(take 'cmd'; take 'catalogue|encryption|network/networktest|tunnel'); all=$$(but "$$long"); \
-	  together 6 $$all; together 3 $$long; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
+	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
+	  together 6 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests that start optional programs; what follows a = is which of their tests, as of go test -run.
 WITHOUT_PKG ?= . ./cli ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
