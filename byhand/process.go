@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -188,8 +189,8 @@ func fault(peer, why string) string {
 // explainEnd returns how a process died, from its output before that: the panic with its place in this program, or that
 // memory ran out.
 func explainEnd(err error, trace string, memory int64) error {
-	const module = "nettoll/"
-	why, where := "", ""
+	const module = "github.com/nettoll/nettoll/"
+	why, where, folder := "", "", ""
 	for line := range strings.Lines(trace) {
 		line = strings.TrimSpace(line)
 		switch {
@@ -198,11 +199,15 @@ func explainEnd(err error, trace string, memory int64) error {
 			return fmt.Errorf("%w %s", errOutOfMemory, bytesText(memory))
 		case why == "" && (process.Crash(line) != "" || strings.HasPrefix(line, "nettoll ")):
 			why = line
-		case why != "" && where == "":
+		case why == "" || where != "":
+		case folder != "": // the line after a function of nettoll
 			file, _, _ := strings.Cut(line, " +0x")
-			if i := strings.LastIndex(file, module); i >= 0 && strings.Contains(file, ".go:") {
-				where = file[i+len(module):]
-			}
+			where = path.Join(folder, path.Base(file))
+		case strings.HasPrefix(line, module): // the folder is in its name, whatever the folder of the checkout is called
+			function := line[len(module):]
+			slash := strings.LastIndex(function[:max(strings.IndexByte(function, '('), 0)], "/") + 1
+			name, _, _ := strings.Cut(function[slash:], ".")
+			folder = function[:slash] + name
 		}
 	}
 	if why == "" {
