@@ -112,7 +112,7 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 			continue
 		}
 		l := g.labs[i]
-		if (a.err != nil || len(a.changes) > 0) && l.ended(ctx) {
+		if (a.err != nil || len(a.changes) > 0) && (l.stands.Died(ctx) != "" || l.workerDied()) {
 			continue // what has died is mended, which says so
 		}
 		s.audits = append(s.audits, a.cost)
@@ -255,19 +255,8 @@ func (s *scheduler) watched(ctx context.Context, g *generation) error {
 	return nil
 }
 
-// ended says whether something of the lab has ended by itself. Connections to a process that is killed break before its
-// end is known, so it is asked for a moment.
-func (l *lab) ended(ctx context.Context) bool {
-	const moment, pause = 300 * time.Millisecond, 20 * time.Millisecond
-	for end := time.Now().Add(moment); ; time.Sleep(pause) {
-		if l.stands.Died(ctx) != "" || slices.ContainsFunc(l.workers, (*labWorker).dead) {
-			return true
-		}
-		if ctx.Err() != nil || time.Now().After(end) {
-			return false
-		}
-	}
-}
+// workerDied says whether a worker of the lab has ended.
+func (l *lab) workerDied() bool { return slices.ContainsFunc(l.workers, (*labWorker).dead) }
 
 // auditFacts records what audits have taken: of each lab, the median in s.
 func (s *scheduler) auditFacts() {

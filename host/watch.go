@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -132,7 +133,36 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 		k.watch.silent[one] = verification{took: time.Since(verifying)}
 	}
 	a.Took, a.CPU = time.Since(began), process.RunTime(os.Getpid())-used
+	if len(a.Changes) > 0 {
+		k.awaitDeath(dying)
+	}
 	return a, nil
+}
+
+// dying is how long it takes at most until the end of a killed program is known.
+const dying = 300 * time.Millisecond
+
+// awaitDeath waits until one of the host's programs has died, but not for longer than the limit. The links and
+// connections of a killed program go first, and whoever is told of these changes asks what has died.
+func (k *Kernel) awaitDeath(limit time.Duration) {
+	k.mu.Lock()
+	programs := slices.DeleteFunc(slices.Clone(k.programs), (*Running).isStopped)
+	k.mu.Unlock()
+	if len(programs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for _, r := range programs {
+		go func() {
+			select {
+			case <-r.done:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	<-ctx.Done()
 }
 
 // A verification is the last one of a [Silent] step.
