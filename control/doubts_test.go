@@ -2,6 +2,7 @@ package control
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,18 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}
+	}
+
+	// against what programs may have moved, more time does not help
+	s.records = &aggregator{
+		writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {},
+		run: measure.Run{Facts: map[string]any{"cpus": 2}},
+	}
+	s.doubts()
+	if !slices.ContainsFunc(s.records.log.Warnings, func(w measure.Warning) bool {
+		return strings.HasSuffix(w.Text, "; stop them and measure again")
+	}) {
+		t.Errorf("more time is advised beside a program that uses half of the CPUs: %v", s.records.log.Warnings)
 	}
 
 	run := measure.Run{Cells: []measure.Cell{

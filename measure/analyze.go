@@ -31,7 +31,8 @@ type Analysis struct {
 	Measured float64
 	Standing Standing
 	Load     Load // what else used the CPUs during the measurement
-	// Moved is how far other programs may have moved ratios, as a natural logarithm; 0 if they hardly ran.
+	// Moved is how far other programs are taken to have moved ratios, as a natural logarithm; 0 if they hardly ran. See
+	// [Run.Moved].
 	Moved   float64
 	Spoiled []Spoiled // of the groups whose threads' waiting time for a CPU is known
 

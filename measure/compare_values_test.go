@@ -197,7 +197,7 @@ func TestEqualDrift(t *testing.T) {
 	}
 }
 
-// A load bounds what it may have done to a value by the share of a CPU that it took.
+// Other programs move ratios by the share that they use of the CPUs on which the run measures.
 func TestMovesRatios(t *testing.T) {
 	for _, tt := range []struct {
 		others         float64
@@ -206,12 +206,13 @@ func TestMovesRatios(t *testing.T) {
 	}{
 		{0.1, 2, 2, 0}, // 5 %
 		{0.5, 2, 2, -math.Log(0.75)},
-		{2, 2, 2, math.Inf(1)},
+		{2, 2, 2, -math.Log(0.001)},
 		{2, 4, 2, 0}, // they have CPUs of their own
 		{3, 4, 2, -math.Log(0.5)},
 		{3, 0, 0, 0},
 	} {
-		if got := (Load{Others: tt.others, Stolen: 1}).movesRatios(tt.all, tt.measuring); got != tt.want {
+		got := (Load{Others: tt.others, Stolen: 1}).movesRatios(tt.all, tt.measuring)
+		if math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%v of %d CPUs, %d of which measure: %v, want %v", tt.others, tt.all, tt.measuring, got, tt.want)
 		}
 	}
@@ -230,6 +231,7 @@ func TestMovesRatios(t *testing.T) {
 	}
 }
 
+// A load bounds what it may have done to a value by the share of a CPU that it took.
 func TestLoad(t *testing.T) {
 	blocks := []BlockFacts{
 		{Duration: 1, Others: 0.2, CPU: map[string]float64{"steal": 0.1}},

@@ -19,27 +19,34 @@ const Busy = 0.05
 // Cores returns what was taken in all.
 func (l Load) Cores() float64 { return l.Others + l.Stolen }
 
-// Crowded is the share of the measuring CPUs from which on other programs are taken to move ratios: below it they take
-// from all cells of a block alike.
-const Crowded = 0.1
+const (
+	// crowded is the share of the measuring CPUs from which on other programs are taken to move ratios: below it they
+	// take from all cells of a block alike.
+	crowded = 0.1
+	// full is the largest share that is told from all.
+	full = 0.999
+)
 
-// movesRatios returns how far other programs may have moved the ratio of two cells, as a natural logarithm. Both cells
-// of a ratio lose CPU time, but not alike: beside two spinning programs a bridge added 8 % to round trips with sleep on
-// two CPUs, where it adds 17 % to those on an idle machine. With the share b of the measuring CPUs, what takes 1 − b
-// takes 1, so −ln(1 − b) bounds what happens if all of it was taken from one of the two. CPUs on which nothing is
-// measured are filled first. It is 0 if b is below [Crowded], or the number of CPUs is unknown.
+// slowed returns the logarithm by which what takes 1 − share becomes longer when it takes 1.
+func slowed(share float64) float64 { return -math.Log1p(-share) }
+
+// movesRatios returns how far other programs are taken to have moved the ratio of two cells, as a natural logarithm:
+// as far as if one cell had lost the share of the measuring CPUs that they used, and the other nothing. That is an
+// allowance, no bound. Both cells lose CPU time, but not alike (docs/method.md, The verdict). CPUs on which nothing is
+// measured are filled first. It is 0 if the share is below a tenth, or the number of CPUs is unknown.
 func (l Load) movesRatios(all, measuring int) float64 {
 	if measuring == 0 {
 		return 0
 	}
 	b := (l.Others - float64(all-measuring)) / float64(measuring)
-	if b < Crowded {
+	if b < crowded {
 		return 0
 	}
-	return -math.Log1p(-min(b, 1))
+	return slowed(min(b, full))
 }
 
-// Moved returns how far other programs may have moved ratios of the run, as a natural logarithm; 0 if they hardly ran.
+// Moved returns how far other programs are taken to have moved ratios of the run, as a natural logarithm; 0 if they
+// hardly ran.
 func (r Run) Moved(l Load) float64 { return l.movesRatios(r.measuringCPUs()) }
 
 // measuringCPUs returns the number of CPUs of the machine, and of those on which threads measure: all if that is not
@@ -114,5 +121,5 @@ func (l Load) moves(m Metric) float64 {
 	case m.Differs():
 		return 0
 	}
-	return -math.Log1p(-max(b, 0))
+	return slowed(max(b, 0))
 }

@@ -60,6 +60,7 @@ type rowLine struct {
 	AdjustedLo  *float64        `json:"adjusted_lo,omitempty"`
 	AdjustedHi  *float64        `json:"adjusted_hi,omitempty"`
 	Floor       *float64        `json:"floor,omitempty"`
+	Moved       float64         `json:"moved,omitempty"` // by other programs, see [measure.Run.Moved]; as the floor
 	Spread      *float64        `json:"spread,omitempty"`
 	Limit       string          `json:"limit,omitempty"`
 	LimitShare  float64         `json:"limit_share,omitempty"`
@@ -264,7 +265,7 @@ func newRowLine(r measure.Row) rowLine {
 		Enforced:       c.Enforced, Metric: r.Metric, Unit: r.Unit, Primary: r.Metric == c.Primary,
 		Value: known(r.Value), ValueLo: known(r.ValueLo), ValueHi: known(r.ValueHi), effect: newEffect(r.Effect),
 		AdjustedLo: known(r.AdjLo), AdjustedHi: known(r.AdjHi),
-		Floor: known(math.Expm1(r.Floor)),
+		Floor: known(math.Expm1(r.Floor)), Moved: math.Expm1(r.Moved),
 		Limit: r.Limit, LimitShare: r.LimitShare, Verdict: r.Verdict, Blocks: r.Blocks, Generations: r.Generations,
 	}
 	if r.About.Differs() {
