@@ -82,7 +82,7 @@ test: ## say what this machine lacks, then run every test
 	  together 6 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests that start optional programs; what follows a = is which of their tests, as of go test -run.
-WITHOUT_PKG ?= . ./cli ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
+WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
   ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
 
 .PHONY: test-without
