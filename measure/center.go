@@ -21,17 +21,21 @@ const (
 //	s = 1.4826 · median |x − median x|
 //	T:  Σ ψ((x − T)/s) = 0, ψ(u) = u within ±1.345, else ±1.345
 func Center(x []float64) float64 {
-	buf := make([]float64, 0, len(x))
+	buf := make([]float64, 0, 2*len(x))
 	for _, v := range x {
 		if !math.IsNaN(v) {
 			buf = append(buf, v)
 		}
 	}
-	at := medianInPlace(buf) // sorts buf
+	at := medianInPlace(buf)
 	if len(buf) < 3 || !finite(at) {
 		return at
 	}
-	scale := madToSD * deviation(buf, at)
+	away := buf[len(buf):cap(buf)][:len(buf)]
+	for i, v := range buf {
+		away[i] = math.Abs(v - at)
+	}
+	scale := madToSD * medianInPlace(away)
 	if !(scale > 0) || math.IsInf(scale, 0) {
 		return at
 	}
@@ -53,26 +57,4 @@ func Center(x []float64) float64 {
 		}
 	}
 	return at
-}
-
-// deviation is the median absolute deviation of sorted values from their median, in linear time: it takes them from the
-// median outwards, the nearer neighbour first, until it has half of them.
-func deviation(sorted []float64, median float64) float64 {
-	n := len(sorted)
-	left, right := (n-1)/2, (n-1)/2+1 // the next neighbours
-	var before, last float64          // the distances of the last two taken
-	for range n/2 + 1 {
-		before = last
-		if right == n || left >= 0 && median-sorted[left] <= sorted[right]-median {
-			last = median - sorted[left]
-			left--
-		} else {
-			last = sorted[right] - median
-			right++
-		}
-	}
-	if n%2 == 1 {
-		return last
-	}
-	return before/2 + last/2
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"math"
+	"slices"
 )
 
 func (a *analyzer) estimate(r *Row, gens [][]float64, m Metric) {
@@ -54,6 +55,9 @@ func (c *cellData) compareTrials(base *cellData, m Metric) (values, ratios [][]f
 	if base != nil {
 		bt, other = base.trials, base.columns[m.Name]
 	}
+	// the lists of all generations, one behind the other
+	allValues, allRatios := make([]float64, 0, len(c.trials)), make([]float64, 0, len(c.trials))
+	var firstValue, firstRatio int
 	generation, started, k := 0, false, 0
 	for i, t := range c.trials {
 		if !own.has[i] {
@@ -62,10 +66,12 @@ func (c *cellData) compareTrials(base *cellData, m Metric) (values, ratios [][]f
 		v := own.values[i]
 		if !started || t.Generation != generation {
 			values, ratios = append(values, nil), append(ratios, nil)
+			firstValue, firstRatio = len(allValues), len(allRatios)
 			generation, started = t.Generation, true
 		}
 		g := len(values) - 1
-		values[g] = append(values[g], v)
+		allValues = append(allValues, v)
+		values[g] = slices.Clip(allValues[firstValue:])
 		for k < len(bt) && (bt[k].Generation < t.Generation || (bt[k].Generation == t.Generation && bt[k].Block < t.Block)) {
 			k++
 		}
@@ -73,10 +79,13 @@ func (c *cellData) compareTrials(base *cellData, m Metric) (values, ratios [][]f
 			continue
 		}
 		b := other.values[k]
-		if m.Differs() {
-			ratios[g] = append(ratios[g], v-b)
-		} else if x := LogRatio(v, b); !math.IsNaN(x) {
-			ratios[g] = append(ratios[g], x)
+		x := v - b
+		if !m.Differs() {
+			x = LogRatio(v, b)
+		}
+		if m.Differs() || !math.IsNaN(x) {
+			allRatios = append(allRatios, x)
+			ratios[g] = slices.Clip(allRatios[firstRatio:])
 		}
 	}
 	return values, ratios

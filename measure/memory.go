@@ -378,8 +378,9 @@ func (a *analyzer) estimateMemories() []Memory {
 func (a *analyzer) memory(group string, cells []int) Memory {
 	byGeneration := map[int][]Moment{}
 	bases := map[visit][]float64{} // their starts
-	longest := 0.0
+	longest, trials := 0.0, 0
 	for _, i := range cells {
+		trials += len(a.cells[i].trials)
 		cell, data := &a.run.Cells[i], &a.cells[i]
 		longest = max(longest, a.run.Design.TrialSeconds[cell.ID])
 		primary := data.columns[cell.Primary]
@@ -397,7 +398,7 @@ func (a *analyzer) memory(group string, cells []int) Memory {
 	for _, g := range slices.Sorted(maps.Keys(byGeneration)) {
 		gens = append(gens, byGeneration[g])
 	}
-	var away []float64
+	away := make([]float64, 0, trials)
 	for _, i := range cells {
 		if c := &a.run.Cells[i]; c.Baseline == "" || c.Twin {
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -138,20 +139,55 @@ func Median(x []float64) float64 {
 	return medianInPlace(buf)
 }
 
+// medianInPlace is [Median] of values without NaN. It changes their order.
 func medianInPlace(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()
 	}
-	slices.Sort(x)
 	n := len(x)
+	partition(x, n/2)
 	if n%2 == 1 {
 		return x[n/2]
 	}
-	lo, hi := x[n/2-1], x[n/2]
+	lo, hi := slices.Max(x[:n/2]), x[n/2]
 	if lo == hi {
 		return lo // also of two infinities
 	}
 	return lo/2 + hi/2 // does not overflow; NaN for −Inf and +Inf, if half of the blocks have the one and half the other
+}
+
+// partition puts the value that belongs at position k of the sorted list there, no larger ones before it and no smaller
+// ones after it (C. A. R. Hoare, Algorithm 65: Find, Comm. ACM 4 (1961) 321). Orders in which that takes long are
+// sorted.
+func partition(x []float64, k int) {
+	for tries := 2 * bits.Len(uint(len(x))); len(x) > 12 && tries > 0; tries-- {
+		last := len(x) - 1
+		a, b, c := x[0], x[last/2], x[last]
+		pivot := max(min(a, b), min(max(a, b), c)) // the median of the three
+		i, j := 0, last
+		for i <= j {
+			for x[i] < pivot {
+				i++
+			}
+			for x[j] > pivot {
+				j--
+			}
+			if i <= j {
+				x[i], x[j] = x[j], x[i]
+				i++
+				j--
+			}
+		}
+		switch {
+		case k <= j:
+			x = x[:j+1]
+		case k >= i:
+			x, k = x[i:], k-i
+		default:
+			return
+		}
+	}
+	slices.Sort(x)
 }
 
 // EstimateRatio estimates the log ratio of a cell to its baseline. gens[g] holds the log ratios of the blocks of

@@ -162,6 +162,9 @@ func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
 func (log *Log) scan(s *scanner, b []byte) bool {
 	t, ok := s.trial(b)
 	if ok {
+		if n := len(log.Trials); n == cap(log.Trials) { // append grows a long list by a quarter only, and copies it then
+			log.Trials = slices.Grow(log.Trials, max(n, 1024))
+		}
 		log.Trials = append(log.Trials, t)
 		log.Version = max(log.Version, t.V)
 	}
