@@ -59,7 +59,7 @@ func Between(t *testing.T, f filter.Filter, given map[string]string, on On, atta
 	}
 	err = errors.Join(s.Apply(t), s.Verify(t))
 	if err == nil {
-		err = s.joined(families)
+		err = s.joined(t, families)
 	}
 	if err != nil {
 		report(t, errors.Join(err, s.Undo()))
@@ -85,12 +85,12 @@ func Between(t *testing.T, f filter.Filter, given map[string]string, on On, atta
 const agreed = 15 * time.Second
 
 // joined waits until packets of each family pass between the hosts.
-func (s *stand) joined(families []string) error {
+func (s *stand) joined(t testing.TB, families []string) error {
 	deadline := time.Now().Add(agreed)
 	for _, p := range s.pairs {
 		for _, family := range families {
 			for {
-				err := datagrams(s.end(p.Source), s.end(p.Sink), family, small)
+				err := datagrams(t, s.end(p.Source), s.end(p.Sink), family, small)
 				if err == nil {
 					break
 				}

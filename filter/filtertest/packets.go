@@ -113,7 +113,7 @@ func (c *trial) traffic(t testing.TB, s *stand, families []string) error {
 	for _, p := range s.pairs {
 		source, sink := s.end(p.Source), s.end(p.Sink)
 		for _, family := range families {
-			if err := c.allowed(source, sink, family, s.Lab.MTU); err != nil {
+			if err := c.allowed(t, source, sink, family, s.Lab.MTU); err != nil {
 				return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(family), sink.Public(family), err)
 			}
 		}
@@ -164,7 +164,7 @@ func (s *stand) counters() (sum filter.Counters, err error) {
 }
 
 // allowed sends echoes, datagrams and a stream from a source to its sink and back.
-func (c *trial) allowed(source, sink end, family string, mtu int) error {
+func (c *trial) allowed(t testing.TB, source, sink end, family string, mtu int) error {
 	header := 20
 	if family == "ipv6" {
 		header = 40
@@ -178,14 +178,14 @@ func (c *trial) allowed(source, sink end, family string, mtu int) error {
 			}
 		}
 	}
-	if err := datagrams(source, sink, family, 28, mtu-header-8, largest); err != nil {
+	if err := datagrams(t, source, sink, family, 28, mtu-header-8, largest); err != nil {
 		return err
 	}
 	return transfer(source, sink, family)
 }
 
 // datagrams sends some of each size. Each of them must be answered.
-func datagrams(source, sink end, family string, sizes ...int) error {
+func datagrams(t testing.TB, source, sink end, family string, sizes ...int) error {
 	out, err := udp(source, netip.AddrPortFrom(source.Bind(family), source.ports.First))
 	if err != nil {
 		return err
@@ -202,13 +202,19 @@ func datagrams(source, sink end, family string, sizes ...int) error {
 		if err := errors.Join(out.SetDeadline(deadline), in.SetDeadline(deadline)); err != nil {
 			return err
 		}
+		before, err := reassembling(sink, family)
+		if err != nil {
+			return err
+		}
 		want := bytes.Repeat([]byte{byte(size + i)}, size)
 		if _, err := out.WriteToUDPAddrPort(want, netip.AddrPortFrom(sink.Public(family), sink.ports.First)); err != nil {
 			return fmt.Errorf("send a datagram of %d bytes: %w", size, err)
 		}
 		n, from, err := in.ReadFromUDPAddrPort(buf)
 		if err != nil || !bytes.Equal(buf[:n], want) {
-			return fmt.Errorf("datagram %d of %d bytes arrives as %d others (%w)", i, size, n, err)
+			after, _ := reassembling(sink, family)
+			return fmt.Errorf("datagram %d of %d bytes arrives as %d others, after %d fragments (%w)", i, size, n,
+				after-before, err)
 		}
 		if _, err := in.WriteToUDPAddrPort(want, from); err != nil {
 			return fmt.Errorf("answer a datagram of %d bytes: %w", size, err)
@@ -226,6 +232,7 @@ func datagrams(source, sink end, family string, sizes ...int) error {
 			}
 			err = one(i, size)
 			for tries := 1; errors.Is(err, os.ErrDeadlineExceeded) && tries < 3 && excused(); tries++ {
+				t.Logf("once more, because the CPUs were busy: %v", err)
 				if excused, err = excuse(); err != nil {
 					return err
 				}
@@ -240,8 +247,10 @@ func datagrams(source, sink end, family string, sizes ...int) error {
 }
 
 // excuse returns a function that says whether a packet may have been lost since then because of other work: a CPU's
-// backlog was full, or threads waited for a CPU half of the time or more. A switch in userspace then does not read its
-// sockets in time, which hold about a burst of fragments.
+// backlog was full, or threads waited for a CPU half of the time or more. The second was seen with Open vSwitch in
+// userspace, while five other packages were tested: fragments of a datagram did not arrive. Where they were dropped is
+// not known. Eighteen runs beside four programs that spin, and four beside five packages, each with 300 of the largest
+// datagrams instead of 3, did not lose one.
 func excuse() (func() bool, error) {
 	drops, err := backlogDrops()
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *trial) spoof(t testing.TB) (err error) {
 		for _, p := range s.pairs {
 			for _, family := range families {
 				source, sink := s.end(p.Source), s.end(p.Sink)
-				if err := datagrams(source, sink, family, 28); err != nil {
+				if err := datagrams(t, source, sink, family, 28); err != nil {
 					return fmt.Errorf("%s, %s from %s to %s: %w", when, family, source.name, sink.name, err)
 				}
 			}
