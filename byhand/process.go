@@ -204,10 +204,9 @@ func explainEnd(err error, trace string, memory int64) error {
 			file, _, _ := strings.Cut(line, " +0x")
 			where = path.Join(folder, path.Base(file))
 		case strings.HasPrefix(line, module): // the folder is in its name, whatever the folder of the checkout is called
-			function := line[len(module):]
-			slash := strings.LastIndex(function[:max(strings.IndexByte(function, '('), 0)], "/") + 1
-			name, _, _ := strings.Cut(function[slash:], ".")
-			folder = function[:slash] + name
+			function, _, _ := strings.Cut(line[len(module):], "(")
+			name, _, _ := strings.Cut(path.Base(function), ".")
+			folder = path.Join(path.Dir(function), name)
 		}
 	}
 	if why == "" {
