@@ -56,8 +56,13 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 		return fmt.Sprintf("%s %s carries packets that hosts route, but the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)
 	}
-	two.Underlay.MTU = roomy
-	_, err := Compose(two, s)
+	return unfit(two, s)
+}
+
+// unfit returns why a carrier of the stack cannot stand where it does in such labs, whatever their MTU; "" if all can.
+func unfit(lab Lab, s stack.Stack) string {
+	lab.Underlay.MTU = roomy
+	_, err := Compose(lab, s)
 	if unfit, ok := errors.AsType[*UnfitError](err); ok {
 		return unfit.Error()
 	}

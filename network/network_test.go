@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -195,6 +196,9 @@ func TestRefuseUnderlay(t *testing.T) {
 	of := func(n network.Network) stack.Stack {
 		return stack.Stack{{Kind: network.Kind{n}, Part: stack.Part{Value: n}}}
 	}
+	framed := append(of(networktest.Fake{Serving: serving{}}), stack.Choice{
+		Kind: network.Kind{framing{}}, Part: stack.Part{Value: framing{}},
+	})
 	for _, c := range []struct {
 		name    string
 		stack   stack.Stack
@@ -207,12 +211,24 @@ func TestRefuseUnderlay(t *testing.T) {
 		{"neighbours", of(networktest.Fake{}), 2, network.Medium{Rate: 1e9}, false},
 		{"one host", of(networktest.Fake{}), 1, network.Medium{Hops: 1}, false},
 		{"routes", of(networktest.Fake{Serving: serving{}}), 2, network.Medium{Hops: 1}, false},
+		{"frames", framed, 2, network.Medium{Hops: 1}, true},
+		{"frames of neighbours", framed, 2, network.Medium{MTU: 1200}, false},
 	} {
 		reason := network.RefuseUnderlay(c.stack, c.hosts, c.medium)
-		if (reason != "") != c.refused || c.refused && !strings.Contains(reason, "which ends at a router (hint: ") {
+		if (reason != "") != c.refused || c.refused && !strings.Contains(reason, "at a router (hint: ") {
 			t.Errorf("%s: %q", c.name, reason)
 		}
 	}
+}
+
+// framing is a carrier of frames.
+type framing struct{ networktest.Fake }
+
+func (framing) Carry(lab network.Lab, _ part.Params) (network.Span, error) {
+	if lab.Top().Layer != 2 {
+		return network.Span{}, &network.UnfitError{Reason: "frames end at a router (hint: none)"}
+	}
+	return lab.Above("framing", 2, "", "f0", network.Overhead{}), nil
 }
 
 // serving is a network whose hosts route.

@@ -55,8 +55,8 @@ func (l Lab) Underlaid(h Host) (v4, v6 netip.Prefix) {
 const notRouted = "its containers are neighbours on the underlay, which ends at a router (hint: underlay.hops=0, or " +
 	"a network whose hosts route)"
 
-// RefuseUnderlay returns why labs with that number of hosts and this underlay cannot have the network of a stack, ""
-// if they can.
+// RefuseUnderlay returns why labs with that number of hosts cannot have a stack because of this underlay, "" if they
+// can.
 func RefuseUnderlay(s stack.Stack, hosts int, m Medium) string {
 	n, params, ok := stack.PartOf[Network](s)
 	if !ok || hosts < 2 || m.Routers() == 0 {
@@ -67,7 +67,7 @@ func RefuseUnderlay(s stack.Stack, hosts int, m Medium) string {
 	if len(Serves(n, lab, lab.Hosts[0])) == 0 {
 		return fmt.Sprintf("network %s: %s", n.Describe().Name, notRouted)
 	}
-	return ""
+	return unfit(lab, s)
 }
 
 // route says how a host reaches another one by its router.

@@ -89,7 +89,11 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return network.Span{}, err
 	}
 	below := lab.Top()
-	if below.Layer != 2 {
+	switch {
+	case below.Layer != 2 && len(lab.Spans) == 1:
+		return network.Span{}, &network.UnfitError{Reason: name + " protects Ethernet frames, which end at a router of the " +
+			"underlay (hint: underlay.hops=0)"}
+	case below.Layer != 2:
 		return network.Span{}, &network.UnfitError{Reason: fmt.Sprintf("%s protects Ethernet frames, but %s carries IP "+
 			"packets (hint: have %s stand on the underlay)", name, below.Name, name)}
 	}

@@ -275,6 +275,12 @@ func TestSpan(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "macsec protects Ethernet frames, but ipip carries IP packets") {
 		t.Errorf("on a span of IP packets it says %v", err)
 	}
+	lab = networktest.Lab(2, 1)
+	lab.Underlay.Hops = 1
+	_, err = network.Compose(lab, carriertest.Choose(t, kind(), nil))
+	if err == nil || !strings.Contains(err.Error(), "which end at a router of the underlay (hint: underlay.hops=0)") {
+		t.Errorf("on an underlay with a router it says %v", err)
+	}
 }
 
 // Values that do not exist are refused with those that do, and so is a kernel without MACsec.
