@@ -481,7 +481,7 @@ func (s *stand) below() (forms [][]byte, err error) {
 		s.in.arrives(number, patience)
 	}
 	return t.close(func(l link.Surveyed, f []byte) []byte {
-		if len(l.MAC) == 0 { // a link without frames
+		if len(l.MAC) != 6 { // a link without frames: tunnels have the address of the host as theirs
 			if len(f) < header4 || f[0]>>4 != 4 && f[0]>>4 != 6 {
 				return nil
 			}
