@@ -128,7 +128,7 @@ fuzz: ## run every fuzz target for a million inputs (hours), or make fuzz FUZZTI
 # package's = is which of its tests, as of go test -run.
 GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit
 # What carries packets between hosts by devices that the kernel here lacks: it takes longer than all of the above, and CI does not run it.
-GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest ./catalogue=TestRoutedUnderlay ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
+GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it.
 GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./network/macvlan=Conformance ./network/nat=Conformance ./network/routed=Conformance \
   ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs ./filter/ebpf=TestCheck \
