@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -69,6 +71,13 @@ func (s *scheduler) doubts() {
 		s.records.warn(measure.Warning{
 			Machine: true, Text: fmt.Sprintf("another run of nettoll measured at the same time: process %d, %q; measure again "+
 				"with --wait", pid, Brief(s.monitor.runs[pid])),
+		})
+	}
+	if machine.Tracked(os.DirFS("/")) {
+		s.records.warn(measure.Warning{
+			Machine: true, Text: "the module openvswitch made every network namespace track connections, as it does before " +
+				"Linux 6.12, so all stacks paid for that; unload it (rmmod openvswitch) and measure without stacks that load " +
+				"it, or use Linux 6.12",
 		})
 	}
 	for _, note := range s.options.Resolved.Notes {

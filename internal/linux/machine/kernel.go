@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"strconv"
 	"strings"
@@ -17,6 +18,34 @@ func (m *machine) kernel() Finding {
 		return m.hidden("kernel")
 	}
 	return found("kernel", "Linux "+release)
+}
+
+// Tracked reports whether every network namespace of the machine tracks connections. Before Linux 6.12 the module
+// openvswitch makes all of them do that (nf_conncount_init, net/netfilter/nf_conncount.c).
+func Tracked(root fs.FS) bool { return (&machine{root: root}).tracked() == yes }
+
+func (m *machine) tracked() answer {
+	var major, minor int
+	if _, err := fmt.Sscanf(m.read(sysctlDir+"kernel/osrelease"), "%d.%d", &major, &minor); err != nil {
+		return unknown
+	}
+	if _, err := fs.Stat(m.root, "sys/module/openvswitch"); err == nil && (major < 6 || major == 6 && minor < 12) {
+		return yes
+	}
+	return no
+}
+
+func (m *machine) tracking() Finding {
+	const name = "connection_tracking"
+	switch m.tracked() {
+	case yes:
+		f := found(name, "in every network namespace, because the module openvswitch is loaded")
+		f.Advice = "all stacks pay for it: rmmod openvswitch, or Linux 6.12"
+		return f
+	case no:
+		return found(name, "in network namespaces with something that asks for it")
+	}
+	return m.hidden(name)
 }
 
 func (m *machine) congestion() Finding {

@@ -35,7 +35,7 @@ func Look(root fs.FS, o Options) []Finding {
 	return slices.Concat(
 		[]Finding{m.model(), m.hypervisor(), m.topology(), m.smt(), m.used()},
 		[]Finding{m.governor(), m.turbo(), m.idleStates(), m.clocksource()},
-		[]Finding{m.steal(), m.load(), m.mitigations(), m.kernel(), m.congestion()},
+		[]Finding{m.steal(), m.load(), m.mitigations(), m.kernel(), m.congestion(), m.tracking()},
 		m.limits(),
 	)
 }

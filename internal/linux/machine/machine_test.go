@@ -114,6 +114,7 @@ func TestLook(t *testing.T) {
 				"  mitigations: 1 in place (meltdown), 1 open or unknown (mds), 1 not needed",
 				"  kernel: Linux 6.18.0",
 				"  congestion_control: cubic by default; available reno, cubic; allowed to everyone reno, cubic",
+				"  connection_tracking: in network namespaces with something that asks for it",
 				"  neighbours: at most 128 → many containers on one link forget each other: sysctl -w " +
 					"net.ipv4.neigh.default.gc_thresh3=8192",
 				"  tracked_connections: at most 262144",
@@ -143,6 +144,7 @@ func TestLook(t *testing.T) {
 				"? mitigations: not known: the kernel does not show it",
 				"? kernel: not known: the kernel does not show it",
 				"? congestion_control: not known: the kernel does not show it",
+				"? connection_tracking: not known: the kernel does not show it",
 				"? neighbours: not known: no sysctl net.ipv4.neigh.default.gc_thresh3 (module not loaded, or not in this " +
 					"kernel or namespace)",
 				"? tracked_connections: not known: no sysctl net.netfilter.nf_conntrack_max (module not loaded, or not in this " +
@@ -386,6 +388,22 @@ func FuzzList(f *testing.F) {
 			t.Fatalf("%q: %v, %v", s, list, ok)
 		}
 	})
+}
+
+// Open vSwitch's module makes every namespace track connections, but not with Linux 6.12 or later.
+func TestTracked(t *testing.T) {
+	for release, want := range map[string]bool{
+		"6.1.0-53-cloud-amd64": true, "5.15.0": true, "6.11.9": true, "6.12.0": false, "6.18.0": false, "7.0.1": false,
+		"": false,
+	} {
+		files := map[string]string{sysctlDir + "kernel/osrelease": release, "sys/module/openvswitch/refcnt": "0"}
+		if got := Tracked(root(files)); got != want {
+			t.Errorf("%s: %t", release, got)
+		}
+		if delete(files, "sys/module/openvswitch/refcnt"); Tracked(root(files)) {
+			t.Errorf("%s without the module", release)
+		}
+	}
 }
 
 // Facts that every kernel shows are also found on the machine of the tests.
