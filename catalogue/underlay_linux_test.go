@@ -37,12 +37,22 @@ func carriers(t *testing.T, named map[string]string) stack.Stack {
 }
 
 // refused reports whether carriers cannot stand on an underlay. Stacks with them are then left out with that reason.
+// Only those may be that put something other than IP on the wire.
 func refused(t *testing.T, m network.Medium, between stack.Stack) bool {
 	t.Helper()
 	n := stack.Choice{Kind: network.Kind{bridge.Network{}}, Part: stack.Part{Value: bridge.Network{}}}
 	reason := network.RefuseUnderlay(append(stack.Stack{n}, between...), 2, m)
-	t.Log(reason)
-	return reason != ""
+	if reason == "" {
+		return false
+	}
+	lab, err := network.Compose(networktest.Lab(2, 1), between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wire := lab.Top().Wire; len(wire) != 1 || wire[0].Number < 0x600 { // an EtherType, see [network.Protocol]
+		t.Errorf("it sends %v and is refused: %s", wire, reason)
+	}
+	return true
 }
 
 // over builds a lab of two hosts with bridges, joined by carriers over an underlay.

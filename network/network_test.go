@@ -215,7 +215,7 @@ func TestRefuseUnderlay(t *testing.T) {
 		{"frames of neighbours", framed, 2, network.Medium{MTU: 1200}, false},
 	} {
 		reason := network.RefuseUnderlay(c.stack, c.hosts, c.medium)
-		if (reason != "") != c.refused || c.refused && !strings.Contains(reason, "at a router (hint: ") {
+		if (reason != "") != c.refused || c.refused && !strings.Contains(reason, "which ends at a router (hint: ") {
 			t.Errorf("%s: %q", c.name, reason)
 		}
 	}
@@ -226,7 +226,7 @@ type framing struct{ networktest.Fake }
 
 func (framing) Carry(lab network.Lab, _ part.Params) (network.Span, error) {
 	if lab.Top().Layer != 2 {
-		return network.Span{}, &network.UnfitError{Reason: "frames end at a router (hint: none)"}
+		return network.Span{}, &network.UnfitError{Reason: "it needs the link, which ends at a router (hint: none)"}
 	}
 	return lab.Above("framing", 2, "", "f0", network.Overhead{}), nil
 }
