@@ -48,6 +48,9 @@ func TestReach(t *testing.T) {
 			t.Error(err)
 		}
 	}()
+	if err := stack.Verify(t.Context(), kernel); err != nil { // it waits for the carrier: until then packets are dropped
+		t.Fatal(err)
+	}
 	l := proof.Lab{
 		Hosts: []proof.Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, MTU: 1500,
 		Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}},

@@ -68,6 +68,9 @@ func TestKernelAgrees(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := stack.Verify(t.Context(), kernel); err != nil {
+		t.Fatal(err)
+	}
 	r := workloadtest.NewRig(t, udprate.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 100 * time.Millisecond, Where: where,
 	})
