@@ -121,7 +121,7 @@ nightly: build race ## do what takes too long for CI: all race tests; count how 
 FUZZTIME ?= 1000000x
 
 .PHONY: fuzz
-fuzz: ## run every fuzz target for a million inputs (hours), or make fuzz FUZZTIME=1m PKG=./part
+fuzz: ## run every fuzz target for a million inputs (an hour or two), or make fuzz FUZZTIME=1m PKG=./part
 	@GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
