@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -93,15 +92,13 @@ func (log *Log) Back() { log.back(log.Place.lens) }
 
 // segment holds the lines between two checksums while they are read.
 type segment struct {
-	chain
+	lines int    // how many there are
 	first int    // number of its first line
 	lens  lens   // the log's lengths before it
 	last  string // the type of its last record
 }
 
-func newSegment(sum []byte, first int, log *Log) segment {
-	return segment{chain: newChain(sum), first: first, lens: log.lens()}
-}
+func newSegment(first int, log *Log) segment { return segment{first: first, lens: log.lens()} }
 
 // place names the lines of the segment, up to line last: "lines 12 to 20 (block 3)".
 func (s *segment) place(log *Log, last int) string {
@@ -122,13 +119,13 @@ func (s *segment) place(log *Log, last int) string {
 }
 
 // ends compares the segment with its checksum, on line number, and returns what is wrong; "" if nothing is.
-func (s *segment) ends(log *Log, line []byte, number int) string {
-	if bytes.Equal(line, s.line(nil)) {
+func (s *segment) ends(log *Log, l line, number int) string {
+	if string(l.text) == l.sum {
 		return ""
 	}
 	how := ""
 	var lines int
-	if _, err := fmt.Sscanf(string(line), sumHead+`"v":2,"lines":%d,`, &lines); err == nil && lines > s.lines {
+	if _, err := fmt.Sscanf(string(l.text), sumHead+`"v":2,"lines":%d,`, &lines); err == nil && lines > s.lines {
 		how = fmt.Sprintf("; %d lines are missing", lines-s.lines)
 	} else if err == nil && lines < s.lines {
 		how = fmt.Sprintf("; there are %d lines too many", s.lines-lines)

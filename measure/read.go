@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,9 +8,6 @@ import (
 	"io"
 	"slices"
 )
-
-// maxLine is the longest line that Read takes as a record, in bytes.
-const maxLine = 16 << 20
 
 // Log holds the records of records.jsonl; each list is in the order of the file.
 type Log struct {
@@ -57,67 +53,68 @@ func (p Problem) String() string {
 func Read(r io.Reader) (*Log, []Problem, error) {
 	log := &Log{}
 	var problems []Problem
-	var scan scanner
-	br := bufio.NewReaderSize(r, 1<<16)
-	part := newSegment(nil, 1, log)
-	offset := int64(0)
-	for line := 1; ; line++ {
-		b, long, err := readLine(br)
-		whole := err == nil
-		kind := ""
-		switch {
-		case long:
-			problems = append(problems, Problem{line, fmt.Sprintf("longer than %d bytes", maxLine)})
-		case bytes.HasPrefix(b, []byte(sumHead)):
-			log.Version = Version
-			if !whole {
-				break // torn
-			}
-			if wrong := part.ends(log, b, line); wrong != "" {
-				problems = append(problems, Problem{Text: wrong})
-				log.Changed = append(log.Changed, wrong)
-				log.back(part.lens)
-				part.last = ""
-			}
-			offset += int64(len(b)) + 1
-			ended := part.last
-			part = newSegment(append(b, '\n'), line+1, log)
-			if ended == "begin" || ended == "generation" || ended == "resume" {
-				log.Place = Place{offset, append(slices.Clone(b), '\n'), part.lens}
-			}
-			continue
-		case bytes.HasPrefix(b, []byte(trialHead)) && log.scan(&scan, b):
-			kind = "trial"
-		case len(bytes.TrimSpace(b)) > 0:
-			var bad error
-			if kind, bad = log.take(b); bad != nil {
-				text := bad.Error()
-				if log.Version < 2 && log.salvage(b) {
-					text += "; the record after it was recovered"
+	part := newSegment(1, log)
+	number, offset := 0, int64(0)
+	for b := range batches(r) {
+		trials := b.trials
+		for _, l := range b.lines {
+			number++
+			kind := ""
+			switch {
+			case l.long:
+				problems = append(problems, Problem{number, fmt.Sprintf("longer than %d bytes", maxLine)})
+			case isSum(l):
+				log.Version = Version
+				if l.err != nil {
+					break // torn
 				}
-				problems = append(problems, Problem{line, text})
+				if wrong := part.ends(log, l, number); wrong != "" {
+					problems = append(problems, Problem{Text: wrong})
+					log.Changed = append(log.Changed, wrong)
+					log.back(part.lens)
+					part.last = ""
+				}
+				offset += int64(len(l.text)) + 1
+				ended := part.last
+				part = newSegment(number+1, log)
+				if ended == "begin" || ended == "generation" || ended == "resume" {
+					log.Place = Place{offset, append(slices.Clone(l.text), '\n'), part.lens}
+				}
+				continue
+			case l.scan:
+				kind = "trial"
+				log.trial(trials[0])
+				trials = trials[1:]
+			case len(bytes.TrimSpace(l.text)) > 0:
+				var bad error
+				if kind, bad = log.take(l.text); bad != nil {
+					text := bad.Error()
+					if log.Version < 2 && log.salvage(l.text) {
+						text += "; the record after it was recovered"
+					}
+					problems = append(problems, Problem{number, text})
+				}
 			}
+			if l.err == nil || len(l.text) > 0 || l.long {
+				part.lines++
+				offset += int64(len(l.text)) + 1
+			}
+			if kind != "" {
+				part.last = kind
+			}
+			if l.err == nil {
+				continue
+			}
+			if log.Version >= 2 && part.lines > 0 {
+				problems = append(problems, log.unfinished(&part))
+			}
+			if errors.Is(l.err, io.EOF) {
+				return log, problems, nil
+			}
+			return log, problems, fmt.Errorf("read records: line %d: %w", number, l.err)
 		}
-		if n := len(b); whole {
-			part.add(append(b, '\n')) // writes the newline where one stood, or into a copy
-			offset += int64(n) + 1
-		} else if n > 0 || long {
-			part.lines++
-		}
-		if kind != "" {
-			part.last = kind
-		}
-		if err == nil {
-			continue
-		}
-		if log.Version >= 2 && part.lines > 0 {
-			problems = append(problems, log.unfinished(&part))
-		}
-		if errors.Is(err, io.EOF) {
-			return log, problems, nil
-		}
-		return log, problems, fmt.Errorf("read records: line %d: %w", line, err)
 	}
+	return log, problems, io.ErrUnexpectedEOF // there is always a last line, which has an error
 }
 
 // unfinished removes the lines after the last checksum.
@@ -134,41 +131,21 @@ func (log *Log) unfinished(part *segment) Problem {
 	return Problem{Text: text}
 }
 
-// readLine returns the next line without its newline. A line longer than maxLine is skipped, and long is true.
-func readLine(br *bufio.Reader) (line []byte, long bool, err error) {
-	var kept []byte
-	for {
-		part, err := br.ReadSlice('\n')
-		if err == nil && kept == nil {
-			return part[:len(part)-1], false, nil // the usual case: no copy
-		}
-		if !long {
-			kept = append(kept, part...)
-		}
-		if len(kept) > maxLine {
-			kept, long = nil, true
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			if kept == nil {
-				kept = []byte{}
-			}
-			continue
-		}
-		return bytes.TrimSuffix(kept, []byte("\n")), long, err
+// trial adds a trial that was scanned.
+func (log *Log) trial(t Trial) {
+	if n := len(log.Trials); n == cap(log.Trials) { // append grows a long list by a quarter only, and copies it then
+		log.Trials = slices.Grow(log.Trials, max(n, 1024))
 	}
+	log.Trials = append(log.Trials, t)
+	log.is(t.V)
 }
 
-// scan adds the trial on line b to the log, if the line has the usual form.
-func (log *Log) scan(s *scanner, b []byte) bool {
-	t, ok := s.trial(b)
-	if ok {
-		if n := len(log.Trials); n == cap(log.Trials) { // append grows a long list by a quarter only, and copies it then
-			log.Trials = slices.Grow(log.Trials, max(n, 1024))
-		}
-		log.Trials = append(log.Trials, t)
-		log.Version = max(log.Version, t.V)
+// is notes the version of a record. The first one has that of the file: a damaged record must not make a file of
+// version 1, all lines of which have no checksum, one of version 2, which does not use such lines.
+func (log *Log) is(version int) {
+	if log.Version == 0 {
+		log.Version = version
 	}
-	return ok
 }
 
 // take adds the record on line b to the log and returns its type.
@@ -188,7 +165,11 @@ func (log *Log) take(b []byte) (kind string, err error) {
 	case h.V < 1:
 		return "", fmt.Errorf(`record %q has no version: field "v" is missing`, h.Type)
 	}
-	log.Version = max(log.Version, h.V)
+	defer func() {
+		if err == nil {
+			log.is(h.V)
+		}
+	}()
 	switch h.Type {
 	case "begin":
 		return h.Type, takeOne(b, &log.Begin)
