@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -110,6 +111,10 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	a := newApp(parts, version, s, args)
 	a.inner, a.release = inner, stop
 	root := a.root()
+	if completing := []string{cobra.ShellCompRequestCmd, cobra.ShellCompNoDescRequestCmd}; len(args) > 0 &&
+		slices.Contains(completing, args[0]) {
+		a.complete(root) // it takes as long as all else at the start
+	}
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -238,6 +243,5 @@ floor that two equal networks show. The machine's own network is never touched.`
 		completionCommand(std),
 	)
 	elsewhere(root, runtime.GOOS)
-	a.complete(root)
 	return root
 }

@@ -271,6 +271,7 @@ func (a *analyzer) index() {
 		visit
 		start float64
 	}
+	var last visit
 	mixed := map[moment]bool{} // the moments at which members of a mix were measured together
 	for i := range a.log.Trials {
 		t := &a.log.Trials[i]
@@ -287,8 +288,10 @@ func (a *analyzer) index() {
 			unknown.add(t.Cell)
 			continue
 		}
-		blocks[blockOf(t)] = true
-		generations[t.Generation] = true
+		if len(blocks) == 0 || at.visit != last {
+			blocks[at.visit], generations[t.Generation] = true, true
+			last = at.visit
+		}
 		all[c] = append(all[c], t)
 	}
 	a.out.Blocks, a.out.Generations = len(blocks), len(generations)
@@ -299,7 +302,9 @@ func (a *analyzer) index() {
 	a.judgeProofs()
 	for i, trials := range all {
 		id := a.run.Cells[i].ID
-		slices.SortStableFunc(trials, byBlock)
+		if !slices.IsSortedFunc(trials, byBlock) {
+			slices.SortStableFunc(trials, byBlock)
+		}
 		failed, doubts, n := counts{}, counts{}, 0
 		usable := make([]*Trial, 0, len(trials))
 		for j, t := range trials {

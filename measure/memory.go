@@ -2,6 +2,7 @@ package measure
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -23,7 +24,7 @@ const (
 	nextTrials  = 12  // each trial forms a pair with each of this many next trials
 	spacing     = 1.5 // growth of the distance to later partners: a trial has a few dozen pairs, however many there are
 	anywhere    = 16  // pairs of any distance for each trial
-	ofDistance  = 512 // approximate number of pairs of one distance in a generation: more only make the report slower
+	ofDistance  = 256 // approximate number of pairs of one distance in a generation: more only make the report slower
 	shortest    = 1e-3
 	perOctave   = 3 // lags in an octave
 	leastLags   = 2 // least number of lags in a bin
@@ -132,24 +133,49 @@ func EstimateMemory(gens [][]Moment) Memory {
 // residuals returns the trials of the cells that have enough trials, minus their cell's center, in order of time.
 func residuals(trials []Moment) []Moment {
 	logs := map[int][]float64{}
-	for _, t := range trials {
-		logs[t.Cell] = append(logs[t.Cell], t.Log)
-	}
-	centers := map[int]float64{}
-	for cell, list := range logs {
-		if len(list) >= leastOfCell {
-			centers[cell] = Center(list)
+	for of, list := range runs(trials) {
+		all := logs[of]
+		for _, t := range list {
+			all = append(all, t.Log)
 		}
+		logs[of] = all
 	}
 	list := make([]Moment, 0, len(trials))
-	for _, t := range trials {
-		if center, ok := centers[t.Cell]; ok {
+	centers := map[int]float64{}
+	for of, run := range runs(trials) {
+		if len(logs[of]) < leastOfCell {
+			continue
+		}
+		center, known := centers[of]
+		if !known {
+			center = Center(logs[of])
+			centers[of] = center
+		}
+		for _, t := range run {
 			t.Log -= center
 			list = append(list, t)
 		}
 	}
-	slices.SortStableFunc(list, func(x, y Moment) int { return cmp.Compare(x.Start, y.Start) })
+	slices.SortFunc(list, func(x, y Moment) int {
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.Cell, y.Cell))
+	})
 	return list
+}
+
+// runs divides trials where the cell changes.
+func runs(trials []Moment) iter.Seq2[int, []Moment] {
+	return func(yield func(int, []Moment) bool) {
+		for from := 0; from < len(trials); {
+			to := from + 1
+			for to < len(trials) && trials[to].Cell == trials[from].Cell {
+				to++
+			}
+			if !yield(trials[from].Cell, trials[from:to]) {
+				return
+			}
+			from = to
+		}
+	}
 }
 
 // variogram is the variogram of one generation.
@@ -336,14 +362,16 @@ func expanded(share float64, n int) float64 {
 	return math.Erf(wide / math.Sqrt2)
 }
 
-// middle returns the ends of the middle share of values; NaN if there are none.
+// middle returns the ends of the middle share of values, whose order it changes; NaN if there are none.
 func middle(x []float64, share float64) (lo, hi float64) {
 	if len(x) == 0 {
 		return math.NaN(), math.NaN()
 	}
-	slices.Sort(x)
 	cut := int((1 - share) / 2 * float64(len(x)))
-	return x[cut], x[len(x)-1-cut]
+	last := len(x) - 1 - cut
+	partition(x, cut)
+	partition(x[cut:], last-cut)
+	return x[cut], x[last]
 }
 
 // Memories estimates the memory of each group's noise in its primary metric, in the order of the run's cells. It leaves
@@ -376,45 +404,73 @@ func (a *analyzer) estimateMemories() []Memory {
 
 // memory estimates the memory of the group that has the cells.
 func (a *analyzer) memory(group string, cells []int) Memory {
-	byGeneration := map[int][]Moment{}
-	bases := map[visit][]float64{} // their starts
-	longest, trials := 0.0, 0
+	var gens [][]Moment
+	at := map[int]int{} // where generations are in gens
+	var bases [][]*Trial
+	longest := 0.0
 	for _, i := range cells {
-		trials += len(a.cells[i].trials)
 		cell, data := &a.run.Cells[i], &a.cells[i]
 		longest = max(longest, a.run.Design.TrialSeconds[cell.ID])
-		primary := data.columns[cell.Primary]
-		for at, t := range data.trials {
-			if primary == nil || !primary.has[at] || !(primary.values[at] > 0) {
-				continue
-			}
-			byGeneration[t.Generation] = append(byGeneration[t.Generation], Moment{i, t.Start, math.Log(primary.values[at])})
-			if cell.Baseline == "" || cell.Twin {
-				bases[blockOf(t)] = append(bases[blockOf(t)], t.Start)
-			}
+		if cell.Baseline == "" || cell.Twin {
+			bases = append(bases, data.trials)
 		}
-	}
-	var gens [][]Moment
-	for _, g := range slices.Sorted(maps.Keys(byGeneration)) {
-		gens = append(gens, byGeneration[g])
-	}
-	away := make([]float64, 0, trials)
-	for _, i := range cells {
-		if c := &a.run.Cells[i]; c.Baseline == "" || c.Twin {
+		primary := data.columns[cell.Primary]
+		if primary == nil {
 			continue
 		}
-		for _, t := range a.cells[i].trials {
-			nearest := math.Inf(1)
-			for _, start := range bases[blockOf(t)] {
-				nearest = min(nearest, math.Abs(t.Start-start))
+		for from := 0; from < len(data.trials); {
+			generation := data.trials[from].Generation
+			g, known := at[generation]
+			if !known {
+				g = len(gens)
+				at[generation], gens = g, append(gens, nil)
 			}
-			if finite(nearest) {
-				away = append(away, stamped(nearest))
+			list := gens[g]
+			for ; from < len(data.trials) && data.trials[from].Generation == generation; from++ {
+				if x := primary.values[from]; primary.has[from] && x > 0 {
+					list = append(list, Moment{i, data.trials[from].Start, math.Log(x)})
+				}
 			}
+			gens[g] = list
 		}
 	}
-	m := EstimateMemory(gens)
+	numbers := slices.Sorted(maps.Keys(at))
+	sorted := make([][]Moment, len(numbers))
+	for i, generation := range numbers {
+		sorted[i] = gens[at[generation]]
+	}
+	var away []float64
+	for _, i := range cells {
+		if c := &a.run.Cells[i]; c.Baseline != "" && !c.Twin {
+			away = append(away, nearest(a.cells[i].trials, bases)...)
+		}
+	}
+	m := EstimateMemory(sorted)
 	m.Group, m.Trial = group, longest
 	m.Near, m.Far = middle(away, 0.9)
 	return m
+}
+
+// nearest returns, for each trial that has one of others in its block, the time to the nearest of them, in s. All lists
+// are in the order of blocks.
+func nearest(trials []*Trial, others [][]*Trial) (away []float64) {
+	all := slices.Repeat([]float64{math.Inf(1)}, len(trials))
+	for _, list := range others {
+		next := 0
+		for i, t := range trials {
+			for next < len(list) && byBlock(list[next], t) < 0 {
+				next++
+			}
+			if next < len(list) && blockOf(list[next]) == blockOf(t) {
+				all[i] = min(all[i], math.Abs(t.Start-list[next].Start))
+			}
+		}
+	}
+	away = all[:0]
+	for _, x := range all {
+		if finite(x) {
+			away = append(away, stamped(x))
+		}
+	}
+	return away
 }
