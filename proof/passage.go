@@ -18,6 +18,10 @@ const (
 	tryWait = 500 * time.Millisecond
 	// lossyWait is what lets a kernel ask for a neighbour more than three times meanwhile.
 	lossyWait = time.Second
+	// glimpse is how long a single receive waits.
+	glimpse = 20 * time.Millisecond
+	// longest is how many times as long as it was meant a wait may take in all.
+	longest = 10
 )
 
 // FullPayload is the UDP payload that makes a packet exactly as large as the MTU.
@@ -116,17 +120,33 @@ func burst(s sock.Socket, n int, mark []byte, wait time.Duration) (answered int)
 		binary.LittleEndian.PutUint32(out, firstOfBurst+uint32(i))
 		s.Send(&out[0], len(out), 0) // one that is not sent is not answered
 	}
-	for deadline := time.Now().Add(wait); answered < n && time.Now().Before(deadline); {
-		size, errno := s.RecvParked(in)
-		if errno != 0 || size != len(out) {
-			continue
+	await(s, in, wait, func(size int) bool {
+		if size == len(out) {
+			if i := int(binary.LittleEndian.Uint32(in)) - firstOfBurst; i >= 0 && i < n && !seen[i] {
+				seen[i] = true
+				answered++
+			}
 		}
-		if i := int(binary.LittleEndian.Uint32(in)) - firstOfBurst; i >= 0 && i < n && !seen[i] {
-			seen[i] = true
-			answered++
+		return answered == n
+	})
+	return answered
+}
+
+// await calls take with the length of each datagram that arrives, until it returns true. It counts how long it has
+// waited by receives whose time passed, and not by the clock: while the CPUs are taken from the whole machine nothing
+// can arrive, and the clock goes on. What ends a receive at once, as an error that came back (ICMP) or a datagram of
+// others, does not count, so that there is a limit by the clock as well.
+func await(s sock.Socket, in []byte, wait time.Duration, take func(size int) (done bool)) {
+	last := time.Now().Add(longest * wait)
+	for waited := time.Duration(0); waited < wait && time.Now().Before(last); {
+		size, errno := s.RecvParked(in)
+		switch {
+		case errno == sock.Again:
+			waited += glimpse
+		case errno == 0 && take(size):
+			return
 		}
 	}
-	return answered
 }
 
 // refusalWait is how long an answer that must not come is waited for.
@@ -146,12 +166,12 @@ func refusal(local, remote netip.AddrPort) (func() Seen, error) {
 		for range tries {
 			s.Send(&out[0], len(out), 0) // an error is a refusal, too
 		}
-		for deadline := time.Now().Add(refusalWait); time.Now().Before(deadline); {
-			if n, errno := s.RecvParked(in); errno == 0 && n > 0 {
-				return Seen{Answered: true}
-			}
-		}
-		return Seen{}
+		var seen Seen
+		await(s, in, refusalWait, func(size int) bool {
+			seen.Answered = size > 0
+			return seen.Answered
+		})
+		return seen
 	}, nil
 }
 
@@ -164,7 +184,7 @@ func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 		return s, err
 	}
 	if err = s.SetNoFragment(local.Addr().Is6()); err == nil {
-		err = s.SetTimeout(refusalWait / 3)
+		err = s.SetTimeout(glimpse)
 	}
 	if err != nil {
 		s.Close()
@@ -188,17 +208,19 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
 			continue
 		}
-		for deadline := time.Now().Add(wait); time.Now().Before(deadline); {
-			n, errno := s.RecvParked(in)
-			switch {
-			case errno != 0:
-				continue
-			case n < 4 || binary.LittleEndian.Uint32(in) != uint32(number):
-				continue // the answer to an earlier try
-			case !bytes.Equal(in[:n], out):
-				return fmt.Errorf("answer from %s differs: %d bytes of %d", remote, n, payload)
+		answered := false
+		var differs error
+		await(s, in, wait, func(size int) bool {
+			if size < numbered || binary.LittleEndian.Uint32(in) != uint32(number) {
+				return false // the answer to an earlier try
 			}
-			return nil
+			if answered = true; !bytes.Equal(in[:size], out) {
+				differs = fmt.Errorf("answer from %s differs: %d bytes of %d", remote, size, payload)
+			}
+			return true
+		})
+		if answered {
+			return differs
 		}
 	}
 	return last

@@ -166,6 +166,9 @@ func newRig(t *testing.T, d driver.Driver, c Case, length time.Duration,
 	}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := stack.Verify(t.Context(), kernel); err != nil {
+		t.Fatal(err)
+	}
 	addresses := map[workload.Side]string{workload.Source: "10.0.0.1", workload.Sink: "10.0.0.2"}
 	if c.IPv6 {
 		addresses = map[workload.Side]string{workload.Source: "fd00:7::1", workload.Sink: "fd00:7::2"}
