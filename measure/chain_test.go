@@ -2,10 +2,13 @@ package measure
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -69,6 +72,57 @@ func ofFile(t testing.TB, data []byte) (log *Log, problems []Problem) {
 // sound reports whether a file is taken for that of a run that ended, without a change.
 func sound(log *Log, problems []Problem) bool {
 	return len(problems) == 0 && len(log.Changed) == 0 && log.Begin != nil && log.End != nil
+}
+
+// A file of many batches is read as one: a line that was changed costs its block, wherever it is, and a reader that
+// fails in the middle leaves what stood before.
+func TestBatches(t *testing.T) {
+	const blocks, cells = 400, 12
+	var b bytes.Buffer
+	w := NewWriter(&b)
+	for block := range blocks {
+		for cell := range cells {
+			if err := w.Write(Trial{
+				Block: block, Cell: fmt.Sprintf("cell %d of a run that has many of them", cell), Start: 1.5, Duration: 0.05,
+				Metrics: map[string]float64{"latency_p50": 1.25e-5, "goodput": 123456789, "cpu": 0.25},
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.Sum(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := b.Bytes()
+	if len(file) < 3*batchSize {
+		t.Fatalf("%d bytes are less than three batches", len(file))
+	}
+	log, problems := ofFile(t, file)
+	if len(problems) > 0 || len(log.Trials) != blocks*cells {
+		t.Fatalf("%d trials, %v", len(log.Trials), problems)
+	}
+	for i, x := range log.Trials {
+		if x.Block != i/cells {
+			t.Fatalf("trial %d is of block %d", i, x.Block)
+		}
+	}
+	for _, block := range []int{0, 7, blocks / 2, blocks - 1} {
+		changed := bytes.Clone(file)
+		at := bytes.Index(changed, fmt.Appendf(nil, `"block":%d,`, block)) + len(`"block":`)
+		changed[at] = '0' + (changed[at]-'0'+1)%10
+		log, problems = ofFile(t, changed)
+		want := fmt.Sprintf("lines %d to %d ", block*(cells+1)+1, (block+1)*(cells+1))
+		if len(problems) != 1 || !strings.HasPrefix(problems[0].Text, want) || len(log.Changed) != 1 ||
+			len(log.Trials) != (blocks-1)*cells {
+			t.Errorf("block %d: %d trials, %v, want %q", block, len(log.Trials), problems, want)
+		}
+	}
+	half := len(file) / 2
+	log, _, err := Read(io.MultiReader(bytes.NewReader(file[:half]), iotest.ErrReader(io.ErrClosedPipe)))
+	whole := bytes.Count(file[:half], []byte(sumHead))
+	if !errors.Is(err, io.ErrClosedPipe) || len(log.Trials) != whole*cells {
+		t.Errorf("%d trials of %d blocks, %v", len(log.Trials), whole, err)
+	}
 }
 
 func TestSealed(t *testing.T) {

@@ -33,8 +33,8 @@ type batch struct {
 // batchSize is from how many bytes on a batch is full.
 const batchSize = 256 << 10
 
-// batches reads a file, in the background: one goroutine reads lines and makes their checksums, others scan trials. Both
-// would take most of the time of a report. The last line has the error of r.
+// batches reads a file in the background: one goroutine reads lines and makes their checksums, others scan trials. Done
+// one after the other, both would take most of the time of a report. The last line has the error of r.
 func batches(r io.Reader) iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
 		scanners := runtime.GOMAXPROCS(0)
