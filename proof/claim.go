@@ -176,7 +176,7 @@ func (l Lab) refuses() Claim {
 				}
 				c.Tries = append(c.Tries, Try{
 					Name: name + ", " + family, Pair: pair, Family: family,
-					From: source.End(family, source.First), To: sink.End(family, at),
+					From: source.End(family, source.First), To: sink.End(family, at), Patience: l.Patience,
 				})
 			}
 		}

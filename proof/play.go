@@ -259,7 +259,7 @@ func (h *Here) Try(_ context.Context, list []Try) []Seen {
 func (h *Here) prepare(t Try) (try func() Seen, err error) {
 	err = h.In(t.From, func() (err error) {
 		if !t.Answered {
-			try, err = refusal(t.From.Local, t.To.Public)
+			try, err = refusal(t.From.Local, t.To.Public, t.Patience)
 			return err
 		}
 		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More, t.Mark, t.Patience)
