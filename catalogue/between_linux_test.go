@@ -2,6 +2,7 @@ package catalogue_test
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -43,20 +44,33 @@ func (p *pair) String() string {
 		p.outer[1])
 }
 
-// implementations returns the parameters of a part, for each implementation that it can be told to take.
+// implementations returns the parameters of a part, for each implementation that it can be told to take, and for IP
+// packets and frames inside where it can carry both. Some do not fit together, see [unfit].
 func implementations(d part.Description) []part.Params {
-	var list []part.Params
+	list := []part.Params{{}}
 	for _, p := range d.Params {
-		for _, v := range p.Values {
-			if p.Name == "impl" && v != "auto" {
-				list = append(list, part.Params{p.Name: v})
+		if p.Name != "impl" && p.Name != "inner" {
+			continue
+		}
+		var more []part.Params
+		for _, given := range list {
+			for _, v := range p.Values {
+				if v != "auto" {
+					with := maps.Clone(given)
+					with[p.Name] = v
+					more = append(more, with)
+				}
 			}
 		}
-	}
-	if list == nil {
-		return []part.Params{{}}
+		list = more
 	}
 	return list
+}
+
+// unfit says whether the parameters of a stack do not fit together on any machine.
+func unfit(s stack.Stack) bool {
+	_, is := errors.AsType[*network.UnfitError](s.Check())
+	return is
 }
 
 // families are those of the packets of a part, as far as one can choose.
@@ -146,7 +160,7 @@ func turn(list []*pair, hour int) []*pair {
 // make test-between tries all.
 func TestBetween(t *testing.T) {
 	testnet.Root(t)
-	list := pairs(t)
+	list := slices.DeleteFunc(pairs(t), func(p *pair) bool { return unfit(p.stack) })
 	switch only := regexp.MustCompile(*onlyPairs); {
 	case *onlyPairs != "":
 		list = slices.DeleteFunc(list, func(p *pair) bool { return !only.MatchString(p.String()) })

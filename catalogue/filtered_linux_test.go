@@ -59,16 +59,7 @@ func between(t *testing.T) (list []stack.Stack) {
 		}
 		of[kind] = k.Parts()
 		for _, p := range k.Parts() {
-			var ways []part.Params
-			for _, impl := range implementations(p.Description) {
-				ways = append(ways, impl)
-				if i := slices.IndexFunc(p.Description.Params, func(p part.Param) bool { return p.Name == "inner" }); i >= 0 {
-					with := maps.Clone(impl)
-					with["inner"] = "ethernet"
-					ways = append(ways, with)
-				}
-			}
-			for _, given := range ways {
+			for _, given := range implementations(p.Description) {
 				for _, family := range families(p.Description) {
 					given := maps.Clone(given)
 					if family != "" {
