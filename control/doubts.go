@@ -80,6 +80,14 @@ func (s *scheduler) doubts() {
 				"it, or use Linux 6.12",
 		})
 	}
+	full := s.monitor.refused(machine.FullNeighbours(os.DirFS("/")))
+	for _, family := range slices.Sorted(maps.Keys(full)) {
+		s.records.warn(measure.Warning{
+			Machine: true, Text: fmt.Sprintf("the kernel's table of %s neighbours was full %d times, and packets were dropped "+
+				"for that; stop what fills it, as all network namespaces share it, and measure again, or raise "+
+				"net.%s.neigh.default.gc_thresh3", strings.Replace(family, "ip", "IP", 1), full[family], family),
+		})
+	}
 	for _, note := range s.options.Resolved.Notes {
 		s.records.warn(measure.Warning{Text: note})
 	}

@@ -25,6 +25,17 @@ func TestBrief(t *testing.T) {
 	}
 }
 
+// The table of neighbours was full if its count grew; a family whose count was not known at the beginning is none.
+func TestRefusedNeighbours(t *testing.T) {
+	m := &monitor{full: map[string]int64{"ipv4": 5}}
+	if got := m.refused(map[string]int64{"ipv4": 5, "ipv6": 9}); len(got) > 0 {
+		t.Errorf("%v, want none", got)
+	}
+	if got := m.refused(map[string]int64{"ipv4": 7, "ipv6": 9}); len(got) != 1 || got["ipv4"] != 2 {
+		t.Errorf("%v, want 2 of IPv4", got)
+	}
+}
+
 // A doubt says what to do: one about the run as a whole, and one that the analysis finds in the records.
 func TestDoubtsSayWhatToDo(t *testing.T) {
 	s := &scheduler{

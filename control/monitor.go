@@ -3,11 +3,13 @@ package control
 import (
 	"cmp"
 	"maps"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -22,10 +24,14 @@ type monitor struct {
 	watched float64            // s
 	others  map[string]float64 // CPU time of other programs during blocks, in s, by their names
 	runs    map[int]string     // other runs of nettoll at the same time, and their command lines
+	full    map[string]int64   // how often the table of neighbours had been full at the beginning, by family
 }
 
 func newMonitor(watch func() (func() []deploy.Load, error)) *monitor {
-	return &monitor{watch: watch, started: clock.Now(), others: map[string]float64{}, runs: map[int]string{}}
+	return &monitor{
+		watch: watch, started: clock.Now(), others: map[string]float64{}, runs: map[int]string{},
+		full: machine.FullNeighbours(os.DirFS("/")),
+	}
 }
 
 // block starts to watch; the function it returns ends that and makes the record.
@@ -78,4 +84,15 @@ func (m *monitor) stealing() float64 {
 		return 0
 	}
 	return m.stolen / m.watched
+}
+
+// refused returns, by family, how often the table of neighbours was full since the beginning.
+func (m *monitor) refused(now map[string]int64) map[string]int64 {
+	since := map[string]int64{}
+	for family, n := range now {
+		if before, known := m.full[family]; known && n > before {
+			since[family] = n - before
+		}
+	}
+	return since
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -205,6 +206,12 @@ func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 	return s, err
 }
 
+// full says whether this may mean that the table of neighbours is full (ip6_finish_output2, net/ipv6/ip6_output.c;
+// ip_finish_output2, net/ipv4/ip_output.c).
+func full(errno sock.Errno, remote netip.AddrPort) bool {
+	return errno == syscall.EINVAL && remote.Addr().Is6() || errno == syscall.ENOBUFS && remote.Addr().Is4()
+}
+
 // numbered is the length in bytes of the number of a datagram.
 const numbered = 4
 
@@ -219,6 +226,11 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 		binary.LittleEndian.PutUint32(out, uint32(number))
 		if _, errno := s.Send(&out[0], len(out), 0); errno != 0 {
 			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
+			if full(errno, remote) {
+				last = fmt.Errorf("%w (hint: the kernel says so, too, if its table of neighbours is full, which all network "+
+					"namespaces share: see table_fulls in /proc/net/stat)", last)
+			}
+			time.Sleep(wait / tries) // what was in the way may go
 			continue
 		}
 		answered := false

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,47 @@ func (m *machine) kernel() Finding {
 // Tracked reports whether every network namespace of the machine tracks connections. Before Linux 6.12 the module
 // openvswitch makes all of them do that (nf_conncount_init, net/netfilter/nf_conncount.c).
 func Tracked(root fs.FS) bool { return (&machine{root: root}).tracked() == yes }
+
+// FullNeighbours returns, by family, how often since its start the kernel had no room in its table of neighbours. All
+// network namespaces share that table, and packets for a neighbour that does not fit in are dropped (neigh_alloc,
+// net/core/neighbour.c). A family whose count cannot be read is left out.
+func FullNeighbours(root fs.FS) map[string]int64 {
+	full := map[string]int64{}
+	for family, table := range map[string]string{"ipv4": "arp_cache", "ipv6": "ndisc_cache"} {
+		for _, of := range []string{"1", "self"} { // only the first namespace of the machine has the file
+			b, err := fs.ReadFile(root, "proc/"+of+"/net/stat/"+table)
+			if err != nil {
+				continue
+			}
+			if n, ok := column(string(b), "table_fulls"); ok {
+				full[family] = n
+				break
+			}
+		}
+	}
+	return full
+}
+
+// column adds up a column of hexadecimal numbers, one line for each CPU, below a line of names.
+func column(text, name string) (sum int64, ok bool) {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	at := slices.Index(strings.Fields(lines[0]), name)
+	if at < 0 {
+		return 0, false
+	}
+	for _, line := range lines[1:] {
+		fields := strings.Fields(line)
+		if at >= len(fields) {
+			return 0, false
+		}
+		n, err := strconv.ParseInt(fields[at], 16, 64)
+		if err != nil {
+			return 0, false
+		}
+		sum += n
+	}
+	return sum, true
+}
 
 func (m *machine) tracked() answer {
 	var major, minor int

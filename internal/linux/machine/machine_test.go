@@ -391,6 +391,32 @@ func FuzzList(f *testing.F) {
 }
 
 // Open vSwitch's module makes every namespace track connections, but not with Linux 6.12 or later.
+func TestFullNeighbours(t *testing.T) {
+	const names = "entries  allocs   destroys table_fulls\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  map[string]int64
+	}{
+		{"none", map[string]string{}, map[string]int64{}},
+		{"both", map[string]string{
+			"proc/1/net/stat/arp_cache":    names + "00000152 0006cc8b 0006a35b 00000000\n00000152 0006cc8b 0006a35b 00000001\n",
+			"proc/1/net/stat/ndisc_cache":  names + "00000152 0006cc8b 0006a35b 000015c5\n00000152 0006cc8b 0006a35b 000015c9\n",
+			"proc/self/net/stat/arp_cache": names + "00000152 0006cc8b 0006a35b 00000007\n",
+		}, map[string]int64{"ipv4": 1, "ipv6": 0x15c5 + 0x15c9}},
+		{"only one's own", map[string]string{
+			"proc/self/net/stat/arp_cache": names + "00000152 0006cc8b 0006a35b 00000007\n",
+		}, map[string]int64{"ipv4": 7}},
+		{"other forms", map[string]string{
+			"proc/1/net/stat/arp_cache": "entries\n00000001\n", "proc/1/net/stat/ndisc_cache": names + "00000152 x\n",
+		}, map[string]int64{}},
+	} {
+		if diff := cmp.Diff(c.want, FullNeighbours(root(c.files))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
 func TestTracked(t *testing.T) {
 	for release, want := range map[string]bool{
 		"6.1.0-53-cloud-amd64": true, "5.15.0": true, "6.11.9": true, "6.12.0": false, "6.18.0": false, "7.0.1": false,
