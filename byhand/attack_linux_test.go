@@ -118,6 +118,7 @@ func (p *plot) play(ctx context.Context) {
 		return
 	}
 	p.line = line{conn: conn, peer: "the sink"}
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	if !p.meet(ctx) {
 		return
 	}
@@ -704,7 +705,8 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// FuzzSessions plays sequences of messages to a sink.
+// FuzzSessions plays sequences of messages to a sink. Where the sink waits for a message that does not come, a source
+// vanishes: Go takes an input of more than 10 s for one that hangs. [TestAttack] waits for what the sink does then.
 func FuzzSessions(f *testing.F) {
 	f.Add([]byte(nil)) // a session in order
 	for kind := range 16 {
@@ -722,7 +724,9 @@ func FuzzSessions(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var sum tally
 		p := &plot{tape: tape{data}, to: x.at, from: netip.MustParseAddr("127.0.0.2"), tally: &sum, loads: loads}
-		p.play(t.Context())
+		ctx, vanish := context.WithTimeout(t.Context(), 3*time.Second)
+		defer vanish()
+		p.play(ctx)
 		if now := x.resident(); now > attackMemory {
 			t.Errorf("it holds %d MiB of %d MiB", now>>20, attackMemory>>20)
 		}
