@@ -270,8 +270,8 @@ func TestFloodAndIdle(t *testing.T) {
 	if busy < least || packets == 0 {
 		t.Errorf("a flood of %d packets kept softirqs of the network busy for %.4f cores", packets, busy)
 	}
-	quiet, idle := busy, max(0.01, busy/10) // other tests send packets too, on all CPUs
-	for range 300 {
+	quiet, idle := busy, max(0.01, busy/5) // other tests send packets too, on all CPUs, some for many seconds
+	for range 3000 {
 		before, began := times.Net(all), time.Now()
 		time.Sleep(10 * time.Millisecond)
 		if quiet = min(quiet, float64(times.Net(all)-before)/float64(time.Since(began))); quiet < idle {
