@@ -24,7 +24,7 @@ const (
 	nextTrials  = 12  // each trial forms a pair with each of this many next trials
 	spacing     = 1.5 // growth of the distance to later partners: a trial has a few dozen pairs, however many there are
 	anywhere    = 16  // pairs of any distance for each trial
-	ofDistance  = 256 // approximate number of pairs of one distance in a generation: more only make the report slower
+	ofDistance  = 512 // approximate number of pairs of one distance in a generation: more only make the report slower
 	shortest    = 1e-3
 	perOctave   = 3 // lags in an octave
 	leastLags   = 2 // least number of lags in a bin
@@ -404,40 +404,35 @@ func (a *analyzer) estimateMemories() []Memory {
 
 // memory estimates the memory of the group that has the cells.
 func (a *analyzer) memory(group string, cells []int) Memory {
-	var gens [][]Moment
-	at := map[int]int{} // where generations are in gens
-	var bases [][]*Trial
+	byGeneration := map[int][]Moment{}
+	var bases [][]*Trial // those with a value
 	longest := 0.0
 	for _, i := range cells {
 		cell, data := &a.run.Cells[i], &a.cells[i]
 		longest = max(longest, a.run.Design.TrialSeconds[cell.ID])
-		if cell.Baseline == "" || cell.Twin {
-			bases = append(bases, data.trials)
-		}
 		primary := data.columns[cell.Primary]
 		if primary == nil {
 			continue
 		}
+		base := make([]*Trial, 0, len(data.trials))
 		for from := 0; from < len(data.trials); {
 			generation := data.trials[from].Generation
-			g, known := at[generation]
-			if !known {
-				g = len(gens)
-				at[generation], gens = g, append(gens, nil)
-			}
-			list := gens[g]
+			list := byGeneration[generation]
 			for ; from < len(data.trials) && data.trials[from].Generation == generation; from++ {
 				if x := primary.values[from]; primary.has[from] && x > 0 {
 					list = append(list, Moment{i, data.trials[from].Start, math.Log(x)})
+					base = append(base, data.trials[from])
 				}
 			}
-			gens[g] = list
+			byGeneration[generation] = list
+		}
+		if cell.Baseline == "" || cell.Twin {
+			bases = append(bases, base)
 		}
 	}
-	numbers := slices.Sorted(maps.Keys(at))
-	sorted := make([][]Moment, len(numbers))
-	for i, generation := range numbers {
-		sorted[i] = gens[at[generation]]
+	var gens [][]Moment
+	for _, g := range slices.Sorted(maps.Keys(byGeneration)) {
+		gens = append(gens, byGeneration[g])
 	}
 	var away []float64
 	for _, i := range cells {
@@ -445,7 +440,7 @@ func (a *analyzer) memory(group string, cells []int) Memory {
 			away = append(away, nearest(a.cells[i].trials, bases)...)
 		}
 	}
-	m := EstimateMemory(sorted)
+	m := EstimateMemory(gens)
 	m.Group, m.Trial = group, longest
 	m.Near, m.Far = middle(away, 0.9)
 	return m

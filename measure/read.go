@@ -165,39 +165,43 @@ func (log *Log) take(b []byte) (kind string, err error) {
 	case h.V < 1:
 		return "", fmt.Errorf(`record %q has no version: field "v" is missing`, h.Type)
 	}
-	defer func() {
-		if err == nil {
-			log.is(h.V)
-		}
-	}()
-	switch h.Type {
-	case "begin":
-		return h.Type, takeOne(b, &log.Begin)
-	case "trial":
-		return h.Type, take(b, &log.Trials, func(t Trial) bool { return t.Cell != "" })
-	case "histogram":
-		return h.Type, take(b, &log.Histograms, func(h Histograms) bool { return h.Cell != "" })
-	case "block":
-		return h.Type, take(b, &log.Blocks, nil)
-	case "proof":
-		return h.Type, take(b, &log.Proofs, nil)
-	case "matrix":
-		return h.Type, take(b, &log.Matrices, nil)
-	case "lab":
-		return h.Type, take(b, &log.Labs, nil)
-	case "warning":
-		return h.Type, take(b, &log.Warnings, nil)
-	case "fact":
-		return h.Type, take(b, &log.Facts, nil)
-	case "generation":
-		return h.Type, take(b, &log.Generations, nil)
-	case "resume":
-		return h.Type, take(b, &log.Resumes, nil)
-	case "end":
-		return h.Type, takeOne(b, &log.End)
+	if err = log.put(h.Type, b); err != nil {
+		return "", err
 	}
-	return "", fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, matrix, lab, warning, "+
-		"fact, generation, resume, end, sum)", h.Type)
+	log.is(h.V)
+	return h.Type, nil
+}
+
+// put adds a record of a type to the log.
+func (log *Log) put(kind string, b []byte) error {
+	switch kind {
+	case "begin":
+		return takeOne(b, &log.Begin)
+	case "trial":
+		return take(b, &log.Trials, func(t Trial) bool { return t.Cell != "" })
+	case "histogram":
+		return take(b, &log.Histograms, func(h Histograms) bool { return h.Cell != "" })
+	case "block":
+		return take(b, &log.Blocks, nil)
+	case "proof":
+		return take(b, &log.Proofs, nil)
+	case "matrix":
+		return take(b, &log.Matrices, nil)
+	case "lab":
+		return take(b, &log.Labs, nil)
+	case "warning":
+		return take(b, &log.Warnings, nil)
+	case "fact":
+		return take(b, &log.Facts, nil)
+	case "generation":
+		return take(b, &log.Generations, nil)
+	case "resume":
+		return take(b, &log.Resumes, nil)
+	case "end":
+		return takeOne(b, &log.End)
+	}
+	return fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, matrix, lab, warning, "+
+		"fact, generation, resume, end, sum)", kind)
 }
 
 func takeOne[T any](b []byte, to **T) error {
