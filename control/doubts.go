@@ -80,7 +80,7 @@ func (s *scheduler) doubts() {
 				"it, or use Linux 6.12",
 		})
 	}
-	full := s.monitor.refused(machine.FullNeighbours(os.DirFS("/")))
+	full := s.monitor.refused()
 	for _, family := range slices.Sorted(maps.Keys(full)) {
 		s.records.warn(measure.Warning{
 			Machine: true, Text: fmt.Sprintf("the kernel's table of %s neighbours was full %d times, and packets were dropped "+

@@ -27,11 +27,13 @@ func TestBrief(t *testing.T) {
 
 // The table of neighbours was full if its count grew; a family whose count was not known at the beginning is none.
 func TestRefusedNeighbours(t *testing.T) {
-	m := &monitor{full: map[string]int64{"ipv4": 5}}
-	if got := m.refused(map[string]int64{"ipv4": 5, "ipv6": 9}); len(got) > 0 {
+	now := map[string]int64{"ipv4": 5, "ipv6": 9}
+	m := &monitor{full: map[string]int64{"ipv4": 5}, neighbours: func() map[string]int64 { return now }}
+	if got := m.refused(); len(got) > 0 {
 		t.Errorf("%v, want none", got)
 	}
-	if got := m.refused(map[string]int64{"ipv4": 7, "ipv6": 9}); len(got) != 1 || got["ipv4"] != 2 {
+	now["ipv4"] = 7
+	if got := m.refused(); len(got) != 1 || got["ipv4"] != 2 {
 		t.Errorf("%v, want 2 of IPv4", got)
 	}
 }
@@ -42,7 +44,8 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 		options: Options{Resolved: &experiment.Resolved{}},
 		monitor: &monitor{
 			others: map[string]float64{"stress": 30}, watched: 30, stolen: 30,
-			runs: map[int]string{7: "nettoll run " + strings.Repeat("x", 100)},
+			runs:       map[int]string{7: "nettoll run " + strings.Repeat("x", 100)},
+			neighbours: func() map[string]int64 { return map[string]int64{"ipv6": 12} }, full: map[string]int64{"ipv6": 2},
 		},
 		wake:    &wake{awake: 30, asleep: 20},
 		records: &aggregator{writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {}},
@@ -53,7 +56,7 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 		texts = append(texts, w.Text)
 	}
 	all := strings.Join(texts, "\n")
-	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait", "slept 67 % of the time", "; see with cpupower"} {
+	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait", "slept 67 % of the time", "; see with cpupower", "table of IPv6 neighbours was full 10 times", "or raise net.ipv6.neigh.default.gc_thresh3"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}

@@ -24,13 +24,16 @@ type monitor struct {
 	watched float64            // s
 	others  map[string]float64 // CPU time of other programs during blocks, in s, by their names
 	runs    map[int]string     // other runs of nettoll at the same time, and their command lines
-	full    map[string]int64   // how often the table of neighbours had been full at the beginning, by family
+	// how often the table of neighbours was full, by family: now, and at the beginning
+	neighbours func() map[string]int64
+	full       map[string]int64
 }
 
 func newMonitor(watch func() (func() []deploy.Load, error)) *monitor {
+	neighbours := func() map[string]int64 { return machine.FullNeighbours(os.DirFS("/")) }
 	return &monitor{
 		watch: watch, started: clock.Now(), others: map[string]float64{}, runs: map[int]string{},
-		full: machine.FullNeighbours(os.DirFS("/")),
+		neighbours: neighbours, full: neighbours(),
 	}
 }
 
@@ -87,9 +90,9 @@ func (m *monitor) stealing() float64 {
 }
 
 // refused returns, by family, how often the table of neighbours was full since the beginning.
-func (m *monitor) refused(now map[string]int64) map[string]int64 {
+func (m *monitor) refused() map[string]int64 {
 	since := map[string]int64{}
-	for family, n := range now {
+	for family, n := range m.neighbours() {
 		if before, known := m.full[family]; known && n > before {
 			since[family] = n - before
 		}

@@ -224,13 +224,17 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 	last := fmt.Errorf("no answer from %s to %d datagrams of %d bytes", remote, tries, payload)
 	for number := range tries {
 		binary.LittleEndian.PutUint32(out, uint32(number))
-		if _, errno := s.Send(&out[0], len(out), 0); errno != 0 {
+		_, errno := s.Send(&out[0], len(out), 0)
+		for end := time.Now().Add(wait); full(errno, remote) && time.Now().Before(end); {
+			time.Sleep(glimpse) // until there is room
+			_, errno = s.Send(&out[0], len(out), 0)
+		}
+		if errno != 0 {
 			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
 			if full(errno, remote) {
 				last = fmt.Errorf("%w (hint: the kernel says so, too, if its table of neighbours is full, which all network "+
 					"namespaces share: see table_fulls in /proc/net/stat)", last)
 			}
-			time.Sleep(wait / tries) // what was in the way may go
 			continue
 		}
 		answered := false

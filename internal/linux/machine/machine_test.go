@@ -390,7 +390,7 @@ func FuzzList(f *testing.F) {
 	})
 }
 
-// Open vSwitch's module makes every namespace track connections, but not with Linux 6.12 or later.
+// The counts of all CPUs are added up, of the machine's first namespace if it can be read.
 func TestFullNeighbours(t *testing.T) {
 	const names = "entries  allocs   destroys table_fulls\n"
 	for _, c := range []struct {
@@ -417,6 +417,7 @@ func TestFullNeighbours(t *testing.T) {
 	}
 }
 
+// Open vSwitch's module makes every namespace track connections, but not with Linux 6.12 or later.
 func TestTracked(t *testing.T) {
 	for release, want := range map[string]bool{
 		"6.1.0-53-cloud-amd64": true, "5.15.0": true, "6.11.9": true, "6.12.0": false, "6.18.0": false, "7.0.1": false,
