@@ -3,11 +3,9 @@ package control
 import (
 	"fmt"
 	"os"
-	"runtime"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
-	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
@@ -41,9 +39,6 @@ func (l *lab) described(mtu int) proof.Lab {
 	}
 	if under := l.spec.Net.Underlay; len(l.spec.Net.Hosts) > 1 {
 		d.Patience = proof.Patience{Trip: 2 * (under.Delay + under.Jitter), Lossy: under.Loss > 0}
-	}
-	if load, err := procfs.Load1(); err == nil {
-		d.Patience.Crowd = proof.Crowd(load, runtime.NumCPU())
 	}
 	for i := range l.Hosts {
 		d.Hosts = append(d.Hosts, proof.Host{Name: network.Host{Index: i + 1}.Name()})

@@ -21,8 +21,8 @@ const (
 	lossyWait = time.Second
 	// glimpse is how long a single receive waits.
 	glimpse = 20 * time.Millisecond
-	// longest is how many times as long as usual a wait may be, and as long as it was meant one may take by the clock.
-	longest = 10
+	// longest is how many times as long as it was meant a wait may take by the clock.
+	longest = 3
 )
 
 // FullPayload is the UDP payload that makes a packet exactly as large as the MTU.
@@ -81,27 +81,14 @@ type Patience struct {
 	Trip time.Duration `json:"trip,omitempty"`
 	// Lossy says that packets may be lost: then those that ask for neighbours, too, which the kernel sends once a second.
 	Lossy bool `json:"lossy,omitempty"`
-	// Crowd is how many times as long as usual programs wait for a CPU. Less than 1 is 1, more than 10 is 10.
-	Crowd float64 `json:"crowd,omitempty"`
-}
-
-// crowded is how many programs may want a CPU without being in each other's way: nettoll's own are two.
-const crowded = 2
-
-// Crowd returns [Patience.Crowd] on a machine of that many CPUs with that load average.
-func Crowd(load float64, cpus int) float64 { return load / float64(crowded*max(cpus, 1)) }
-
-// of is how long to wait for what usually takes d at most.
-func (p Patience) of(d time.Duration) time.Duration {
-	return time.Duration(float64(d)*min(max(p.Crowd, 1), longest)) + p.Trip
 }
 
 // wait is how long one of the [tries] waits.
 func (p Patience) wait() time.Duration {
 	if p.Lossy {
-		return p.of(tryWait) + lossyWait
+		return tryWait + p.Trip + lossyWait
 	}
-	return p.of(tryWait)
+	return tryWait + p.Trip
 }
 
 // Passage sends datagrams of the given payload to a [Mirror] and compares what comes back, byte by byte. The
@@ -120,7 +107,7 @@ func Passage(local, remote netip.AddrPort, payload, more int, mark []byte, patie
 		if err := try(s, remote, payload, mark, patience.wait()); err != nil {
 			return 0, err
 		}
-		return burst(s, more, mark, patience.of(tryWait)), nil
+		return burst(s, more, mark, tryWait+patience.Trip), nil
 	}, nil
 }
 
@@ -181,7 +168,7 @@ func refusal(local, remote netip.AddrPort, patience Patience) (func() Seen, erro
 			s.Send(&out[0], len(out), 0) // an error is a refusal, too
 		}
 		var seen Seen
-		await(s, in, patience.of(refusalWait), func(size int) bool {
+		await(s, in, refusalWait+patience.Trip, func(size int) bool {
 			seen.Answered = size > 0
 			return seen.Answered
 		})

@@ -10,8 +10,7 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-// An answer that must not come is waited for as long as packets are on their way there and back, and longer on a crowded
-// machine.
+// An answer that must not come is waited for as long as packets are on their way there and back.
 func TestPatience(t *testing.T) {
 	workloadtest.Loopback(t)
 	const late = 200 * time.Millisecond
@@ -38,9 +37,7 @@ func TestPatience(t *testing.T) {
 		answered bool
 	}{
 		{proof.Patience{}, false},
-		{proof.Patience{Crowd: 0.2}, false},
 		{proof.Patience{Trip: 2 * late}, true},
-		{proof.Patience{Crowd: 10}, true},
 	} {
 		from, err := net.ListenUDP("udp4", &net.UDPAddr{IP: loopback})
 		if err != nil {
@@ -65,7 +62,7 @@ func end(at netip.AddrPort) proof.End {
 // All tries of a lab have its patience.
 func TestPatienceOfClaims(t *testing.T) {
 	l := described(3)
-	l.Patience = proof.Patience{Trip: time.Second, Lossy: true, Crowd: 2}
+	l.Patience = proof.Patience{Trip: time.Second, Lossy: true}
 	tries := 0
 	for _, c := range l.Claims(nil) {
 		for _, try := range c.Tries {
@@ -76,17 +73,5 @@ func TestPatienceOfClaims(t *testing.T) {
 	}
 	if tries < 12 {
 		t.Errorf("only %d tries", tries)
-	}
-}
-
-func TestCrowd(t *testing.T) {
-	for _, c := range []struct {
-		load float64
-		cpus int
-		want float64
-	}{{0.5, 2, 0.125}, {4, 2, 1}, {16, 2, 4}, {16, 8, 1}, {3, 0, 1.5}} {
-		if got := proof.Crowd(c.load, c.cpus); got != c.want {
-			t.Errorf("load %g, %d CPUs: %g, want %g", c.load, c.cpus, got, c.want)
-		}
 	}
 }

@@ -240,7 +240,7 @@ func (r *reaching) try(ctx context.Context) error {
 		return errors.New("the lab has one container, so there is nobody to reach")
 	}
 	r.greet(ways)
-	limit := r.Budget - r.Patience.of(quiet) // what waits afterwards
+	limit := r.Budget - quiet - r.Patience.Trip // what waits afterwards
 	for i, w := range ways {
 		if i >= must && !r.complete && time.Since(r.began) > limit {
 			r.count(ways[i:])
@@ -305,10 +305,10 @@ func (r *reaching) greet(ways []way) {
 		return
 	}
 	began := time.Now()
-	for ; time.Since(began) < r.Patience.of(agreed)+3*r.Patience.Trip; time.Sleep(glance) {
+	for ; time.Since(began) < agreed+4*r.Patience.Trip; time.Sleep(glance) {
 		r.hear()
 		missing := slices.ContainsFunc(must, func(n int) bool { return !r.greeted[n] })
-		if !missing && (2*len(r.greeted) == len(known) || time.Since(began) > r.Patience.of(quiet)+3*r.Patience.Trip) {
+		if !missing && (2*len(r.greeted) == len(known) || time.Since(began) > quiet+4*r.Patience.Trip) {
 			return
 		}
 	}
@@ -374,9 +374,9 @@ func (r *reaching) missing() (list []int) {
 
 // settle waits until nothing has arrived for a while and, if some probes are given, until those have.
 func (r *reaching) settle(until []int) {
-	for end := time.Now().Add(r.Patience.of(lastly)); time.Now().Before(end); time.Sleep(glance) {
+	for end := time.Now().Add(lastly + r.Patience.Trip); time.Now().Before(end); time.Sleep(glance) {
 		r.hear()
-		if until == nil && time.Since(r.last) > r.Patience.of(quiet) {
+		if until == nil && time.Since(r.last) > quiet+r.Patience.Trip {
 			return
 		}
 		if until != nil && !slices.ContainsFunc(until, func(n int) bool {

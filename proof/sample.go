@@ -62,7 +62,7 @@ func (l Lab) Sample(n int) Try {
 const sampleWait = 2 * time.Millisecond
 
 // Wait is how long a sample may take to arrive.
-func (p Patience) Wait() time.Duration { return p.of(sampleWait) }
+func (p Patience) Wait() time.Duration { return sampleWait + p.Trip }
 
 // Listen opens the receiver of a sample, which counts and does not answer.
 func (h *Here) Listen(_ context.Context, t Try) error {
