@@ -82,7 +82,7 @@ func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	for limit, want := range map[string]string{
 		"ulimit -d 80000":  "ulimit -d (RLIMIT_DATA) is 78 MiB (hint: raise it)",
-		"ulimit -v 770000": "ulimit -v (RLIMIT_AS) is 751 MiB (hint: raise it)",
+		"ulimit -v 870000": "ulimit -v (RLIMIT_AS) is 849 MiB (hint: raise it)",
 	} {
 		s := prepare(t, filepath.Join(t.TempDir(), "run"), few()...)
 		s.limited(limit)
