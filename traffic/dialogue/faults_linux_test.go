@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -49,18 +48,13 @@ func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time
 	sink traffic.Sample,
 ) {
 	t.Helper()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
+	ofClient, ofServer := threads(t)
 	server.Prepare(1)
 	c.Prepare(1)
 	w := window(length)
-	done := make(chan struct{})
-	go func() {
-		traffic.Drive(server, 1, w)
-		close(done)
-	}()
-	traffic.Drive(c, 1, w)
-	<-done
+	served := ofServer(func() { traffic.Drive(server, 1, w) })
+	<-ofClient(func() { traffic.Drive(c, 1, w) })
+	<-served
 	c.Collect()
 	server.Collect()
 	return *c.Sample(), *server.Sample()
