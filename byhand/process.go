@@ -40,6 +40,7 @@ type word struct {
 	Say    string        `json:"say,omitempty"`    // for the user
 	Failed string        `json:"failed,omitempty"` // likewise; the session ends
 	Within time.Duration `json:"within,omitempty"` // the session reports again by then, or it hangs
+	Trials int           `json:"trials,omitempty"` // measured so far
 }
 
 const (
@@ -54,13 +55,13 @@ const (
 )
 
 // session serves a source from a seat, in its own process. A fault there ends only that process, and its memory is
-// released with it.
-func (s *Sink) session(ctx context.Context, l line, seat int) error {
-	fail := func(err error) error {
+// released with it. It returns how many trials were measured.
+func (s *Sink) session(ctx context.Context, l line, seat int) (trials int, err error) {
+	fail := func(err error) (int, error) {
 		err = fmt.Errorf("%w: %w%s", errStart, err, hint(err))
 		s.refuse(l, err)
 		s.Say(fmt.Sprintf("%s cannot be served: %v", l.peer, err))
-		return err
+		return 0, err
 	}
 	tcp, ok := l.conn.(*net.TCPConn)
 	if !ok {
@@ -92,29 +93,31 @@ func (s *Sink) session(ctx context.Context, l line, seat int) error {
 		Ports: 1 + seat*MostPairs*sinkPorts, Time: s.Time,
 	}
 	_ = json.NewEncoder(in).Encode(t) // fails if the process has died, which is reported below
-	failed, killed := s.follow(ctx, out, in, cmd.Process)
+	trials, failed, killed := s.follow(ctx, out, in, cmd.Process)
 	_ = in.Close()
 	err = cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return trials, ctx.Err()
 	case failed != "":
-		return errors.New(failed)
+		return trials, errors.New(failed)
 	case killed:
 		err = errors.New("its process did not report in time")
 	case err != nil:
 		err = explainEnd(err, trace.String(), t.Memory)
 	default:
-		return nil
+		return trials, nil
 	}
 	s.Say(fault(l.peer, err.Error()))
 	_ = l.say(answer{Error: "this session has failed in the sink: " + err.Error()})
-	return err
+	return trials, err
 }
 
 // follow shows the user the messages of a session until it ends, or hangs and is killed. It lets the session end early
 // if its time is over and somebody waits.
-func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Process) (failed string, killed bool) {
+func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Process) (
+	trials int, failed string, killed bool,
+) {
 	words := make(chan word)
 	go func() {
 		defer close(words)
@@ -134,7 +137,7 @@ func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Pr
 		select {
 		case w, more := <-words:
 			if !more {
-				return failed, killed
+				return trials, failed, killed
 			}
 			for _, text := range []string{w.Say, w.Failed} {
 				if text != "" {
@@ -144,6 +147,7 @@ func (s *Sink) follow(ctx context.Context, out io.Reader, in io.Closer, p *os.Pr
 			if w.Failed != "" {
 				failed = w.Failed
 			}
+			trials = max(trials, w.Trials)
 			hangs.Reset(w.Within + slack)
 		case <-hangs.C:
 			killed = true

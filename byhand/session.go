@@ -175,7 +175,10 @@ const (
 )
 
 // tell sends a message to the sink. If the sink is gone, this process will soon be gone too.
-func (s *session) tell(w word) { _ = s.out.Encode(w) }
+func (s *session) tell(w word) {
+	w.Trials = s.trials
+	_ = s.out.Encode(w)
+}
 
 // fail reports to the sink why the session ends.
 func (s *session) fail(err error) error {

@@ -362,6 +362,66 @@ func TestSessions(t *testing.T) {
 	}
 }
 
+// As many sources of one address are served at once as the sink is configured for.
+func TestPerAddress(t *testing.T) {
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Sessions, s.PerAddress = 3, 2 })
+	for i := range 3 {
+		l := dial(t, sink)
+		if err := l.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
+			t.Fatal(err)
+		}
+		var h hello
+		if err := l.hear(&h, 5*time.Second); err != nil || (h.Place == 0) != (i < 2) {
+			t.Errorf("source %d: %+v, %v", i, h, err)
+		}
+	}
+}
+
+// Who measures nothing does not end a sink that serves one source.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	sink, said, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Once = true })
+	for name, play := range map[string]func(l line) error{
+		"silent": func(line) error { return nil },
+		"hello":  func(l line) error { return l.say(hello{Nettoll: Protocol, Version: "v1"}) },
+		"opens": func(l line) error {
+			if err := l.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
+				return err
+			}
+			if err := l.hear(&hello{}, 5*time.Second); err != nil {
+				return err
+			}
+			_, err := l.ask(request{Do: doOpen, Open: small("udp-rr", nil)}, 5*time.Second)
+			return err
+		},
+		"out of order": func(l line) error {
+			if err := l.say(hello{Nettoll: Protocol, Version: "v1"}); err != nil {
+				return err
+			}
+			return l.say(request{Do: doReady})
+		},
+	} {
+		l := dial(t, sink)
+		if err := play(l); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		l.close()
+	}
+	if _, err := Source(t.Context(), options(t, "udp-rr", sink, nil)); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		conn, err := net.Dial("tcp", sink)
+		if err != nil {
+			break
+		}
+		_ = conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatalf("the sink goes on after the source:\n%s", said)
+		}
+	}
+}
+
 // If others wait, a source is served for its time, and keeps what it has measured.
 func TestTime(t *testing.T) {
 	t.Parallel()

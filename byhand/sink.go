@@ -87,8 +87,8 @@ func cause(err error) error {
 	return err
 }
 
-// Serve serves sources until the context ends. With Once, it serves until one source has been served, and returns that
-// source's error.
+// Serve serves sources until the context ends. With Once, it serves until a source has measured a trial and left, and
+// returns that source's error. So a connection that measures nothing does not end it.
 func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -126,8 +126,8 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 			defer conn.Close()
 			defer s.strangers.leave(conn)
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-			took, err := s.meet(ctx, line{conn, "the source at " + far.String(), helloSize})
-			if took && s.Once {
+			trials, err := s.meet(ctx, line{conn, "the source at " + far.String(), helloSize})
+			if trials > 0 && s.Once {
 				once.Do(func() { served = err })
 				cancel()
 			}
@@ -147,8 +147,8 @@ var (
 	errStart      = errors.New("its process cannot be started")
 )
 
-// meet handles a new connection. It reports whether that was a source, which has then been served.
-func (s *Sink) meet(ctx context.Context, l line) (took bool, err error) {
+// meet handles a new connection, and returns how many trials it has measured.
+func (s *Sink) meet(ctx context.Context, l line) (trials int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v\n%s", p, debug.Stack())
@@ -168,7 +168,7 @@ func (s *Sink) meet(ctx context.Context, l line) (took bool, err error) {
 		if ctx.Err() == nil {
 			s.turnedAway(fmt.Sprintf("turned away: %v", err))
 		}
-		return false, err
+		return 0, err
 	}
 	defer s.queue.leave(g)
 	seat, err := s.wait(ctx, l, g)
@@ -176,13 +176,13 @@ func (s *Sink) meet(ctx context.Context, l line) (took bool, err error) {
 		if ctx.Err() == nil {
 			s.turnedAway(fmt.Sprintf("turned away: %v", err))
 		}
-		return false, err
+		return 0, err
 	}
-	err = s.session(ctx, l, seat)
+	trials, err = s.session(ctx, l, seat)
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	return true, err
+	return trials, err
 }
 
 // greet reads the hello of a connection, and returns why it is not served.

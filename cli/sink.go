@@ -98,7 +98,7 @@ than --time while others wait has to leave after its trial. One source per addre
 	s := &f.sink
 	cmd.Flags().StringVar(&f.listen, "listen", ":"+port,
 		"`ADDRESS:PORT` to listen at; without an address all of this machine's, without a port "+port)
-	cmd.Flags().BoolVar(&s.Once, "once", false, "exit after serving one source")
+	cmd.Flags().BoolVar(&s.Once, "once", false, "exit after one source has measured something and left")
 	cmd.Flags().StringArrayVar(&f.allow, "allow", nil, "serve only sources of this `CIDR` range or address, such as "+
 		"10.0.0.0/24; may be given more than once (default everybody)")
 	cmd.Flags().StringVar(&f.token, "token", "", "serve only sources that know this `TEXT`, 8 bytes or more; @FILE "+
