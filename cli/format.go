@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/nettoll/nettoll/report/export"
 )
 
 // sheet is data for scripts: JSON lines are written from objects, and CSV from columns and rows.
@@ -62,12 +64,9 @@ func (s sheet) write(w io.Writer, format string) error {
 		}
 		return errors.Join(err, out.Error())
 	}
+	e := export.NewEncoder(w)
 	for _, o := range s.objects {
-		text, err := plainObject(o)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(append(text, '\n')); err != nil {
+		if err := e.Encode(o); err != nil {
 			return err
 		}
 	}

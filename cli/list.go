@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/report/export"
 )
 
 func listCommand(std Streams, lib library) *cobra.Command {
@@ -152,8 +152,7 @@ func entriesSheet(list []entry) sheet {
 
 // writeJSON writes a value as indented JSON.
 func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := export.NewEncoder(w)
 	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }

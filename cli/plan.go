@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -164,9 +163,7 @@ With --output jsonl each cell and each lab is a line, after one with the rest. W
 			}
 			switch format {
 			case "json":
-				e := json.NewEncoder(std.Out)
-				e.SetIndent("", "  ")
-				err = e.Encode(p)
+				err = writeJSON(std.Out, p)
 			case "jsonl", "csv":
 				err = p.sheet().write(std.Out, format)
 			default:

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -118,9 +117,7 @@ func provedRows(list []provedLab) (rows []provedRow) {
 func writeProved(w io.Writer, list []provedLab, format string) error {
 	switch format {
 	case "json":
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(list)
+		return writeJSON(w, list)
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",

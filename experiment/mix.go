@@ -110,6 +110,7 @@ func mixes(e *Experiment, parts Parts) *shape {
 		*of = append(*of, Member{Choice: c, Share: share})
 		return nil
 	}
+	each := part.Switch("alone", "")
 	return &shape{
 		doc: "Several workloads at once, each on its share of the pairs and with its own figures.",
 		fields: []field{
@@ -120,13 +121,11 @@ func mixes(e *Experiment, parts Parts) *shape {
 			{name: "alone", shape: shape{
 				doc: "Whether each member is also measured alone, on the same pairs of the same labs and in the same blocks, so " +
 					"that the report can say what the others do to it. A block takes a trial more for each member and stack.",
-				pattern: `^(on|off|true|false)$`, example: "off",
+				pattern: `^(on|off|true|false|yes|no)$`, example: "off",
 				take: func(s string) error {
-					if !slices.Contains([]string{"on", "off", "true", "false"}, s) {
-						return fmt.Errorf("invalid value %q for alone (valid: on, off)", s)
-					}
-					alone = s == "on" || s == "true"
-					return nil
+					value, err := each.Value(s)
+					alone = value == "true"
+					return err
 				},
 			}},
 		},

@@ -70,7 +70,7 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"neither on nor off", "factors:\n  network: {nat: {hairpin: maybe}}\nworkloads: udp-rr\n",
-			`f.yaml:2:28: factors.network.nat.hairpin: invalid value "maybe" (valid: true, false)`,
+			`f.yaml:2:28: factors.network.nat.hairpin: invalid value "maybe" (valid: true, false, on, off, yes, no)`,
 		},
 		{
 			"hosts without a count", head + "workloads: udp-rr\nhosts: {kind: local}\n",

@@ -53,7 +53,11 @@ func (p Param) Value(s string) (string, error) {
 		if why != "" {
 			why = ": " + why
 		}
-		return "", fmt.Errorf("invalid value %q%s (valid: %s)", s, why, strings.Join(p.Values, ", "))
+		valid := p.Values
+		if !slices.ContainsFunc(valid, func(v string) bool { return Switches(v) == nil }) {
+			valid = []string{"true", "false", "on", "off", "yes", "no"} // whichever of them it stores
+		}
+		return "", fmt.Errorf("invalid value %q%s (valid: %s)", s, why, strings.Join(valid, ", "))
 	}
 	if p.Check != nil {
 		return p.Check(s)

@@ -198,8 +198,7 @@ func ComparedJSON(w io.Writer, l report.Comparisons, all bool) error {
 	for i, c := range l {
 		list[i] = newComparedObject(c, all)
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
+	e := NewEncoder(w)
 	e.SetIndent("", "  ")
 	var out any = struct {
 		V           int              `json:"v"`
@@ -218,8 +217,7 @@ func ComparedJSON(w io.Writer, l report.Comparisons, all bool) error {
 // one for each change ("change", "direct"), each difference between the runs ("obstacle") and each warning. All of them
 // name the newer run.
 func ComparedJSONL(w io.Writer, l report.Comparisons, all bool) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
+	out := NewEncoder(w)
 	for _, c := range l {
 		for _, line := range comparedLines(newComparedObject(c, all)) {
 			if err := out.Encode(line); err != nil {

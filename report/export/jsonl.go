@@ -181,8 +181,7 @@ type failedLine struct {
 // trials were judged (its spoiled blocks, those set aside, and the spoiled trials of each cell); and last the "failed"
 // cells, and each "warning", "proof" and "fact" as in the records. Unknown numbers are left out.
 func JSONL(w io.Writer, d *report.Data) error {
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
+	out := NewEncoder(w)
 	for _, line := range lines(d) {
 		if err := out.Encode(line); err != nil {
 			return fmt.Errorf("write jsonl: %w", err)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 )
 
 // kernelThread is the flag of kernel threads among the flags of a process (PF_KTHREAD, include/linux/sched.h).
@@ -20,7 +22,7 @@ const kernelThread = 0x00200000
 // A Program is a process as /proc/PID/stat shows it.
 type Program struct {
 	PID, Parent int
-	Name        string  // its first 15 bytes
+	Name        string  // its first 15 bytes; what is not printable is escaped
 	CPU         float64 // s: its own, and that of the children it has reaped
 	Started     uint64  // in ticks since boot
 	Kernel      bool    // a thread of the kernel
@@ -109,7 +111,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 	if len(fields) <= started {
 		return Program{}, false
 	}
-	p := Program{PID: pid, Name: string(text[open+1 : end])}
+	p := Program{PID: pid, Name: printable(string(text[open+1 : end]))}
 	switch fields[0] {
 	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not show which
 		p.Stopped = "SIGSTOP"
@@ -127,6 +129,15 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 		p.CPU += float64(ticks) * tick
 	}
 	return p, true
+}
+
+// printable escapes a name with characters that a terminal may act on. Every process chooses its own name (PR_SET_NAME).
+func printable(name string) string {
+	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return name
+	}
+	quoted := strconv.Quote(name)
+	return quoted[1 : len(quoted)-1]
 }
 
 // Family returns a process, its descendants and its ancestors.

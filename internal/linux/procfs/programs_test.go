@@ -52,6 +52,19 @@ func TestParseProgram(t *testing.T) {
 	}
 }
 
+// A terminal does not act on the name of a process, whatever a process calls itself.
+func TestHostileName(t *testing.T) {
+	for name, want := range map[string]string{
+		"\x1b[2J\u009b1m": `\x1b[2J\u009b1m`, "a\x9bb": `a\x9bb`, "ab\ncd": `ab\ncd`, "\u202eexe": `\u202eexe`,
+		"Web Content": "Web Content", `a"b\c é`: `a"b\c é`,
+	} {
+		p, ok := parseProgram(12, []byte("12 ("+name+") S 3"+strings.Repeat(" 0", 48)))
+		if !ok || p.Name != want {
+			t.Errorf("%q is called %q, want %q", name, p.Name, want)
+		}
+	}
+}
+
 // Descendants and ancestors of a run do not count as other programs. The time of a child is not lost when it ends.
 func TestUsers(t *testing.T) {
 	before := map[int]Program{
