@@ -377,6 +377,18 @@ func (g group) where() string {
 	return w + "/" + g.load()
 }
 
+// place identifies a lab of the group among those of one stack: "same-host/1". It leaves out defaults.
+func (g group) place() string {
+	p := fmt.Sprintf("%s/%d", g.placement, g.pairs)
+	if g.placement == CrossHost && g.hosts != g.usual {
+		p += fmt.Sprintf("/%d-hosts", g.hosts)
+	}
+	if g.affinity != Affinities()[0] {
+		p += "/" + g.affinity
+	}
+	return p
+}
+
 // add adds the cells of a group; for a mix, the cells of all of its members.
 func (r *expansion) add(g group) {
 	if reason := g.refused(r.cpus); reason != "" {
@@ -568,6 +580,9 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	for _, name := range m.told {
 		params[name] = m.params[name]
 	}
+	unnamed := slices.DeleteFunc(append([]string{}, d.Params.Unnamed(m.params)...), func(name string) bool {
+		return !slices.Contains(m.told, name)
+	})
 	if m.driver != nil {
 		params["driver"] = m.driver.Describe().Name
 	}
@@ -576,8 +591,8 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.id, Label: made.label, Parts: made.parts,
 			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity, Idle: g.idle,
-			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation,
-			Enforced: made.enforced,
+			Workload: d.Name, Params: params, Unnamed: unnamed, Mix: g.mix(), Others: g.others(m), Primary: d.Primary(m.params),
+			Implementation: made.implementation, Enforced: made.enforced, Place: g.place(),
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
 		Asked: g.asked,
@@ -663,13 +678,7 @@ func (r *expansion) twin(i int) {
 
 // lab returns the index of the lab in which a cell is measured. It adds the lab if it is new.
 func (r *expansion) lab(s calledStack, g group, twin bool) int {
-	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
-	if g.placement == CrossHost && g.hosts != g.usual {
-		id += fmt.Sprintf("/%d-hosts", g.hosts)
-	}
-	if g.affinity != Affinities()[0] {
-		id += "/" + g.affinity
-	}
+	id := s.id + "/" + g.place()
 	if twin {
 		id += "#2"
 	}

@@ -132,14 +132,10 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 // labName returns a lab's stack and the place where it is measured, "same-host/1", from one of its cells. A lab without
 // cells has only its id.
 func labName(id string, cells map[string]*measure.Cell) (name, where string) {
-	c := cells[id]
-	if c == nil {
-		return id, ""
+	if c := cells[id]; c != nil {
+		return c.Stack, c.Place
 	}
-	if c.Twin {
-		id = strings.TrimSuffix(id, "#2")
-	}
-	return c.Stack, strings.TrimPrefix(id, c.Stack+"/")
+	return id, ""
 }
 
 // common returns the place where all labs are measured, "same-host/1"; "" if they differ.
