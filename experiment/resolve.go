@@ -85,7 +85,8 @@ const (
 	maxDelay = 10 * time.Second
 	// minGenerations is the smallest number for a useful interval (docs/method.md).
 	minGenerations, maxGenerations = measure.LeastGenerations, 1000
-	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
+	// maxPairs is a limit of nettoll, not of networks, which refuse themselves what they have no room for. It is the
+	// number for which nettoll doctor asks whether the machine is large enough (internal/linux/machine).
 	maxPairs = 500
 	minHosts = 2
 	maxHosts = 16
@@ -153,7 +154,7 @@ func check(e Experiment) error {
 	}
 	for _, n := range e.Factors.Pairs {
 		if n < 1 || n > maxPairs {
-			return fmt.Errorf("pairs: %d (valid: 1 to %d: a bridge has 1023 ports)", n, maxPairs)
+			return fmt.Errorf("pairs: %d (valid: 1 to %d)", n, maxPairs)
 		}
 	}
 	return nil
