@@ -162,11 +162,27 @@ func New() Catalogue {
 			}
 		}
 	}
+	return c.informed()
+}
+
+// informed returns the catalogue with workloads that know all of its metrics, if they report any.
+func (c Catalogue) informed() Catalogue {
+	declared, err := c.Metrics()
+	if err != nil {
+		return c // see Parts
+	}
+	c.Workloads = slices.Clone(c.Workloads)
+	for i, w := range c.Workloads {
+		if r, ok := w.(workload.Reporter); ok {
+			c.Workloads[i] = r.Reporting(declared)
+		}
+	}
 	return c
 }
 
 // Parts returns what an experiment can choose from.
 func (c Catalogue) Parts() experiment.Parts {
+	c = c.informed() // of kinds that were added, too
 	metrics, err := c.Metrics()
 	if err != nil {
 		panic(err) // the parts that are listed above contradict each other: TestMetrics finds that

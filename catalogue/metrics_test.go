@@ -1,12 +1,15 @@
 package catalogue
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/workload"
 )
 
 // Every metric that records of earlier runs may hold is still declared, and means what it meant.
@@ -20,7 +23,7 @@ func TestMetrics(t *testing.T) {
 		if got.Summary == "" || strings.HasSuffix(got.Summary, ".") {
 			t.Errorf("metric %q: summary %q, want a sentence without its full stop", want.Name, got.Summary)
 		}
-		got.Summary = ""
+		got.Summary, got.Note = "", "" // older records have the notes of their time
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("metric %q (-recorded +declared):\n%s", want.Name, diff)
 		}
@@ -57,5 +60,38 @@ func TestProbeOfEarlierRuns(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// declaring is a kind that declares a metric.
+type declaring struct{ stack.Kind }
+
+func (declaring) Metrics() []measure.Metric {
+	return []measure.Metric{{
+		Name: "hop_time", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime, Order: 9999,
+		Summary: "time of a hop",
+	}}
+}
+
+// A workload that reports whatever is declared knows a metric that only a new kind has.
+func TestReportedMetrics(t *testing.T) {
+	c := New()
+	c.Kinds = append(slices.Clone(c.Kinds), declaring{c.Kinds[len(c.Kinds)-1]})
+	found := 0
+	for _, w := range c.Parts().Workloads {
+		if _, ok := w.(workload.Reporter); !ok {
+			continue
+		}
+		found++
+		params, err := w.Describe().Resolve(map[string]string{"metric": "hop_time"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.Describe().Primary(params); got != "hop_time" {
+			t.Errorf("%s has the primary metric %q", w.Describe().Name, got)
+		}
+	}
+	if found == 0 {
+		t.Error("no workload reports what is declared")
 	}
 }

@@ -306,6 +306,17 @@ func (g group) mix() []string {
 	return list
 }
 
+// others lists the members of a mix besides one.
+func (g group) others(m member) []string {
+	var list []string
+	for _, o := range g.members {
+		if o.id != m.id {
+			list = append(list, o.id)
+		}
+	}
+	return list
+}
+
 // of returns the part of an id that names a member, after its mix; "" if the group is not a mix.
 func (g group) of(m member) string {
 	if !g.mixed() {
@@ -468,7 +479,7 @@ func (r *expansion) alone(base int) {
 		return id + mark
 	}
 	for _, c := range r.Cells[base:] {
-		c.Alone, c.Mix = c.ID, nil
+		c.Alone, c.Mix, c.Others = c.ID, nil, nil
 		c.ID, c.Group = called(c.ID), c.Group+"|alone"
 		if c.Baseline != "" {
 			c.Baseline = called(c.Baseline)

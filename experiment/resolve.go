@@ -85,7 +85,8 @@ const (
 	maxDelay = 10 * time.Second
 	// minGenerations is the smallest number for a useful interval (docs/method.md).
 	minGenerations, maxGenerations = measure.LeastGenerations, 1000
-	// maxPairs keeps the containers of a host below the 1023 ports of a bridge (BR_MAX_PORTS, net/bridge/br_private.h).
+	// maxPairs is a limit of nettoll, not of networks, which refuse themselves what they have no room for. It is the
+	// number for which nettoll doctor asks whether the machine is large enough (internal/linux/machine).
 	maxPairs = 500
 	minHosts = 2
 	maxHosts = 16
@@ -153,7 +154,7 @@ func check(e Experiment) error {
 	}
 	for _, n := range e.Factors.Pairs {
 		if n < 1 || n > maxPairs {
-			return fmt.Errorf("pairs: %d (valid: 1 to %d: a bridge has 1023 ports)", n, maxPairs)
+			return fmt.Errorf("pairs: %d (valid: 1 to %d)", n, maxPairs)
 		}
 	}
 	return nil
@@ -377,6 +378,18 @@ func (g group) where() string {
 	return w + "/" + g.load()
 }
 
+// place identifies a lab of the group among those of one stack: "same-host/1". It leaves out defaults.
+func (g group) place() string {
+	p := fmt.Sprintf("%s/%d", g.placement, g.pairs)
+	if g.placement == CrossHost && g.hosts != g.usual {
+		p += fmt.Sprintf("/%d-hosts", g.hosts)
+	}
+	if g.affinity != Affinities()[0] {
+		p += "/" + g.affinity
+	}
+	return p
+}
+
 // add adds the cells of a group; for a mix, the cells of all of its members.
 func (r *expansion) add(g group) {
 	if reason := g.refused(r.cpus); reason != "" {
@@ -568,6 +581,9 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	for _, name := range m.told {
 		params[name] = m.params[name]
 	}
+	unnamed := slices.DeleteFunc(append([]string{}, d.Params.Unnamed(m.params)...), func(name string) bool {
+		return !slices.Contains(m.told, name)
+	})
 	if m.driver != nil {
 		params["driver"] = m.driver.Describe().Name
 	}
@@ -576,8 +592,8 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 		Cell: measure.Cell{
 			ID: s.id + "/" + g.where() + g.of(m), Group: id, Stack: s.id, Label: made.label, Parts: made.parts,
 			Placement: string(g.placement), Hosts: g.hosts, Family: g.family, Affinity: g.affinity, Idle: g.idle,
-			Workload: d.Name, Params: params, Mix: g.mix(), Primary: d.Primary(m.params), Implementation: made.implementation,
-			Enforced: made.enforced,
+			Workload: d.Name, Params: params, Unnamed: unnamed, Mix: g.mix(), Others: g.others(m), Primary: d.Primary(m.params),
+			Implementation: made.implementation, Enforced: made.enforced, Place: g.place(),
 		},
 		Workload: m.workload, Driver: m.driver, Params: m.params, Load: g.load(), Member: m.id,
 		Asked: g.asked,
@@ -663,13 +679,7 @@ func (r *expansion) twin(i int) {
 
 // lab returns the index of the lab in which a cell is measured. It adds the lab if it is new.
 func (r *expansion) lab(s calledStack, g group, twin bool) int {
-	id := fmt.Sprintf("%s/%s/%d", s.id, g.placement, g.pairs)
-	if g.placement == CrossHost && g.hosts != g.usual {
-		id += fmt.Sprintf("/%d-hosts", g.hosts)
-	}
-	if g.affinity != Affinities()[0] {
-		id += "/" + g.affinity
-	}
+	id := s.id + "/" + g.place()
 	if twin {
 		id += "#2"
 	}

@@ -51,7 +51,10 @@ type Metric struct {
 	Tool    bool   `json:"tool,omitempty"`
 	Label   string `json:"label,omitempty"`   // the name in tables; if empty, Name with spaces
 	Summary string `json:"summary,omitempty"` // one sentence, without its full stop
-	Order   int    `json:"order"`             // its place in views, ascending; [Version2] has 10, 20, …
+	// Note explains the figures of labs to readers of their table, in whole sentences; several metrics may have the same
+	// one. It is "" if label and summary suffice.
+	Note  string `json:"note,omitempty"`
+	Order int    `json:"order"` // its place in views, ascending; [Version2] has 10, 20, …
 }
 
 // Differs reports whether cells are compared by difference in this metric, instead of by ratio.
@@ -149,15 +152,20 @@ func unknown(name string) Metric { return Metric{Name: name, Better: Neither, Ki
 // Vocabulary returns the metrics that a run's records may hold: those that run.json declares, or else [Version2].
 func (r *Run) Vocabulary() Vocabulary {
 	old := Version2()
-	if len(r.Metrics) > 0 {
-		declared := slices.Clone(r.Metrics)
-		for i, m := range declared { // older versions of nettoll did not record Tool
-			known, _ := old.Lookup(m.Name)
-			declared[i].Tool = m.Tool || known.Tool
+	declared := slices.Clone(r.Metrics)
+	if len(declared) == 0 {
+		declared = old.All()
+	}
+	noted := slices.ContainsFunc(declared, func(m Metric) bool { return m.Note != "" })
+	for i, m := range declared { // older versions of nettoll did not record Tool and Note
+		known, _ := old.Lookup(m.Name)
+		declared[i].Tool = m.Tool || known.Tool
+		if !noted {
+			declared[i].Note = version2Note(m.Name)
 		}
-		if v, err := NewVocabulary(declared...); err == nil {
-			return v
-		}
+	}
+	if v, err := NewVocabulary(declared...); err == nil {
+		return v
 	}
 	return old
 }

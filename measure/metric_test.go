@@ -88,3 +88,22 @@ func TestOwnMetricsOfOldRuns(t *testing.T) {
 		t.Errorf("%+v is nettoll's own, or the run was changed: %+v", got, run.Metrics)
 	}
 }
+
+// Labs of older runs, which recorded no notes, are explained as they were; newer runs say themselves what is to be said.
+func TestNotesOfOldRuns(t *testing.T) {
+	plug, _ := Version2().Lookup("plug_time")
+	for _, run := range []Run{{}, {Metrics: []Metric{plug}}} {
+		if got, _ := run.Vocabulary().Lookup("plug_time"); !strings.Contains(got.Note, "“plug in”") {
+			t.Errorf("%+v of an old run has no note", got)
+		}
+	}
+	noted := hops()
+	noted.Note = "A hop is a router."
+	newer := Run{Metrics: []Metric{noted, plug}}
+	if got, _ := newer.Vocabulary().Lookup("plug_time"); got.Note != "" {
+		t.Errorf("%+v of a run with notes", got)
+	}
+	if got, _ := newer.Vocabulary().Lookup("hops"); got.Note != noted.Note {
+		t.Errorf("%+v of a run with notes", got)
+	}
+}

@@ -93,3 +93,37 @@ func (o oldCell) upgrade(c *Cell) {
 		}
 	}
 }
+
+// readID gives a cell that was recorded before cells said it what its id and that of its lab say: which parameters of
+// its workload they leave out, the other members of its mix, and its place. Newer records say all three.
+func (c *Cell) readID() {
+	if c.Unnamed == nil {
+		c.Unnamed = []string{}
+		for _, name := range sortedKeys(c.Params) {
+			if name != "payload" && strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+c.Params[name]) {
+				c.Unnamed = append(c.Unnamed, name)
+			}
+		}
+	}
+	if c.Others == nil {
+		id := c.ID
+		if c.Twin {
+			id = c.Baseline
+		}
+		for _, m := range c.Mix {
+			if at := strings.LastIndexByte(m, '*'); at > 0 {
+				m = m[:at] // without its share of the pairs
+			}
+			if !strings.HasSuffix(id, ":"+m) {
+				c.Others = append(c.Others, m)
+			}
+		}
+	}
+	if c.Place == "" {
+		lab := c.Lab
+		if c.Twin {
+			lab = strings.TrimSuffix(lab, "#2")
+		}
+		c.Place = strings.TrimPrefix(lab, c.Stack+"/")
+	}
+}

@@ -83,8 +83,13 @@ type Cell struct {
 	SharesCPUs bool              `json:"shares_cpus,omitempty"`
 	Workload   string            `json:"workload"`
 	Params     map[string]string `json:"params,omitempty"` // payload, mode, …
+	// names of the parameters that its id leaves out: those that have their default, and those that are too long. It is
+	// empty, not nil, if the id has them all
+	Unnamed []string `json:"unnamed,omitzero"`
 	// the members of the cell's mix, itself included: "udp-rr(payload=64,mode=wait)*3"
 	Mix []string `json:"mix,omitempty"`
+	// the other members of the mix, without their shares: "tcp-stream(message=131072)"
+	Others []string `json:"others,omitempty"`
 	// pairs of all members of the mix together; Pairs is the cell's own
 	LabPairs int `json:"lab_pairs,omitempty"`
 	// for a member of a mix that is measured alone, on the same pairs of the same lab: id of the cell in the mix. Such
@@ -96,6 +101,8 @@ type Cell struct {
 	Unprobed       string            `json:"unprobed,omitempty"`       // if it has a probe: id of the same cell without it
 	Implementation map[string]string `json:"implementation,omitempty"` // by kind of part: kernel, ebpf, ovs, userspace
 	Lab            string            `json:"lab,omitempty"`            // id of its lab, as in lab records
+	// the place of its lab among those of the same stack: "same-host/1"
+	Place string `json:"place,omitempty"`
 	// the place where its filter stands, as the end of a sentence: "in the host's forward path"
 	Enforced string `json:"enforced,omitempty"`
 }
@@ -171,20 +178,20 @@ func WithParts(object []byte, parts []Part) ([]byte, error) {
 	return slices.Concat(object[:at], keys, object[at:]), nil
 }
 
-// UnmarshalJSON reads a cell, including one that was recorded before cells had parts.
+// UnmarshalJSON reads a cell, including one that was recorded before cells had parts, or said what their ids say.
 func (c *Cell) UnmarshalJSON(b []byte) error {
 	*c = Cell{}
 	if err := json.Unmarshal(b, (*plainCell)(c)); err != nil {
 		return err
 	}
-	if c.Parts != nil {
-		return nil
+	if c.Parts == nil {
+		var old oldCell
+		if err := json.Unmarshal(b, &old); err != nil {
+			return err
+		}
+		old.upgrade(c)
 	}
-	var old oldCell
-	if err := json.Unmarshal(b, &old); err != nil {
-		return err
-	}
-	old.upgrade(c)
+	c.readID()
 	return nil
 }
 

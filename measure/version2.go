@@ -111,6 +111,27 @@ func Version2() Vocabulary {
 	return v
 }
 
+// version2Note returns the note of a metric in runs whose run.json has none. It is frozen like [Version2].
+func version2Note(metric string) string {
+	switch metric {
+	case "rule_update_time":
+		return "“add one” adds a rule to the loaded ones. “takes effect” ends with the first packet that the rule lets " +
+			"through (one is sent every 50 µs to 1 ms). Both begin together, so a packet can pass before the change returns."
+	case "translation_rate":
+		return "“translations” is the rate at which one sender creates new entries, a packet each, besides the loaded ones."
+	case "plug_time":
+		return "“plug in” lasts from the start of moving the network card until packets can pass."
+	case "first_packet_latency":
+		return "“first packet” is the round trip of an echo for which the switch has no flow yet."
+	case "rules_memory", "entries_memory":
+		return "Memory is the kernel's own figure for sets (ipset), maps and programs (ebpf) and tables of ip_tables. " +
+			"Otherwise it is estimated from system-wide growth: unreliable on a busy machine and below 100 kB."
+	case "cpu_programs_idle":
+		return "“programs idle” is the CPU time that programs of the hosts take before there is traffic."
+	}
+	return ""
+}
+
 // version2Probe returns the texts about the probe softirq for runs whose run.json has none. It is frozen like
 // [Version2]. facts are those of the run; one of them says how the kernel counts softirq time.
 func version2Probe(facts map[string]any) Probe {

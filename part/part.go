@@ -134,10 +134,22 @@ func (l List) Resolve(owner string, given map[string]string) (Params, error) {
 // ID writes a part with its parameters: "udp-rr(payload=64,mode=wait)". It leaves out a Quiet parameter that has its
 // default, and every Long one.
 func (l List) ID(name string, p Params) string {
-	return write(name, l, func(param Param) (string, bool) {
-		return p[param.Name], !param.Long && (!param.Quiet || p[param.Name] != param.Default)
-	})
+	return write(name, l, func(param Param) (string, bool) { return p[param.Name], param.named(p[param.Name]) })
 }
+
+// Unnamed returns the names of the parameters that [List.ID] leaves out.
+func (l List) Unnamed(p Params) []string {
+	var names []string
+	for _, param := range l {
+		if !param.named(p[param.Name]) {
+			names = append(names, param.Name)
+		}
+	}
+	return names
+}
+
+// named reports whether ids have the parameter if it has this value.
+func (p Param) named(value string) bool { return !p.Long && (!p.Quiet || value != p.Default) }
 
 // Short writes a part with the parameters that do not have their default: "nat", "nat(hairpin=true)".
 func (l List) Short(name string, p Params) string {

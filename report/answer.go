@@ -182,7 +182,7 @@ func (v *Reading) Summary() []string {
 		for _, c := range g.Compared() {
 			who := StackName(c)
 			if len(stacks) > mostStacks {
-				who = partsOf(who)
+				who = bareName(c)
 			}
 			t := all[who]
 			if t == nil {

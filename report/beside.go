@@ -99,7 +99,7 @@ func besideRows(all []measure.Direct, c *measure.Cell) []measure.Direct {
 // besideText returns the sentence about the effect of the others on a member: "bridge: udp-rr beside
 // tcp-stream(message=131072): latency p50 +210 % (95 % interval 190 to 232 %) of alone: slower."
 func besideText(b measure.Direct, point, interval string) string {
-	others := strings.TrimPrefix(mixedWith(b.Cell), "mixed with ")
+	others := Printable(inWords(b.Cell.Others))
 	said := Judged(&b.Row, b.About, false)
 	return fmt.Sprintf("%s: %s beside %s: %s %s (95 %% interval %s) of alone: %s.", StackName(b.Cell),
 		Printable(b.Cell.Workload), others, Label(b.About), point, interval, said.Text)

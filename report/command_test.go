@@ -14,6 +14,7 @@ func TestCommandName(t *testing.T) {
 			"name": "iperf3", "metric": "goodput", "source": "iperf3 -c {remote}", "sink": "", "figure": "json:a[0]",
 			"unit": "Mbit/s", "shell": "false",
 		},
+		Unnamed: []string{"source", "sink", "figure", "unit", "shell"},
 	}
 	if got, want := load(c), "command metric goodput, name iperf3"; got != want {
 		t.Errorf("%q, want %q", got, want)

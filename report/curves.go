@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // A Curve shows the effect of a parameter. For a parameter of the workload, or the number of pairs, it has every stack,
@@ -252,21 +253,12 @@ func numbers(c *measure.Cell) []stackNumber {
 func unparametrised(c *measure.Cell, i int, param string) string {
 	var b strings.Builder
 	for j, p := range c.Parts {
-		switch {
-		case p.Label == "":
-		case i != j:
-			b.WriteString(p.Label + strings.TrimPrefix(p.ID, p.Name))
-		default:
-			var rest []string
-			for _, key := range slices.Sorted(maps.Keys(p.Params)) {
-				if key != param && !slices.Contains(p.Default, key) {
-					rest = append(rest, key+"="+p.Params[key])
-				}
-			}
-			b.WriteString(p.Label)
-			if rest != nil {
-				b.WriteString("(" + strings.Join(rest, ",") + ")")
-			}
+		without := ""
+		if i == j {
+			without = param
+		}
+		if p.Label != "" {
+			b.WriteString(stack.Relabel(p.ID, p.Label, without))
 		}
 	}
 	return Printable(b.String())

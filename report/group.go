@@ -97,15 +97,15 @@ func (g *Group) implementationTexts() []string {
 	for i, text := range texts {
 		alike := map[string]int{}
 		for _, c := range cells[text] {
-			alike[partsOf(StackName(c))]++
+			alike[bareName(c)]++
 		}
 		var names []string
 		for _, c := range cells[text] {
 			who := StackName(c)
 			// If a text is about all stacks with the same parts, it names them once, without parameters.
-			all := partsOf(who)
+			all := bareName(c)
 			others := slices.ContainsFunc(g.Cells, func(o *measure.Cell) bool {
-				return partsOf(StackName(o)) == all && said(o) != text
+				return bareName(o) == all && said(o) != text
 			})
 			if alike[all] > 1 && !others {
 				who = all

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -59,12 +60,12 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 	add(figures, "")
 	add(again, ", rebuilt")
 	return Section{Title: "Building and changing", Blocks: []Block{
-		{Text: labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t},
+		{Text: v.labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t},
 	}}, true
 }
 
 // labText returns the explanation of the figures.
-func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, again bool) string {
+func (v *Reading) labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, again bool) string {
 	some := func(metric string) bool {
 		return slices.ContainsFunc(figures, func(f measure.LabFigure) bool { return f.Metric == metric })
 	}
@@ -82,31 +83,33 @@ func labText(figures []measure.LabFigure, cells map[string]*measure.Cell, all, a
 		text += ", once"
 	}
 	text += ". Set-up includes hosts, containers, workers and verification, while other labs are built at the same time."
-	if some("rule_update_time") {
-		text += " “add one” adds a rule to the loaded ones. “takes effect” ends with the first packet that the rule lets " +
-			"through (one is sent every 50 µs to 1 ms). Both begin together, so a packet can pass before the change returns."
+	// The figures are explained as the reader asks: first how long something takes, then its memory, then its CPU time.
+	rank := func(m measure.Metric) int {
+		switch {
+		case m.Speed():
+			return 0
+		case m.Kind == measure.KindMemory:
+			return 1
+		}
+		return 2
 	}
+	noted := slices.DeleteFunc(v.known.All(), func(m measure.Metric) bool { return m.Note == "" || !some(m.Name) })
+	slices.SortStableFunc(noted, func(a, b measure.Metric) int { return cmp.Compare(rank(a), rank(b)) })
+	hosts := ""
 	if slices.ContainsFunc(figures, func(f measure.LabFigure) bool {
 		return cells[f.Lab] != nil && cells[f.Lab].Placement == "cross-host"
 	}) {
-		text += " With several hosts, the worst value is shown."
+		hosts = " With several hosts, the worst value is shown."
 	}
-	if some("translation_rate") {
-		text += " “translations” is the rate at which one sender creates new entries, a packet each, besides the loaded ones."
+	for _, m := range noted {
+		if rank(m) > 0 {
+			text, hosts = text+hosts, ""
+		}
+		if note := Printable(m.Note); !strings.Contains(text, note) {
+			text += " " + note
+		}
 	}
-	if some("plug_time") {
-		text += " “plug in” lasts from the start of moving the network card until packets can pass."
-	}
-	if some("first_packet_latency") {
-		text += " “first packet” is the round trip of an echo for which the switch has no flow yet."
-	}
-	if some("rules_memory") || some("entries_memory") {
-		text += " Memory is the kernel's own figure for sets (ipset), maps and programs (ebpf) and tables of ip_tables. " +
-			"Otherwise it is estimated from system-wide growth: unreliable on a busy machine and below 100 kB."
-	}
-	if some(idleCPU) {
-		text += " “programs idle” is the CPU time that programs of the hosts take before there is traffic."
-	}
+	text += hosts
 	if again {
 		text += " A lab in which a program died was rebuilt; the medians exclude the rebuilt labs."
 	}
@@ -132,14 +135,10 @@ func labFigure(f measure.LabFigure, ranged bool) string {
 // labName returns a lab's stack and the place where it is measured, "same-host/1", from one of its cells. A lab without
 // cells has only its id.
 func labName(id string, cells map[string]*measure.Cell) (name, where string) {
-	c := cells[id]
-	if c == nil {
-		return id, ""
+	if c := cells[id]; c != nil {
+		return c.Stack, c.Place
 	}
-	if c.Twin {
-		id = strings.TrimSuffix(id, "#2")
-	}
-	return c.Stack, strings.TrimPrefix(id, c.Stack+"/")
+	return id, ""
 }
 
 // common returns the place where all labs are measured, "same-host/1"; "" if they differ.

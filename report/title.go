@@ -25,7 +25,11 @@ func Title(run measure.Run) string {
 	if !slices.Contains(unnamed(), run.Name) {
 		return Printable(run.Name)
 	}
-	stacks, bases, where := measured(run)
+	cells, bases, where := measured(run)
+	stacks := make([]string, len(cells))
+	for i, c := range cells {
+		stacks[i] = ownName(c)
+	}
 	if len(stacks) == 0 {
 		return cmp.Or(Printable(run.Name), "a run")
 	}
@@ -51,8 +55,12 @@ func Title(run measure.Run) string {
 	return title
 }
 
-// measured returns the stacks that a run compares, the baselines other than no network at all, and the placements.
-func measured(run measure.Run) (stacks, bases, where []string) {
+// ownName returns the name of a cell's stack, whatever the baseline is.
+func ownName(c *measure.Cell) string { return Printable(cmp.Or(c.Stack, StackName(c))) }
+
+// measured returns a cell of each stack that a run compares, the baselines other than no network at all, and the
+// placements.
+func measured(run measure.Run) (stacks []*measure.Cell, bases, where []string) {
 	add := func(list *[]string, name string) {
 		if !slices.Contains(*list, name) {
 			*list = append(*list, name)
@@ -70,14 +78,31 @@ func measured(run measure.Run) (stacks, bases, where []string) {
 			continue
 		}
 		add(&where, c.Placement)
-		name := Printable(cmp.Or(c.Stack, StackName(c)))
+		name := ownName(c)
 		if c.Baseline != "" {
-			add(&stacks, name)
+			if !slices.ContainsFunc(stacks, func(o *measure.Cell) bool { return ownName(o) == name }) {
+				stacks = append(stacks, c)
+			}
 		} else if name != none && c.Label != loopback {
 			add(&bases, name)
 		}
 	}
 	return stacks, bases, where
+}
+
+// bareOwnName returns the name of a cell's stack, whatever the baseline is, without the parameters of its parts. A part
+// that has another name in reports has its own.
+func bareOwnName(c *measure.Cell) string {
+	name := ""
+	for _, p := range c.Parts {
+		switch {
+		case strings.HasSuffix(p.Label, p.Name):
+			name += p.Label
+		case p.Label != "":
+			name += "+" + p.Name
+		}
+	}
+	return cmp.Or(name, ownName(c))
 }
 
 // inWords joins names as a sentence does.
@@ -97,13 +122,13 @@ func DirectoryName(run measure.Run) string {
 	const most = 40
 	name := ""
 	stacks, _, _ := measured(run)
-	for _, s := range stacks {
+	for _, c := range stacks {
 		word := strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' {
 				return r
 			}
 			return '-'
-		}, partsOf(s))
+		}, bareOwnName(c))
 		word = strings.Trim(word, "-.")
 		if word == "" || strings.Contains("-"+name+"-", "-"+word+"-") {
 			continue

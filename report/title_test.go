@@ -21,6 +21,14 @@ func TestTitle(t *testing.T) {
 	}
 	here := cells("same-host", "host", "loopback", "bridge", "macvlan")
 	there := cells("cross-host", "host", "", "bridge", "nat", "macvlan")
+	filtered := cells("same-host", "host", "loopback", "routed+nftables(rules=10)", "routed+nftables(rules=20)")
+	for i := range filtered[2:] {
+		filtered[2+i].Parts = []measure.Part{{Name: "routed", Label: "routed"}, {Name: "nftables", Label: "+nftables"}}
+	}
+	relabelled := cells("cross-host", "bridge", "", "host+nftables+mtu=9000")
+	relabelled[2].Parts = []measure.Part{
+		{Name: "host", Label: "loopback"}, {Name: "nftables", Label: "+nftables"}, {Name: "9000", Label: "+mtu=9000"},
+	}
 	for _, c := range []struct {
 		name, title, directory string
 		cells                  []measure.Cell
@@ -37,7 +45,10 @@ func TestTitle(t *testing.T) {
 		{"default", "a, b, c and 2 more over loopback", "a-b-c-d-e", cells("same-host", "host", "loopback", "a", "b", "c", "d", "e")},
 		{
 			"default", "routed+nftables(rules=10) and routed+nftables(rules=20) over loopback", "routed-nftables",
-			cells("same-host", "host", "loopback", "routed+nftables(rules=10)", "routed+nftables(rules=20)"),
+			filtered,
+		},
+		{
+			"default", "host+nftables+mtu=9000 over bridge across hosts", "host-nftables-mtu-9000", relabelled,
 		},
 		{"default", "default", "default", nil},
 		{"", "a run", "run", nil},

@@ -260,22 +260,14 @@ func place(placement string) string {
 // StackName returns the name of a cell's stack within its group.
 func StackName(c *measure.Cell) string { return Printable(cmp.Or(c.Label, c.Stack, c.ID)) }
 
-// partsOf returns a name without the parameters of its parts: "routed+nftables" for
-// "routed+nftables(rules=100,match=set)".
-func partsOf(name string) string {
+// bareName returns the name of a cell's stack within its group without the parameters of its parts: "routed+nftables"
+// for "routed+nftables(rules=100,match=set)". A stack with a name of its own has that.
+func bareName(c *measure.Cell) string {
 	var b strings.Builder
-	depth := 0
-	for _, r := range name {
-		switch {
-		case r == '(':
-			depth++
-		case r == ')' && depth > 0:
-			depth--
-		case depth == 0:
-			b.WriteRune(r)
-		}
+	for _, p := range c.Parts {
+		b.WriteString(p.Label)
 	}
-	return b.String()
+	return cmp.Or(Printable(b.String()), StackName(c))
 }
 
 // params returns the parameters of a workload: "payload 64, mode wait".
@@ -295,27 +287,10 @@ func params(c *measure.Cell) []string {
 
 // mixedWith names the other members of a cell's mix: "mixed with tcp-stream(message=131072)"; "" if it is not in a mix.
 func mixedWith(c *measure.Cell) string {
-	var others []string
-	id := c.ID
-	if c.Twin {
-		id = c.Baseline
-	}
-	for _, m := range c.Mix {
-		if at := strings.LastIndexByte(m, '*'); at > 0 {
-			m = m[:at] // without its share of the pairs
-		}
-		if !strings.HasSuffix(id, ":"+m) {
-			others = append(others, Printable(m))
-		}
-	}
-	switch n := len(others); n {
-	case 0:
+	if len(c.Others) == 0 {
 		return ""
-	case 1:
-		return "mixed with " + others[0]
-	default:
-		return "mixed with " + strings.Join(others[:n-1], ", ") + " and " + others[n-1]
 	}
+	return "mixed with " + Printable(inWords(c.Others))
 }
 
 // pairsOf returns the number of pairs of a cell and, in a mix, that of all its members.
@@ -336,13 +311,12 @@ func load(c *measure.Cell) string {
 }
 
 // spoken returns the parameters that reports show. It omits those that ids omit, such as "rate closed", which is the
-// default, or a command, which is too long. Numbers and payloads are always shown, so that "in-flight 1" can be
-// compared with "in-flight 16".
+// default, or a command, which is too long. Numbers are always shown, so that "in-flight 1" can be compared with
+// "in-flight 16".
 func spoken(c *measure.Cell) []string {
 	return slices.DeleteFunc(params(c), func(p string) bool {
 		name, value, _ := strings.Cut(p, " ")
-		return name != "payload" && strings.Contains(c.ID, "(") && !strings.Contains(c.ID, name+"="+value) &&
-			(value == "" || value[0] < '0' || value[0] > '9')
+		return slices.Contains(c.Unnamed, name) && (value == "" || value[0] < '0' || value[0] > '9')
 	})
 }
 

@@ -80,6 +80,22 @@ func (k Kinds) Parse(id string) (Stack, error) {
 	return k.Complete(s)
 }
 
+// Relabel writes a part of an id, such as "nftables(rules=10,match=set)", with another text in place of its name and
+// without one of its parameters; "" stands for none of them.
+func Relabel(id, label, without string) string {
+	_, given, _ := strings.Cut(id, "(")
+	var params []string
+	for _, p := range part.Split(strings.TrimSuffix(given, ")")) {
+		if name, _, _ := strings.Cut(p, "="); p != "" && name != without {
+			params = append(params, p)
+		}
+	}
+	if params == nil {
+		return label
+	}
+	return label + "(" + strings.Join(params, ",") + ")"
+}
+
 // A Setting is a value of the stack as a whole rather than of a part, such as the MTU of its links.
 type Setting struct{ Name, Value string }
 

@@ -215,6 +215,20 @@ func FuzzID(f *testing.F) {
 	})
 }
 
+func TestRelabel(t *testing.T) {
+	for _, tt := range []struct{ id, without, want string }{
+		{"nft", "", "x"},
+		{"nft(n=1)", "", "x(n=1)"},
+		{"nft(n=1)", "n", "x"},
+		{"nft(n=1,text=b)", "text", "x(n=1)"},
+		{`nft(text="a,n=2)",n=1,z=3)`, "n", `x(text="a,n=2)",z=3)`},
+	} {
+		if got := stack.Relabel(tt.id, "x", tt.without); got != tt.want {
+			t.Errorf("%s without %q: %s, want %s", tt.id, tt.without, got, tt.want)
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	for id, want := range map[string][]stack.Setting{
 		"bridge":                      nil,

@@ -189,10 +189,12 @@ func others() []measure.Metric {
 			Name: IdleCPU, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU,
 			Label: "programs idle", Order: 725,
 			Summary: "cores that the programs of a lab's hosts keep busy after set-up, before there is traffic",
+			Note:    "“programs idle” is the CPU time that programs of the hosts take before there is traffic.",
 		},
 		{
 			Name: "first_packet_latency", Unit: measure.UnitSecond, Better: measure.LowerBetter, Kind: measure.KindTime,
 			Label: "first packet", Order: 820, Summary: "latency of the first packet of a flow",
+			Note: "“first packet” is the round trip of an echo for which the switch has no flow yet.",
 		},
 		{
 			Name: "backlog", Unit: measure.UnitMessage, Better: measure.Neither, Kind: measure.KindCount, Order: 830,

@@ -13,6 +13,7 @@ func declared() []measure.Metric {
 		{
 			Name: "entries_memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 790,
 			Summary: "memory of those entries, measured as rules_memory",
+			Note:    "Memory of entries is estimated from system-wide growth: unreliable on a busy machine and below 100 kB.",
 		},
 		{
 			Name: "memory_per_entry", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory,
@@ -23,6 +24,8 @@ func declared() []measure.Metric {
 			Name: "translation_rate", Unit: measure.UnitConnection, Better: measure.HigherBetter, Kind: measure.KindRate,
 			Label: "translations", Order: 810,
 			Summary: "new translations per second: one packet each, from one sender",
+			Note: "“translations” is the rate at which one sender creates new entries, a packet each, besides the loaded " +
+				"ones.",
 		},
 	}
 }

@@ -38,8 +38,9 @@ func beside(t testing.TB, pairs []int, alone ...int) *made {
 			continue
 		}
 		c.Mix, c.LabPairs = []string{"udp-rr(payload=64,mode=wait)*3", "tcp-stream(message=131072)*1"}, c.Pairs
+		c.Others = []string{"tcp-stream(message=131072)"}
 		if c.Pairs--; c.Workload == "tcp-stream" {
-			c.Pairs = 1
+			c.Pairs, c.Others = 1, []string{"udp-rr(payload=64,mode=wait)"}
 		}
 	}
 	m.measure(loads, 5, 8, map[string]map[string]float64{"bridge": bridge()})

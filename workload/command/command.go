@@ -17,9 +17,36 @@ import (
 )
 
 // Workload is the workload command.
-type Workload struct{}
+type Workload struct {
+	// metrics that a figure can be; nil stands for those that all workloads share, and its own
+	declared *measure.Vocabulary
+}
 
-var _ workload.Workload = Workload{}
+var (
+	_ workload.Workload = Workload{}
+	_ workload.Reporter = Workload{}
+)
+
+// Reporting implements [workload.Reporter].
+func (Workload) Reporting(declared measure.Vocabulary) workload.Workload {
+	return Workload{declared: &declared}
+}
+
+// known returns the metrics that a figure can be, and others.
+func (w Workload) known() measure.Vocabulary {
+	if w.declared != nil {
+		return *w.declared
+	}
+	return workload.Description{Declares: own()}.Vocabulary()
+}
+
+// own declares the metric that no other workload has.
+func own() []measure.Metric {
+	return []measure.Metric{{
+		Name: "memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 650,
+		Summary: "memory that a program reports",
+	}}
+}
 
 const (
 	// Limits of the time that programs take to start and to end, in addition to their traffic.
@@ -44,8 +71,8 @@ const (
 )
 
 // Describe implements [workload.Workload].
-func (Workload) Describe() workload.Description {
-	names, means := metrics()
+func (w Workload) Describe() workload.Description {
+	names, means := w.figures()
 	return workload.Description{
 		Name:       "command",
 		Summary:    "any pair of commands; the figure is read from the output of one by JSON path or regular expression",
@@ -97,24 +124,20 @@ func (Workload) Describe() workload.Description {
 				"overhead; auto: the overhead and one second", Check: length},
 		},
 		Derive:   derive,
-		Refuse:   refuse,
+		Refuse:   w.refuse,
 		Programs: programs,
 		ByHand: func(part.Params) error {
 			return errors.New("it starts any program, and by hand neither end trusts the other")
 		},
-		Declares: []measure.Metric{{
-			Name: "memory", Unit: measure.UnitByte, Better: measure.LowerBetter, Kind: measure.KindMemory, Order: 650,
-			Summary: "memory that a program reports",
-		}},
-		Metrics: slices.Concat(names, means, workload.CPUMetrics()),
+		Declares: own(),
+		Metrics:  slices.Concat(names, means, workload.CPUMetrics()),
 	}
 }
 
-// metrics returns the metrics that a figure can be. They are compared by ratio, as the metric that governs a run must
-// be. They are not CPU time, which is always measured. Means are those of rates that are sums over pairs. Every report
-// knows these metrics, whatever parts a run has.
-func metrics() (names, means []string) {
-	for _, m := range measure.Version2().All() {
+// figures returns the metrics that a figure can be. They are compared by ratio, as the metric that governs a run must
+// be. They are not CPU time, which is always measured. Means are those of rates that are sums over pairs.
+func (w Workload) figures() (names, means []string) {
+	for _, m := range w.known().All() {
 		switch {
 		case m.Differs() || m.Better == measure.Neither || m.Kind == measure.KindCPU:
 		case strings.HasSuffix(m.Name, "_per_pair"):
@@ -201,7 +224,7 @@ func ready(s string) (string, error) {
 	return v, nil
 }
 
-func refuse(p part.Params) error {
+func (w Workload) refuse(p part.Params) error {
 	for _, side := range []string{"source", "sink"} {
 		if _, err := parse(p, side); err != nil {
 			return fmt.Errorf("%s: %w", side, err)
@@ -212,7 +235,8 @@ func refuse(p part.Params) error {
 		return fmt.Errorf("figure: %w", err)
 	}
 	if p["unit"] != auto {
-		if _, err := unitFactor(p["metric"], p["unit"]); err != nil {
+		m, _ := w.known().Lookup(p["metric"])
+		if _, err := unitFactor(m, p["unit"]); err != nil {
 			return fmt.Errorf("unit: %w", err)
 		}
 	}
@@ -243,7 +267,7 @@ func programs(p part.Params) []program.Needed {
 }
 
 // Open implements [workload.Workload].
-func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
+func (w Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	c, err := parse(s.Params, string(s.Side))
 	if err != nil {
 		return nil, fmt.Errorf("open command: %s: %w", s.Side, err)
@@ -277,8 +301,9 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open command: figure: %w", err)
 		}
+		m, _ := w.known().Lookup(s.Params["metric"])
 		r.Read = func(said program.Said, sample *traffic.Sample, _ *traffic.Recorder) error {
-			x, err := f.find(said.Stdout, s.Params["metric"], s.Params["unit"])
+			x, err := f.find(said.Stdout, m, s.Params["unit"])
 			sample.Foreign.Figure = x
 			lasted(said, sample)
 			return err
@@ -299,11 +324,12 @@ func lasted(said program.Said, s *traffic.Sample) {
 }
 
 // Metrics implements [workload.Workload].
-func (Workload) Metrics(t workload.Trial) workload.Result {
+func (w Workload) Metrics(t workload.Trial) workload.Result {
 	r := workload.Result{Metrics: map[string]float64{}, PerPair: map[string][]float64{}, Warnings: t.Doubts()}
 	t.PutCPU(r.Metrics)
 	name := t.Params["metric"]
-	m, _ := measure.Version2().Lookup(name)
+	known := w.known()
+	m, _ := known.Lookup(name)
 	told := t.Sources
 	if t.Params["output"] == string(workload.Sink) {
 		told = t.Sinks
@@ -323,7 +349,7 @@ func (Workload) Metrics(t workload.Trial) workload.Result {
 	}
 	if len(list) > 1 {
 		r.PerPair[name] = list
-		if _, means := metrics(); slices.Contains(means, name+"_per_pair") {
+		if _, declared := known.Lookup(name + "_per_pair"); declared {
 			r.Metrics[name+"_per_pair"] = mean
 		}
 	}

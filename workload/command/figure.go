@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nettoll/nettoll/measure"
 )
 
 // A figure is the place of a number in a program's output: a path in a JSON document, or a match of a regular
@@ -52,7 +54,7 @@ func parseFigure(s string) (f figure, err error) {
 }
 
 // find returns the number, in the base unit of the metric.
-func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
+func (f figure) find(printed io.Reader, m measure.Metric, unit string) (float64, error) {
 	text, err := io.ReadAll(io.LimitReader(printed, maxOutput))
 	if err != nil {
 		return 0, fmt.Errorf("printed unreadable output: %w", err)
@@ -72,7 +74,7 @@ func (f figure) find(printed io.Reader, metric, unit string) (float64, error) {
 	}
 	factor := 1.0
 	if unit != auto {
-		if factor, err = unitFactor(metric, unit); err != nil {
+		if factor, err = unitFactor(m, unit); err != nil {
 			return 0, fmt.Errorf("printed an unsuitable unit: %w", err)
 		}
 	}

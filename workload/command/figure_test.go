@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %v", tt.figure, err)
 			continue
 		}
-		got, err := f.find(strings.NewReader(tt.printed), tt.metric, tt.unit)
+		got, err := f.find(strings.NewReader(tt.printed), metric(tt.metric), tt.unit)
 		if tt.err != "" || err != nil {
 			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: %g, %v; want %q", tt.figure, got, err, tt.err)
@@ -104,6 +104,12 @@ func TestParseFigure(t *testing.T) {
 	}
 }
 
+// metric returns the description of a metric that a figure can be.
+func metric(name string) measure.Metric {
+	m, _ := Workload{}.known().Lookup(name)
+	return m
+}
+
 func TestUnit(t *testing.T) {
 	for _, tt := range []struct {
 		metric, unit string
@@ -125,7 +131,7 @@ func TestUnit(t *testing.T) {
 		{"connection_rate", "conn/s", 1},
 		{"memory", "KiB", 1024},
 	} {
-		if got, err := unitFactor(tt.metric, tt.unit); err != nil || math.Abs(got/tt.want-1) > 1e-12 {
+		if got, err := unitFactor(metric(tt.metric), tt.unit); err != nil || math.Abs(got/tt.want-1) > 1e-12 {
 			t.Errorf("%s in %s: %g, %v; want %g", tt.metric, tt.unit, got, err, tt.want)
 		}
 	}
@@ -135,14 +141,14 @@ func TestUnit(t *testing.T) {
 		{"goodput", "", "invalid unit"},
 		{"goodput", "ms", "invalid unit"},
 	} {
-		if got, err := unitFactor(tt.metric, tt.unit); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if got, err := unitFactor(metric(tt.metric), tt.unit); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s in %q: %g, %v; want %q", tt.metric, tt.unit, got, err, tt.want)
 		}
 	}
-	names, _ := metrics()
+	names, _ := Workload{}.figures()
 	for _, name := range names { // each unit of these metrics has a word
-		m, _ := measure.Version2().Lookup(name)
-		if x, err := unitFactor(name, stems(m.Unit)[0].word); err != nil || x != 1 {
+		m := metric(name)
+		if x, err := unitFactor(m, stems(m.Unit)[0].word); err != nil || x != 1 {
 			t.Errorf("%s: %g, %v", name, x, err)
 		}
 	}
@@ -157,7 +163,7 @@ func FuzzFind(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x, err := fig.find(strings.NewReader(printed), "goodput", "Gbit/s")
+		x, err := fig.find(strings.NewReader(printed), metric("goodput"), "Gbit/s")
 		if err == nil && (!(x >= 0) || math.IsInf(x, 0)) {
 			t.Errorf("%q of %q: %g", text, printed, x)
 		}

@@ -77,8 +77,7 @@ func prefixes(base string) []scaled {
 }
 
 // unitFactor returns the number of a metric's base units in one of a unit.
-func unitFactor(metric, unit string) (float64, error) {
-	m, _ := measure.Version2().Lookup(metric)
+func unitFactor(m measure.Metric, unit string) (float64, error) {
 	text := strings.TrimSpace(unit)
 	for _, second := range []string{"/seconds", "/second", "/sec"} {
 		if rest, ok := strings.CutSuffix(text, second); ok {
@@ -100,5 +99,5 @@ func unitFactor(metric, unit string) (float64, error) {
 			examples = append(examples, p.word+first)
 		}
 	}
-	return 0, fmt.Errorf("invalid unit %.40q of %s (valid: values such as %s)", unit, metric, strings.Join(examples, ", "))
+	return 0, fmt.Errorf("invalid unit %.40q of %s (valid: values such as %s)", unit, m.Name, strings.Join(examples, ", "))
 }
