@@ -227,7 +227,7 @@ func checkEntries(s string) (string, error) {
 const phantom = 253<<8 + 1
 
 // fill returns the step that fills the table of a host, for what its translation does.
-func fill(h network.Host, n host.NAT, count int) (Entries, error) {
+func fill(h network.Host, n Translation, count int) (Entries, error) {
 	if len(h.Containers) > phantom {
 		return Entries{}, fmt.Errorf("host %d: %d containers, but the address of container %d is needed to fill the "+
 			"translation table", h.Index,
