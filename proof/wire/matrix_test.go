@@ -121,7 +121,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 	}
 	got, err := s.Attack(ctx, wire.All(), false, nil)
 	row.results = got.Judge(wire.All(), nil, nil)
-	row.planted = wire.Guards{Hidden: true, Authentic: true, Once: true, Alone: true}.Judge(wire.All(), got.OnWire, nil)
+	row.planted = wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}.Judge(wire.All(), got.OnWire, nil)
 	row.err = errors.Join(err, settled(ctx, s), s.Close())
 	return row
 }
