@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// sketched is a lab of a host with so many pairs.
+// sketched is a lab of one host with that number of pairs.
 func sketched(pairs int) Lab {
 	l := Lab{Hosts: []Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, Filtered: true}
 	for i := range pairs {

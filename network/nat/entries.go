@@ -18,7 +18,7 @@ const (
 	// outside stands for all the places that connections of the filled table lead to: TEST-NET-1, RFC 5737, which no lab
 	// has.
 	outside = "192.0.2.1"
-	// mark tells the entries of a filled table from those of traffic.
+	// mark distinguishes the entries that fill the table from those of traffic.
 	mark = 0x746f6c6c
 	// staying is how long they stay if nobody removes them: longer than any run.
 	staying = 30 * 24 * time.Hour

@@ -262,7 +262,7 @@ func retranslate(k *host.Kernel, n nat.Translation, change func(*nat.Translation
 	return n.Apply(context.Background(), k)
 }
 
-// narrow leaves a route with so many of its next hops.
+// narrow removes next hops from a route: all of them if keep is 0, otherwise all but the first one.
 func narrow(k *host.Kernel, s host.Multipath, keep int) error {
 	if err := s.Remove(context.Background(), k); err != nil || keep == 0 {
 		return err

@@ -116,8 +116,8 @@ func (s *stand) forth(source, sink *end, v6 bool) []net.HardwareAddr {
 	return s.ways(source, sink)
 }
 
-// sweep is every port where the lab asks for that and has a filter, and otherwise some: the ends of every range, and
-// one of so many others.
+// sweep returns every port if the lab asks for that and has a filter. Otherwise it returns the ends of every range, and
+// some of the other ports at a regular distance.
 func (s *stand) sweep(every bool) []uint16 {
 	var list []uint16
 	if s.Filtered && s.Exhaustive && every {

@@ -49,7 +49,7 @@ type Target struct {
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Rekey func(ctx context.Context) error
-	// Observe, if it is not nil, is told what begins.
+	// Observe, if not nil, is called when something begins.
 	Observe func(a attack.Attack, family string)
 }
 
