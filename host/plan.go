@@ -103,7 +103,8 @@ type Decoder struct {
 	Kinds map[string]func() Step
 }
 
-// Steps returns the kinds of steps that several parts use, and [MoveLink]. The caller adds those of parts, see [Stepper].
+// Steps returns the kinds of steps that several parts use, and [MoveLink]. The caller adds those of parts, see
+// [Stepper].
 func Steps() map[string]func() Step {
 	return map[string]func() Step{
 		Namespace{}.Kind():    func() Step { return new(Namespace) },

@@ -27,8 +27,8 @@ func sketched(pairs int) Lab {
 	return l
 }
 
-// A matrix has each way once. Pairs come first, then each pair and another one, which is not the same in each turn: over
-// all turns it is each of the others.
+// A matrix has each way once. Pairs come first, then each pair and another one, which is not the same in each turn:
+// over all turns it is each of the others.
 func TestMatrixWays(t *testing.T) {
 	const pairs = 4
 	others := map[int]bool{}

@@ -39,7 +39,7 @@ type Entries struct {
 	// Bridge is the bridge of the host's containers, and Gateway its address with the prefix of theirs.
 	Bridge  string `json:"bridge"`
 	Gateway string `json:"gateway"`
-	// Source is an address of a container that there is not, and Public the one its packets get.
+	// Source is an address that no container has. Public is the one to which it is translated.
 	Source string `json:"source"`
 	Public string `json:"public"`
 }
@@ -223,7 +223,7 @@ func checkEntries(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// phantom is the number of a container that there is not: its address is 10.H.254.1.
+// phantom is a number that no container has. Its address would be 10.H.254.1.
 const phantom = 253<<8 + 1
 
 // fill returns the step that fills the table of a host, for what its translation does.

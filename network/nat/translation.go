@@ -13,9 +13,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/nft"
 )
 
-// A Translation translates addresses behind a host to one of the host's, with an nftables table of its own. A forwarded packet
-// from one of Sources gets the public address of its family as its source. A packet to a public address and a published
-// port gets another destination. Ports stay the same, unless two sources use the same port towards the same
+// A Translation translates addresses behind a host to one of the host's, with an nftables table of its own. A forwarded
+// packet from one of Sources gets the public address of its family as its source. A packet to a public address and a
+// published port gets another destination. Ports stay the same, unless two sources use the same port towards the same
 // destination.
 type Translation struct {
 	NS string `json:"ns,omitempty"`

@@ -231,7 +231,7 @@ func (b *Bed) tampers(kinds map[string]func() host.Step, seen map[string]bool) (
 					}
 					add(m, s.Key, "change ", func() error {
 						return m.Kernel.Do(s.NS, func() error {
-							// a time can be too short to be seen: 1 of proxy_delay is 10 ms, which 250 ticks a second have not
+							// the kernel counts in ticks: a proxy_delay of 1 is 10 ms, which is no whole number of ticks at 250 Hz
 							value := "100"
 							if !strings.HasSuffix(s.Key, "_delay") {
 								value = "1"

@@ -116,8 +116,8 @@ func (s *stand) forth(source, sink *end, v6 bool) []net.HardwareAddr {
 	return s.ways(source, sink)
 }
 
-// sweep returns every port if the lab asks for that and has a filter. Otherwise it returns the ends of every range, and
-// some of the other ports at a regular distance.
+// sweep returns every port if the lab asks for that and has a filter. Otherwise it returns every 251st port, and the
+// ends of every range with the ports next to them.
 func (s *stand) sweep(every bool) []uint16 {
 	var list []uint16
 	if s.Filtered && s.Exhaustive && every {

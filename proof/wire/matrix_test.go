@@ -96,8 +96,8 @@ func labs(t *testing.T) (list []*experiment.Resolved) {
 	return list
 }
 
-// ci are the labs that are attacked each time: a control, a tunnel, and encryptions below and without one. The suites of
-// encryptions attack each of them.
+// ci are the labs that are attacked each time: a control, a tunnel, and encryptions below and without one. The suites
+// of encryptions attack each of them.
 func ci() []string { return []string{"bridge+vxlan/cross-host/1", "bridge+wireguard/cross-host/1"} }
 
 // A row is what came of the attacks on a lab.
