@@ -82,7 +82,7 @@ func (p prose) wrap(lines []string) []string {
 func (p prose) unbroken(text string) []string {
 	var list []string
 	open := false
-	for _, w := range strings.Fields(text) {
+	for w := range strings.FieldsSeq(text) {
 		if open || len(list) > 0 && p.sign.MatchString(w) {
 			list[len(list)-1] += " " + w
 		} else {

@@ -166,8 +166,10 @@ func TestLinkErrors(t *testing.T) {
 			c.link.NS = "c"
 			var s host.Stack
 			err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-				host.Namespace{Name: "c"}, host.Bridge{Name: "br0", MTU: 1400},
-				host.Veth{Name: "v0", MTU: 1400, Master: "br0", PeerNS: "c", PeerName: "eth0"}, macvlan.Link{Upper: c.link},
+				host.Namespace{Name: "c"},
+				host.Bridge{Name: "br0", MTU: 1400},
+				host.Veth{Name: "v0", MTU: 1400, Master: "br0", PeerNS: "c", PeerName: "eth0"},
+				macvlan.Link{Upper: c.link},
 			}})
 			if errors.Is(err, errors.ErrUnsupported) {
 				testnet.Skip(t, err)
