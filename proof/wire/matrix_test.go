@@ -121,8 +121,8 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 	}
 	got, err := s.Attack(ctx, wire.All(), false, nil)
 	row.results = got.Judge(wire.All(), nil, nil)
-	all := wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}
-	row.planted = all.Judge(wire.All(), got.OnWire, nil)
+	claimed := wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}
+	row.planted = claimed.Judge(wire.All(), got.OnWire, nil)
 	row.err = errors.Join(err, settled(ctx, s), s.Close())
 	return row
 }
