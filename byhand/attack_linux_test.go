@@ -712,8 +712,9 @@ func TestAttack(t *testing.T) {
 	}
 }
 
-// FuzzSessions plays sequences of messages to a sink. After bytes that claim to be a longer message the sink waits for the
-// rest, for up to [openLimit]. The source does not wait for that: Go takes an input of more than 10 s for one that hangs.
+// FuzzSessions plays sequences of messages to a sink. After bytes that claim to be a longer message the sink waits for
+// the rest, for up to [openLimit]. The source does not wait for that: Go takes an input of more than 10 s for one that
+// hangs.
 func FuzzSessions(f *testing.F) {
 	f.Add([]byte(nil)) // a session in order
 	for kind := range 16 {

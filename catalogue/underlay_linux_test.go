@@ -78,8 +78,8 @@ func over(t *testing.T, m network.Medium, between stack.Stack) *networktest.Bed 
 	return b
 }
 
-// Each tunnel and each encryption reaches hosts that are no neighbours: over one router, over a router of each host, and
-// over two paths.
+// Each tunnel and each encryption reaches hosts that are no neighbours: over one router, over a router of each host,
+// and over two paths.
 func TestRoutedUnderlay(t *testing.T) {
 	media := []network.Medium{{Hops: 1}, {Hops: 2}, {Paths: 2}}
 	i := 0
@@ -110,7 +110,8 @@ func TestRoutedUnderlay(t *testing.T) {
 }
 
 // Flows spread over two paths by their ports. What carries them decides what is left of that: VXLAN and GENEVE have a
-// source port for each flow inside, and all others have one flow between two hosts. The packets of a flow take one path.
+// source port for each flow inside, and all others have one flow between two hosts. The packets of a flow take one
+// path.
 func TestPaths(t *testing.T) {
 	all := []map[string]string{{}, {"tunnel": "vxlan", "encryption": "wireguard"}}
 	for _, k := range catalogue.New().Kinds {
@@ -150,8 +151,9 @@ func TestPaths(t *testing.T) {
 // few is how many packets may pass a path that nobody sent: of neighbours, and of what a carrier says by itself.
 const few = 40
 
-// spread sends datagrams of so many flows from host 1 to host 2, wants each to arrive once, and returns how many packets
-// each path has carried. Their order depends on more than paths: programs and the kernel's WireGuard send on any CPU.
+// spread sends datagrams of so many flows from host 1 to host 2, wants each to arrive once, and returns how many
+// packets each path has carried. Their order depends on more than paths: programs and the kernel's WireGuard send on
+// any CPU.
 func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (carried [2]int) {
 	t.Helper()
 	source, sink := b.Ends[0][0], b.Ends[1][0]

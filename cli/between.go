@@ -16,8 +16,8 @@ import (
 // between begins docs/between.md.
 const between = `# Between hosts: tunnels and encryptions
 
-This page is made by ` + "`make docs`" + ` from what tunnels and encryptions say of themselves. In every run the longest frame
-of a tap on the underlay must be exactly as long as that (docs/method.md, *What passes between hosts*).
+This page is made by ` + "`make docs`" + ` from what tunnels and encryptions say of themselves. In every run the
+longest frame of a tap on the underlay must be exactly as long as that (docs/method.md, *What passes between hosts*).
 
 ## What each adds
 
@@ -70,7 +70,7 @@ func BetweenDocument() ([]byte, error) {
 		}
 	}
 	err := compositions(&text, kinds, underlay)
-	return []byte(text.String()), err
+	return []byte(WrapDocument(text.String())), err
 }
 
 // roomy is an MTU in bytes that leaves enough, whatever is added.

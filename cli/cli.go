@@ -79,8 +79,8 @@ func newApp(parts catalogue.Catalogue, version string, s Streams, args []string)
 }
 
 // Run executes one command line, args without the program name, and returns its exit status: 0 done, 1 failed, 2 wrong
-// usage, 3 done in part, 4 a proof failed, 70 or 134 crashed, 130 interrupted; `lab exec` returns that of its command. It prints errors on
-// s.Err. Version is the one that was linked in, "" if none was.
+// usage, 3 done in part, 4 a proof failed, 70 or 134 crashed, 130 interrupted; 'lab exec' returns that of its command.
+// It prints errors on s.Err. Version is the one that was linked in, "" if none was.
 func Run(ctx context.Context, version string, s Streams, args []string) int {
 	return RunWith(ctx, catalogue.New(), version, s, args)
 }

@@ -35,8 +35,8 @@ func manCommand(std Streams, of build, root *cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man [COMMAND]",
 		Short: "Print the manual page of a command",
-		Long: `Prints the manual page of nettoll, or of one of its commands, as man(1) reads it. With -o it writes the pages of
-all commands into a directory.`,
+		Long: `Prints the manual page of nettoll, or of one of its commands, as man(1) reads it. With -o it writes the pages
+of all commands into a directory.`,
 		Example: `  nettoll man run | man -l -
   nettoll man -o ~/.local/share/man/man1`,
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -120,7 +120,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 		"(default: the first in the experiment that the stack has)")
 	flags.StringVar(&f.pairs, "pairs", "", "number of pairs (default "+provePairs+": each has a neighbour)")
 	flags.BoolVar(&exhaustive, "exhaustive", false, "try every port of each allowed pair, not some of each range")
-	flags.StringVar(&standing, "lab", "", "name of a lab that stands, to attack instead")
+	flags.StringVar(&standing, "lab", "", "attack the live lab of this name instead")
 	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("lab", labs(p).names)
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
@@ -183,7 +183,7 @@ func (p proving) labs(cmd *cobra.Command, args []string, f *experimentFlags, sta
 	return list, nil
 }
 
-// standing attacks a lab that stands.
+// standing attacks a live lab.
 func (p proving) standing(cmd *cobra.Command, args []string, name string, with lab.Attacks, format string) error {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {

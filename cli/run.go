@@ -97,7 +97,7 @@ refused.`,
 	cmd.Flags().BoolVar(&o.wait, "wait", false,
 		"first wait for the nettoll runs that were started earlier on this machine")
 	cmd.Flags().BoolVar(&o.pcap, "pcap", false, "keep the frames between hosts of proofs in pcap/ of the run directory, "+
-		"for Wireshark: those of the first generation, and those of each proof in which a frame is not as the stack says")
+		"for Wireshark: those of the first generation, and of each proof in which a frame is not one that the stack sends")
 	out.register(cmd)
 	cmd.Flags().StringVar(&past, "resume", "",
 		"continue the run in this directory, which was interrupted, failed or was killed")

@@ -84,7 +84,7 @@ func WorkloadsDocument() ([]byte, error) {
 		Drivers   []driver.Description
 		Common    part.List
 	}{list, drivers, common})
-	return b.Bytes(), err
+	return []byte(WrapDocument(b.String())), err
 }
 
 // capital makes the first letter a capital.

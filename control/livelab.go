@@ -32,13 +32,13 @@ type LiveLab struct {
 // A Layer is what carries packets between hosts, see [network.Layer].
 type Layer = network.Layer
 
-// A LiveHost is a host of a standing lab, or its underlay, which is the last.
+// A LiveHost is a host of a live lab, or its underlay, which is the last.
 type LiveHost struct {
 	deploy.Place
 	Containers []LiveContainer
 }
 
-// A LiveContainer is a container of a standing lab.
+// A LiveContainer is a container of a live lab.
 type LiveContainer struct {
 	Name      string // "src0", "snk0"
 	Namespace string // its network namespace, "" where it shares its host's

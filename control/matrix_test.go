@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// The time for who reaches whom is a share of the run's, and at least two seconds; it is divided over the times that are
-// expected. What was spent is not spent again.
+// The time for who reaches whom is a share of the run's, and at least two seconds; it is divided over the times that
+// are expected. What was spent is not spent again.
 func TestAllowance(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/runtime/netns"
 )
 
-// CPUs are kept awake in trials where that is asked for or possible. The records say which it was, and why if it was not
-// possible.
+// CPUs are kept awake in trials where that is asked for or possible. The records say which it was, and why if it was
+// not possible.
 func TestWake(t *testing.T) {
 	refused := &linux.UnsupportedError{What: "keep CPUs awake", Missing: "cpuidle driver"}
 	for name, c := range map[string]struct {

@@ -52,7 +52,7 @@ func (s *LiveLab) Wire() wire.Target {
 		return t
 	}
 	g := composed.Guards()
-	t.Guards = wire.Guards{Hidden: composed.Hidden(), Authentic: g.Authentic, Once: g.Once, Alone: g.Alone}
+	t.Guards = wire.Guards{Hidden: composed.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive}
 	t.Ignored = g.Ignored
 	for _, h := range g.Hellos {
 		t.Hellos = append(t.Hellos, wire.Hello{Name: h.Name, Port: uint16(h.Port), Data: h.Data})

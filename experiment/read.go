@@ -574,8 +574,8 @@ func design(d *Design, parts Parts) shape {
 func proof(p *Proof) shape {
 	return shape{doc: "How thoroughly labs are proved, before the blocks and after.", fields: []field{
 		{name: "budget", shape: shape{
-			doc: "Share of the measuring time for trying who reaches whom, at least 2 s in a run. What there is no time for " +
-				"is left out by chance, and reports show how much was tried. 0: it is not tried.",
+			doc: "Share of the measuring time for trying who reaches whom, at least 2 s in a run. If the time is too " +
+				"short for all tries, a random part of them is made, and reports show how many. 0: none is made.",
 			pattern: `^[0-9.]+%?$`, number: true, example: "5%",
 			take: func(s string) (err error) {
 				if p.Budget = 0; s != "0" && s != "0%" {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -163,41 +162,6 @@ func (v Veth) Apply(ctx context.Context, k *Kernel) error {
 // Remove removes both ends.
 func (v Veth) Remove(ctx context.Context, k *Kernel) error {
 	return k.removeMade(ctx, v.NS, v.Name, v.PeerNS)
-}
-
-// Apply makes the link in its namespace.
-func (m Macvlan) Apply(ctx context.Context, k *Kernel) error {
-	mac, err := parseMAC(m.MAC)
-	if err != nil {
-		return err
-	}
-	addresses, err := parseAddresses(m.Addresses)
-	if err != nil {
-		return err
-	}
-	s, h, err := k.inside(m.NS)
-	if err != nil {
-		return err
-	}
-	below, lowerH, err := k.inside(m.LowerNS)
-	if err != nil {
-		return err
-	}
-	if err := k.withIndex(below, lowerH, m.Lower, func(lower int) error {
-		return lowerH.AddMacvlan(link.Macvlan{Name: m.Name, NS: s.file, Lower: lower, Mode: m.Mode, MAC: mac, MTU: m.MTU})
-	}); err != nil {
-		return err
-	}
-	l, err := h.ByName(m.Name)
-	if err != nil {
-		return err
-	}
-	return k.keepLink(ctx, s, l.Index, m.Name, func() error { return addAddresses(h, l.Index, addresses) })
-}
-
-// Remove removes the link.
-func (m Macvlan) Remove(ctx context.Context, k *Kernel) error {
-	return k.removeMade(ctx, m.NS, m.Name, "")
 }
 
 // linkWas holds the former settings of a link that a [Link] changed, and what the Link added.
@@ -448,85 +412,6 @@ func (s Sysctl) Check() error {
 		}
 	}
 	return err
-}
-
-// Apply makes the table.
-func (n NAT) Apply(_ context.Context, k *Kernel) error {
-	t, err := n.table()
-	if err != nil {
-		return err
-	}
-	return k.Do(n.NS, func() error { return nft.Add(t) })
-}
-
-// Remove deletes the table.
-func (n NAT) Remove(_ context.Context, k *Kernel) error {
-	if gone, err := k.Gone(n.NS); gone || err != nil {
-		return err
-	}
-	if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil && !errors.Is(err, nft.ErrNotFound) {
-		return err
-	}
-	return nil
-}
-
-// The priorities of chains for translation, and the names of their maps.
-const (
-	priorityDNAT = -100 // NF_IP_PRI_NAT_DST, include/uapi/linux/netfilter_ipv4.h
-	prioritySNAT = 100  // NF_IP_PRI_NAT_SRC
-	ports4       = "ports4"
-	ports6       = "ports6"
-)
-
-// table returns the step as an nftables table. Each family has a map from ports to addresses, which two rules (UDP,
-// TCP) look up, and a rule for each range of sources.
-func (n NAT) table() (nft.Table, error) {
-	four, six := nft.Map{Name: ports4}, nft.Map{Name: ports6, IPv6: true}
-	for _, p := range n.Published {
-		for _, text := range p.To {
-			a, err := netip.ParseAddr(text)
-			if err != nil {
-				return nft.Table{}, fmt.Errorf("publish ports %d-%d at %q: %w", p.First, p.Last, text, err)
-			}
-			m := &four
-			if a.Is6() {
-				m = &six
-			}
-			m.Entries = append(m.Entries, nft.Entry{First: p.First, Last: p.Last, To: a})
-		}
-	}
-	in := nft.Chain{Name: "prerouting", Type: "nat", Hook: "prerouting", Priority: priorityDNAT}
-	out := nft.Chain{Name: "postrouting", Type: "nat", Hook: "postrouting", Priority: prioritySNAT}
-	behind := map[bool]netip.Addr{} // by whether it is IPv6
-	for _, text := range n.Public {
-		a, err := netip.ParseAddr(text)
-		if err != nil {
-			return nft.Table{}, fmt.Errorf("public address %q: %w", text, err)
-		}
-		if other, ok := behind[a.Is6()]; ok {
-			return nft.Table{}, fmt.Errorf("public address %q: %s is of the same family", text, other)
-		}
-		behind[a.Is6()] = a
-		m := ports4
-		if a.Is6() {
-			m = ports6
-		}
-		for _, protocol := range []string{"udp", "tcp"} {
-			in.Rules = append(in.Rules, nft.Rule{Destination: netip.PrefixFrom(a, a.BitLen()), Protocol: protocol, DNAT: m})
-		}
-	}
-	for _, text := range n.Sources {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return nft.Table{}, fmt.Errorf("sources %q: %w", text, err)
-		}
-		a, ok := behind[p.Addr().Is6()]
-		if !ok {
-			return nft.Table{}, fmt.Errorf("sources %q: no public address of this family", text)
-		}
-		out.Rules = append(out.Rules, nft.Rule{Source: p, SNAT: a})
-	}
-	return nft.Table{Name: n.Table, Maps: []nft.Map{four, six}, Chains: []nft.Chain{in, out}}, nil
 }
 
 // inside opens a namespace and its netlink socket.

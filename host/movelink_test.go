@@ -10,6 +10,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network/macvlan"
 )
 
 // TestMoveLink moves a link of the machine into a container and back. One end of a veth represents that link.
@@ -106,7 +107,9 @@ func TestMoveLinkRefused(t *testing.T) {
 			},
 		}, "nic1", "it is a port of link"},
 		{"below another", []host.Step{
-			host.Macvlan{NS: host.Machine, Name: "m0", Mode: "bridge", LowerNS: host.Machine, Lower: "nic0"},
+			macvlan.Link{Upper: host.Upper{
+				NS: host.Machine, Name: "m0", Mode: "bridge", LowerNS: host.Machine, Lower: "nic0",
+			}},
 		}, "nic0", `"m0" stands on it`},
 		{"gone", nil, "none", `read link "none": not found`},
 	} {

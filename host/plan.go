@@ -38,7 +38,7 @@ type Step interface {
 	Verify(*Kernel) error
 }
 
-// A Stepper is a network, or a kind of parts, with its own kinds of steps.
+// A Stepper is a part, or a kind of parts, with its own kinds of steps.
 type Stepper interface {
 	// Steps returns a function that returns a new, empty step for each kind, see [Decoder].
 	Steps() map[string]func() Step
@@ -103,19 +103,17 @@ type Decoder struct {
 	Kinds map[string]func() Step
 }
 
-// Steps returns the basic kinds of steps, which every host knows. The caller may extend the map.
+// Steps returns the kinds of steps that several parts use, and [MoveLink]. The caller adds those of parts, see
+// [Stepper].
 func Steps() map[string]func() Step {
 	return map[string]func() Step{
 		Namespace{}.Kind():    func() Step { return new(Namespace) },
 		Bridge{}.Kind():       func() Step { return new(Bridge) },
 		Veth{}.Kind():         func() Step { return new(Veth) },
-		Macvlan{}.Kind():      func() Step { return new(Macvlan) },
-		IPVlan{}.Kind():       func() Step { return new(IPVlan) },
 		Link{}.Kind():         func() Step { return new(Link) },
 		Route{}.Kind():        func() Step { return new(Route) },
 		Multipath{}.Kind():    func() Step { return new(Multipath) },
 		Sysctl{}.Kind():       func() Step { return new(Sysctl) },
-		NAT{}.Kind():          func() Step { return new(NAT) },
 		LinkSettings{}.Kind(): func() Step { return new(LinkSettings) },
 		Neighbour{}.Kind():    func() Step { return new(Neighbour) },
 		MoveLink{}.Kind():     func() Step { return new(MoveLink) },

@@ -2,7 +2,6 @@ package host_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -27,39 +26,19 @@ func every() host.Plan {
 			PeerMAC:   "02:00:00:00:00:03",
 			Addresses: []string{"192.0.2.1/24"}, PeerAddresses: []string{"10.1.1.0/16"},
 		},
-		host.Macvlan{
-			NS: "src1", Name: "eth0", Mode: "bridge", LowerNS: "@host1", Lower: "up0", MAC: "02:00:00:00:00:05",
-			MTU: 1500, Addresses: []string{"198.18.1.1/16"},
-		},
 		host.Link{NS: "src0", Name: "lo", MAC: "02:00:00:00:00:04", MTU: 1500, Addresses: []string{"10.9.0.1/32"}, Up: true},
 		host.Route{NS: "src0", To: "0.0.0.0/0", Via: "10.1.0.1", Dev: "eth0"},
 		host.Sysctl{NS: "src0", Key: "net.ipv4.ip_forward", Value: "1", IfPresent: true},
-		host.NAT{
-			NS: "@host1", Table: "nettoll", Public: []string{"198.18.0.1", "fd00:198:18::1"},
-			Sources: []string{"10.1.0.0/16"}, Published: published(5),
-		},
-		host.NAT{Table: "nettoll", Public: []string{"198.18.0.1"}, Published: published(6)},
 	}}
-}
-
-func published(n int) []host.Publication {
-	list := make([]host.Publication, n)
-	for i := range list {
-		list[i] = host.Publication{First: uint16(100 * i), Last: uint16(100*i + 9), To: []string{fmt.Sprintf("10.1.1.%d", i)}}
-	}
-	return list
 }
 
 func TestPlanString(t *testing.T) {
 	want := `  1 namespace src0
   2 bridge br0 with 10.1.0.1/16, fd00:10:1::1/64, mac 02:00:00:00:00:01, mtu 1500, multicast snooping
   3 veth vsrc0 in @host1 with 192.0.2.1/24, mac 02:00:00:00:00:02, mtu 1500, port of br0; peer eth0 in src0 with 10.1.1.0/16, mac 02:00:00:00:00:03
-  4 macvlan eth0 in src1 with 198.18.1.1/16, mac 02:00:00:00:00:05, mtu 1500, mode bridge, over up0 in @host1
-  5 link lo in src0 with 10.9.0.1/32, mac 02:00:00:00:00:04, mtu 1500, up
-  6 route to 0.0.0.0/0 via 10.1.0.1 through eth0 in src0
-  7 sysctl net.ipv4.ip_forward=1 in src0, if this kernel has it
-  8 nat nettoll in @host1 behind 198.18.0.1, fd00:198:18::1, from 10.1.0.0/16; ports 0-9 to 10.1.1.0; ports 100-109 to 10.1.1.1; ports 200-209 to 10.1.1.2; ports 300-309 to 10.1.1.3; ports 400-409 to 10.1.1.4
-  9 nat nettoll behind 198.18.0.1; ports 0-9 to 10.1.1.0; ports 100-109 to 10.1.1.1; ports 200-209 to 10.1.1.2; ports 300-309 to 10.1.1.3; and 2 more port ranges
+  4 link lo in src0 with 10.9.0.1/32, mac 02:00:00:00:00:04, mtu 1500, up
+  5 route to 0.0.0.0/0 via 10.1.0.1 through eth0 in src0
+  6 sysctl net.ipv4.ip_forward=1 in src0, if this kernel has it
 `
 	if diff := cmp.Diff(want, every().String()); diff != "" {
 		t.Errorf("plan as text (-want +got):\n%s", diff)

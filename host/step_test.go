@@ -3,7 +3,6 @@ package host_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
@@ -71,16 +69,6 @@ func lab() host.Plan {
 		host.Sysctl{Key: "net.ipv4.ip_forward", Value: "1"},
 		host.Sysctl{Key: "net.ipv4.tcp_rmem", Value: "4096 131072  6291456"},
 		host.Sysctl{Key: "net.nettoll.none", Value: "1", IfPresent: true},
-		host.Namespace{Name: "m"},
-		host.Veth{Name: "lower0", MTU: 1400, PeerName: "lower1"},
-		host.Macvlan{
-			NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower0", MAC: "02:00:00:00:00:04", MTU: 1400,
-			Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"},
-		},
-		host.NAT{
-			Table: "translate", Public: []string{"10.7.0.1", "fd00:7::1"}, Sources: []string{"10.1.0.0/16", "fd00:10:1::/64"},
-			Published: []host.Publication{{First: 20000, Last: 20009, To: []string{"10.1.1.0", "fd00:10:1::1:0"}}},
-		},
 	}}
 }
 
@@ -173,16 +161,6 @@ func TestVerifyNames(t *testing.T) {
 			return f(h, l)
 		}
 	}
-	translate := func(change func(*host.NAT)) func() error {
-		return func() error {
-			n := lab().Steps[len(lab().Steps)-1].(host.NAT)
-			if err := m.Do(func() error { return nft.Delete(n.Table) }); err != nil {
-				return err
-			}
-			change(&n)
-			return n.Apply(ctx, k)
-		}
-	}
 	set := func(ns, key, value string) func() error {
 		return func() error { return k.Do(ns, func() error { return sysctl.Write(key, value) }) }
 	}
@@ -265,63 +243,6 @@ func TestVerifyNames(t *testing.T) {
 			"sysctl of a container", set("c", "net.ipv4.tcp_slow_start_after_idle", "1"),
 			"net.ipv4.tcp_slow_start_after_idle: want 0, got 1",
 		},
-		{"mode of a macvlan", on("m", "eth0", func(h *link.Handle, l link.Link) error {
-			return h.SetMacvlanMode(l.Index, "private")
-		}), "mode of eth0: want bridge, got private"},
-		{
-			"macvlan gone", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
-			"link eth0 in m: want present, got absent",
-		},
-		{
-			"macvlan down", on("m", "eth0", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
-			"eth0: want up, got down",
-		},
-		{
-			"link below down", on("", "lower1", func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }),
-			"lower1: want up, got down",
-		},
-		{"address of a macvlan", on("m", "eth0", func(h *link.Handle, l link.Link) error {
-			return h.DeleteAddress(l.Index, netip.MustParsePrefix("198.18.1.0/16"))
-		}), "address 198.18.1.0/16 of eth0: want present, got absent"},
-		{"above another link", func() error {
-			h, err := k.Links("m")
-			if err != nil {
-				return err
-			}
-			l, err := h.ByName("eth0")
-			if err != nil {
-				return err
-			}
-			var more host.Stack
-			err = more.Apply(ctx, k, host.Plan{
-				Steps: []host.Step{host.Macvlan{NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MTU: 1400}},
-			})
-			if !errors.Is(err, link.ErrExists) {
-				return fmt.Errorf("a second macvlan of the name: %w", err)
-			}
-			if err := h.Delete(l.Index); err != nil {
-				return err
-			}
-			return more.Apply(ctx, k, host.Plan{Steps: []host.Step{host.Macvlan{
-				NS: "m", Name: "eth0", Mode: "bridge", Lower: "lower1", MAC: "02:00:00:00:00:04", MTU: 1400,
-				Addresses: []string{"198.18.1.0/16", "fd00:198:18::1:0/48"},
-			}}})
-		}, "index of the link below eth0: want "},
-		{"table gone", func() error {
-			return m.Do(func() error { return nft.Delete("translate") })
-		}, "table translate: want present, got absent"},
-		{
-			"sources of others", translate(func(n *host.NAT) { n.Sources = n.Sources[1:] }),
-			`rule "ip saddr 10.1.0.0/16 snat ip to 10.7.0.1" of chain postrouting: want present, got absent`,
-		},
-		{
-			"public address", translate(func(n *host.NAT) { n.Public[1] = "fd00:7::2" }),
-			`rule "ip6 daddr fd00:7::1 dnat ip6 to udp dport map @ports6" of chain prerouting: want present, got absent`,
-		},
-		{
-			"nothing published", translate(func(n *host.NAT) { n.Published = nil }),
-			`entry "20000-20009 : 10.1.1.0" of map ports4: want present, got absent`,
-		},
 		{"namespace gone", func() error { return netns.Unbind(filepath.Join(m.Dir, "c")) }, "want present, got absent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -385,41 +306,6 @@ func TestApplyErrors(t *testing.T) {
 		{"no route", host.Route{To: "10.0.0.0", Via: "10.1.0.1"}, `route to "10.0.0.0"`},
 		{"route to nowhere", host.Route{To: "10.0.0.0/8"}, `neither a gateway (via) nor a link (dev)`},
 		{"unreachable gateway", host.Route{To: "10.0.0.0/8", Via: "192.0.2.1"}, `network is unreachable`},
-		{"mode of none", host.Macvlan{
-			NS: "c", Name: "m", Mode: "none", Lower: "br0",
-		}, `make macvlan "m": mode "none" (known: bridge, private, vepa, passthru)`},
-		{"nothing below", host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "none"}, `read link "none": not found`},
-		{"above lo", host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "lo"}, `make macvlan "m": `},
-		{"macvlan exists", host.Macvlan{
-			NS: "c", Name: "eth0", Mode: "bridge", Lower: "br0",
-		}, `make macvlan "eth0": exists already`},
-		{
-			"macvlan larger than below",
-			host.Macvlan{NS: "c", Name: "m", Mode: "bridge", Lower: "br0", MTU: 1500},
-			`make macvlan "m": `,
-		},
-		{"public address of none", host.NAT{Table: "t", Public: []string{"10.0.0"}}, `public address "10.0.0"`},
-		{"public addresses", host.NAT{
-			Table: "t", Public: []string{"10.0.0.1", "10.0.0.2"},
-		}, `public address "10.0.0.2": 10.0.0.1 is of the same family`},
-		{
-			"sources of none",
-			host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"10.0.0.0"}},
-			`sources "10.0.0.0"`,
-		},
-		{
-			"sources of the other family",
-			host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Sources: []string{"fd00::/64"}},
-			`no public address of this family`,
-		},
-		{
-			"published nowhere",
-			host.NAT{Table: "t", Published: []host.Publication{{First: 1, Last: 2, To: []string{"c"}}}},
-			`publish ports 1-2 at "c"`,
-		},
-		{"published twice", host.NAT{Table: "t", Public: []string{"10.0.0.1"}, Published: []host.Publication{
-			{First: 1, Last: 2, To: []string{"10.0.0.2"}}, {First: 2, Last: 3, To: []string{"10.0.0.3"}},
-		}}, `"2-3 : 10.0.0.3" overlaps "1-2 : 10.0.0.2"`},
 		{"no such sysctl", host.Sysctl{Key: "net.none", Value: "1"}, `read sysctl "net.none"`},
 		{"sysctl outside", host.Sysctl{Key: "net.//.//.etc.passwd", Value: "1"}, `invalid sysctl name`},
 		{

@@ -49,24 +49,6 @@ type Veth struct {
 	PeerAddresses []string `json:"peer_addresses,omitempty"`
 }
 
-// A Macvlan makes a macvlan link that is up. It makes the link directly in its namespace and never moves it.
-type Macvlan struct {
-	NS   string `json:"ns,omitempty"`
-	Name string `json:"name"`
-	// Mode selects how macvlan links on one link reach each other: "bridge", "private", "vepa" or "passthru", as in
-	// ip-link(8).
-	Mode string `json:"mode"`
-	// LowerNS and Lower are the link below, which carries its packets.
-	LowerNS string `json:"lower_ns,omitempty"`
-	Lower   string `json:"lower"`
-	// MAC is the address of the link; "" leaves it to the kernel.
-	MAC string `json:"mac,omitempty"`
-	// MTU in bytes; 0 leaves it to the kernel.
-	MTU int `json:"mtu,omitempty"`
-	// Addresses are in CIDR notation, of either family.
-	Addresses []string `json:"addresses,omitempty"`
-}
-
 // A Link configures an existing link: the loopback link, or a link that the underlay made. Undoing it restores the
 // former configuration.
 type Link struct {
@@ -117,32 +99,6 @@ type Sysctl struct {
 	IfPresent bool `json:"if_present,omitempty"`
 }
 
-// A NAT translates addresses behind a host to one of the host's, with an nftables table of its own. A forwarded packet
-// from one of Sources gets the public address of its family as its source. A packet to a public address and a published
-// port gets another destination. Ports stay the same, unless two sources use the same port towards the same
-// destination.
-type NAT struct {
-	NS string `json:"ns,omitempty"`
-	// Table is the name of the table, of the family inet.
-	Table string `json:"table"`
-	// Public are addresses of the host, at most one of each family.
-	Public []string `json:"public"`
-	// Sources are prefixes in CIDR notation.
-	Sources []string `json:"sources,omitempty"`
-	// Published are the ports at which the public addresses lead to other addresses, for UDP and TCP. They do not
-	// overlap.
-	Published []Publication `json:"published,omitempty"`
-}
-
-// A Publication is the destination of packets to some ports of a public address.
-type Publication struct {
-	// First and Last are the ends of the range of ports, inclusive.
-	First uint16 `json:"first"`
-	Last  uint16 `json:"last"`
-	// To are addresses, at most one of each family.
-	To []string `json:"to"`
-}
-
 // Kind returns "namespace".
 func (Namespace) Kind() string { return "namespace" }
 
@@ -152,9 +108,6 @@ func (Bridge) Kind() string { return "bridge" }
 // Kind returns "veth".
 func (Veth) Kind() string { return "veth" }
 
-// Kind returns "macvlan".
-func (Macvlan) Kind() string { return "macvlan" }
-
 // Kind returns "link".
 func (Link) Kind() string { return "link" }
 
@@ -163,9 +116,6 @@ func (Route) Kind() string { return "route" }
 
 // Kind returns "sysctl".
 func (Sysctl) Kind() string { return "sysctl" }
-
-// Kind returns "nat".
-func (NAT) Kind() string { return "nat" }
 
 // String describes the step in plain words.
 func (n Namespace) String() string { return "namespace " + n.Name }
@@ -190,12 +140,6 @@ func (v Veth) String() string {
 		s += ", to be moved"
 	}
 	return s
-}
-
-// String describes the step in plain words.
-func (m Macvlan) String() string {
-	return "macvlan " + at(m.Name, m.NS) + traits(m.MAC, m.MTU, m.Addresses) + ", mode " + m.Mode + ", over " +
-		at(m.Lower, m.LowerNS)
 }
 
 // String describes the step in plain words.
@@ -238,26 +182,6 @@ func (s Sysctl) String() string {
 		text += ", if this kernel has it"
 	}
 	return text
-}
-
-// maxPublished is the largest number of publications in a line.
-const maxPublished = 4
-
-// String describes the step in plain words. It shows only the first ones of many publications.
-func (n NAT) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "nat %s behind %s", at(n.Table, n.NS), strings.Join(n.Public, ", "))
-	if len(n.Sources) > 0 {
-		b.WriteString(", from " + strings.Join(n.Sources, ", "))
-	}
-	for i, p := range n.Published {
-		if i == maxPublished && len(n.Published) > maxPublished+1 {
-			fmt.Fprintf(&b, "; and %d more port ranges", len(n.Published)-i)
-			break
-		}
-		fmt.Fprintf(&b, "; ports %d-%d to %s", p.First, p.Last, strings.Join(p.To, ", "))
-	}
-	return b.String()
 }
 
 func at(name, ns string) string { return name + in(ns) }

@@ -13,7 +13,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
-	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -166,14 +165,6 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 	return near.Running && far.Running, nil
 }
 
-// Verify compares the link with the step. It waits for its carrier, which comes after that of the link below.
-func (m Macvlan) Verify(k *Kernel) error {
-	c := check{step: m}
-	return c.settled(k, m.Name, func() (bool, error) {
-		return c.above(k, stacked{"macvlan", m.NS, m.Name, m.Mode, m.LowerNS, m.Lower, m.MAC, m.MTU, m.Addresses})
-	})
-}
-
 // Verify compares the link with the step.
 func (l Link) Verify(k *Kernel) error {
 	c := check{step: l}
@@ -264,30 +255,6 @@ func (s Sysctl) Verify(k *Kernel) error {
 		return err
 	}
 	c.equal(s.Key, sysctl.Normal(s.Value), got)
-	return c.err()
-}
-
-// Verify compares the table with the step.
-func (n NAT) Verify(k *Kernel) error {
-	c := check{step: n}
-	t, err := n.table()
-	if err != nil {
-		return err
-	}
-	err = k.Do(n.NS, func() error {
-		differences, err := nft.Compare(t)
-		for _, d := range differences {
-			c.equal(d.What, d.Want, d.Got)
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		c.equal("namespace "+n.NS, present, absent)
-		return c.err()
-	}
-	if err != nil {
-		return err
-	}
 	return c.err()
 }
 

@@ -207,7 +207,7 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 		if text := k.replaced(ref, w.began[ref]); text != "" {
 			a.Changes = append(a.Changes, text)
 		}
-		much := watch.Told
+		much := watch.Reported
 		switch {
 		case all:
 			much = watch.All

@@ -283,7 +283,7 @@ func (n *node) other(l link.Surveyed, all []*node) End {
 // plain returns the kinds of steps that the links and routes already show.
 func plain() []string {
 	return []string{
-		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(), host.Macvlan{}.Kind(), host.IPVlan{}.Kind(),
+		host.Namespace{}.Kind(), host.Bridge{}.Kind(), host.Veth{}.Kind(),
 		host.Link{}.Kind(), host.Route{}.Kind(), host.Multipath{}.Kind(),
 		host.Sysctl{}.Kind(), host.Neighbour{}.Kind(), host.LinkSettings{}.Kind(), host.MoveLink{}.Kind(),
 	}
@@ -296,7 +296,7 @@ func rules(p host.Plan, into *GraphHost) (filtered []string) {
 		theirs[c.Name] = !c.Shared
 	}
 	for _, s := range p.Steps {
-		if slices.Contains(plain(), s.Kind()) {
+		if _, link := s.(interface{ Base() host.Upper }); link || slices.Contains(plain(), s.Kind()) {
 			continue
 		}
 		into.Rules = append(into.Rules, s.String())

@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network/nat"
 )
 
 // drawn returns a graph with a little of everything.
@@ -258,9 +259,9 @@ func TestRules(t *testing.T) {
 	plan := host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "src0"},
 		host.Route{To: "::/0"},
-		host.NAT{Table: "a"},
-		host.NAT{Table: "b", NS: "src0"},
-		host.NAT{Table: "c", NS: "src0"},
+		nat.Translation{Table: "a"},
+		nat.Translation{Table: "b", NS: "src0"},
+		nat.Translation{Table: "c", NS: "src0"},
 	}}
 	if diff := cmp.Diff([]string{"src0"}, rules(plan, &h)); diff != "" {
 		t.Error(diff)

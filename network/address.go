@@ -15,8 +15,8 @@ func UnderlayAddr(host int) (v4, v6 netip.Prefix) {
 		netip.PrefixFrom(ipv6(digits(198), digits(18), 0, digits(host)), 48)
 }
 
-// SpanAddr returns the addresses of a host on a span that stands on so many others: 198.19.L.H/24 (of the range of RFC
-// 2544, appendix C.2.2, the half that the underlay leaves) and fd00:198:19:L::H/64.
+// SpanAddr returns the addresses of a host on a span with the given number of spans below it: 198.19.L.H/24 (of the
+// range of RFC 2544, appendix C.2.2, the half that the underlay leaves) and fd00:198:19:L::H/64.
 func SpanAddr(below, host int) (v4, v6 netip.Prefix) {
 	a := ipv6(digits(198), digits(19), 0, digits(host)).As16()
 	a[7] = byte(below)

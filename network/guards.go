@@ -8,8 +8,8 @@ type Guards struct {
 	Authentic bool
 	// Once says that it takes no packet a second time.
 	Once bool
-	// Alone says that a host takes what the span carries from the span alone, and drops it if it comes without.
-	Alone bool
+	// Exclusive says that a host takes what the span carries from the span only, and drops it if it comes another way.
+	Exclusive bool
 	// Ignored are the places, counted from behind its outer headers, of bytes of a packet that are neither secret nor
 	// authentic, because the receiver does not look at them.
 	Ignored []int
@@ -26,7 +26,7 @@ type Hello struct {
 
 // Protects says whether the span protects anything from somebody on the span below.
 func (s Span) Protects() bool {
-	return s.Protected || s.Guards.Authentic || s.Guards.Once || s.Guards.Alone
+	return s.Protected || s.Guards.Authentic || s.Guards.Once || s.Guards.Exclusive
 }
 
 // Hidden says whether a span hides what containers send.
@@ -39,7 +39,7 @@ func (l Lab) Guards() (g Guards) {
 	for _, s := range l.spans() {
 		g.Authentic = g.Authentic || s.Guards.Authentic
 		g.Once = g.Once || s.Guards.Once
-		g.Alone = g.Alone || s.Guards.Alone
+		g.Exclusive = g.Exclusive || s.Guards.Exclusive
 		g.Ignored = append(g.Ignored, s.Guards.Ignored...)
 		g.Hellos = append(g.Hellos, s.Guards.Hellos...)
 	}

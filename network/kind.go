@@ -56,7 +56,7 @@ func (k Kind) Metrics() []measure.Metric {
 	return list
 }
 
-// Refuse returns why the network of a stack means nothing in labs of so many hosts, see [Excluder].
+// Refuse returns why the network of a stack means nothing in labs with that number of hosts, see [Excluder].
 func (Kind) Refuse(s stack.Stack, hosts int) string {
 	x, params, ok := stack.PartOf[Excluder](s)
 	if !ok {

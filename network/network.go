@@ -37,7 +37,7 @@ type Description struct {
 	Metrics []measure.Metric
 	// Near are networks of others that it comes nearest to.
 	Near func() []part.Near
-	// Claims says what it protects against in labs of so many hosts, see [Passes].
+	// Claims says what it protects against in labs with that number of hosts, see [Passes].
 	Claims func(hosts int, p part.Params) threat.Claims
 }
 
@@ -59,7 +59,7 @@ type Narrow interface {
 // A Translator is a network in which containers are reached at translated addresses, by port. Protocols without ports
 // cannot reach a container.
 type Translator interface {
-	// Translates says whether that is so in labs of so many hosts.
+	// Translates says whether that is so in labs with that number of hosts.
 	Translates(hosts int, p part.Params) bool
 }
 

@@ -118,7 +118,7 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	}
 	steps = append(steps, host.Bridge{
 		Name: Bridge, MAC: MAC(lab.Seed, name, Bridge), MTU: lab.MTU,
-		Snooping:  true, // as by default, and as others leave it
+		Snooping:  true, // the kernel's default, which container networks leave as it is
 		Addresses: []string{gate4.String(), gate6.String()},
 	})
 	ends := make([]Endpoint, len(h.Containers))

@@ -117,7 +117,7 @@ func oneRouter(n Network, lab Lab) []host.Step {
 	return steps
 }
 
-// port returns the link of the underlay to a host, a port of a bridge or of none.
+// port returns the link of the underlay to a host. It is a port of that bridge, or of no bridge if that is "".
 func (l Lab) port(h Host, bridge string) host.Veth {
 	name := h.Name()
 	return host.Veth{

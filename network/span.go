@@ -128,8 +128,8 @@ type Reach struct {
 	Router4, Router6 netip.Addr
 	// MAC is that of the next hop's link, "" if it has none or nobody knows it beforehand.
 	MAC string
-	// Encap is what each route to the other host tells the link, which is then an external tunnel device. The zero value
-	// is nothing: the link knows the way itself.
+	// Encap is what each route to the other host passes to the link, which is then an external tunnel device. The zero
+	// value is nothing: the link knows the way itself.
 	Encap host.Encap
 	// Sent and Received are the names of counters of the host, by a step that is a [host.Counting], for packets to the
 	// other host and from it. They are "" where only the link counts them, which one of layer 2 does in any case.

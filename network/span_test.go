@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// layer is a carrier that adds so many bytes, and a kind of it alone.
+// layer is a carrier that adds that number of bytes. It is the only part of its kind.
 type layer struct {
 	name             string
 	bytes            int

@@ -90,8 +90,8 @@ const (
 	refused = 8
 )
 
-// Claims are what a lab says of itself, in the order in which they are tried. Ways may be nil: nobody says which way
-// its packets take.
+// Claims returns the claims of a lab, in the order in which they are tried. Ways is nil if the way that packets take is
+// not known.
 func (l Lab) Claims(ways *Ways) []Claim {
 	list := []Claim{l.passes()}
 	if ways != nil {

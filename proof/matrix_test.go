@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// sketched is a lab of a host with so many pairs.
+// sketched is a lab of one host with that number of pairs.
 func sketched(pairs int) Lab {
 	l := Lab{Hosts: []Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, Filtered: true}
 	for i := range pairs {
@@ -27,8 +27,8 @@ func sketched(pairs int) Lab {
 	return l
 }
 
-// A matrix has each way once. Pairs come first, then each pair and another one, which is not the same in each turn: over
-// all turns it is each of the others.
+// A matrix has each way once. Pairs come first, then each pair and another one, which is not the same in each turn:
+// over all turns it is each of the others.
 func TestMatrixWays(t *testing.T) {
 	const pairs = 4
 	others := map[int]bool{}

@@ -154,8 +154,8 @@ func await(s sock.Socket, in []byte, wait time.Duration, take func(size int) (do
 const refusalWait = 60 * time.Millisecond
 
 // refusal sends datagrams to a [Mirror] that must not be answered, because something on the way refuses them. Call it
-// inside the container's network namespace; the returned function may run anywhere. A sender that is told at once that
-// it may not (EPERM) is refused.
+// inside the container's network namespace; the returned function may run anywhere. If the kernel refuses to send at
+// once (EPERM), the datagram counts as refused.
 func refusal(local, remote netip.AddrPort, patience Patience) (func() Seen, error) {
 	s, err := open(local, remote)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Player interface {
 	// Open has the receiver of a try answer the sender from now on, until Close.
 	Open(ctx context.Context, t Try) error
-	// Try sends what the tries say, all at the same time, and says of each what was seen.
+	// Try sends what the tries say, all at the same time, and returns what was seen of each.
 	Try(ctx context.Context, list []Try) []Seen
 	// Close ends everything that was opened.
 	Close(ctx context.Context) error

@@ -16,7 +16,7 @@ import (
 	"github.com/nettoll/nettoll/proof"
 )
 
-// described is a lab of one host with so many pairs and a filter.
+// described is a lab of one host with that number of pairs and a filter.
 func described(pairs int) proof.Lab {
 	l := proof.Lab{
 		Hosts: []proof.Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, MTU: 1500, Filtered: true,
@@ -80,7 +80,7 @@ func (f *fake) Close(context.Context) error {
 	return f.closed
 }
 
-// plan is one of ways that finds what it is told to.
+// plan is a plan of ways that finds what the test gives it.
 type plan struct {
 	next, counted error
 	excess        []error // of one proof after another

@@ -362,7 +362,7 @@ func (r *reaching) fire(n int, p probe) error {
 	return err
 }
 
-// missing are the numbers of those that must arrive and have not.
+// missing are the numbers of those that must arrive and did not.
 func (r *reaching) missing() (list []int) {
 	for n, p := range r.sent {
 		if p.expect == due && !slices.Contains(r.came[n], p.to) {

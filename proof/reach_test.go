@@ -20,7 +20,7 @@ import (
 
 // Between two containers that nothing separates everything is open. If a filter is claimed there, each packet that
 // arrives and is not on the list is a leak, also where no answer could come back. What is on the list and does not
-// arrive is missing. What the kernel of the containers says of itself agrees.
+// arrive is missing. The counters of the containers' kernels agree.
 func TestReach(t *testing.T) {
 	machine := testnet.New(t)
 	var kernel *host.Kernel

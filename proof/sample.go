@@ -75,7 +75,7 @@ func (h *Here) Listen(_ context.Context, t Try) error {
 	})
 }
 
-// Send sends the datagrams of a sample. A sender that is told at once that it may not is refused.
+// Send sends the datagrams of a sample. If the kernel refuses to send at once, the datagram counts as refused.
 func (h *Here) Send(_ context.Context, t Try) error {
 	return h.In(t.From, func() error {
 		s, err := openSample(t.From, t.To)

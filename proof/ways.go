@@ -12,10 +12,10 @@ import (
 // A Plan says which way the packets of trips take, and compares it with the counters of hosts. Trips are counted from
 // 0. network.Paths is one.
 type Plan interface {
-	// Next says what differs of where packets go on.
+	// Next compares the neighbours to which packets go with the plan.
 	Next(traces []host.Trace) error
-	// Counted says which counters have not counted, from one trace to the other, what each trip has carried, and which
-	// have counted more than was sent for all of them; nil: it is not known how much.
+	// Counted compares the counters of two traces. Missing names those that counted less than each trip has carried, and
+	// excess those that counted more than was sent for all trips; sent is nil if that is not known.
 	Counted(before, after []host.Trace, carried, sent []int64) (missing, excess error)
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // besideTitle is the title of the section of [Reading.Beside].
-const besideTitle = "Beside : alone"
+const besideTitle = "Effect of the mix"
 
 // Beside returns the section about the effect of the members of mixes on each other: each member against the same pairs
 // alone, for each stack. It returns false if nothing was measured alone.
@@ -30,7 +30,7 @@ func (v *Reading) Beside() (Section, bool) {
 	}
 	s.Blocks = append(append(s.Blocks, tables...), Block{
 		Text: "In each block every member of a mix was also measured alone: the same stack, the same pairs of the same " +
-			"lab, while the pairs of the other members were silent. The floor is made of those of both.",
+			"lab, while the pairs of the other members were silent. The floor is computed from the floors of both.",
 		Tone: Quiet,
 	})
 	return s, true
@@ -41,7 +41,7 @@ func (v *Reading) Beside() (Section, bool) {
 func (v *Reading) besideGroup(g *Group) (texts []string, t *Table, floors string) {
 	t = &Table{
 		Caption: g.Heading(),
-		Columns: heads("", "metric", "alone", "beside", "difference", "change", "95 % interval", "verdict"),
+		Columns: heads("", "metric", "alone", "in the mix", "difference", "change", "95 % interval", "verdict"),
 	}
 	var known []string
 	for _, c := range g.Cells {
@@ -96,13 +96,12 @@ func besideRows(all []measure.Direct, c *measure.Cell) []measure.Direct {
 	return list
 }
 
-// besideText returns the sentence about the effect of the others on a member: "bridge: udp-rr beside
-// tcp-stream(message=131072): latency p50 +210 % (95 % interval 190 to 232 %) of alone: slower."
+// besideText returns the sentence about the effect of the others on a member: "bridge: udp-rr mixed with
+// tcp-stream(message=131072): latency p50 +210 % compared with alone (95 % interval 190 to 232 %): slower."
 func besideText(b measure.Direct, point, interval string) string {
-	others := Printable(inWords(b.Cell.Others))
 	said := Judged(&b.Row, b.About, false)
-	return fmt.Sprintf("%s: %s beside %s: %s %s (95 %% interval %s) of alone: %s.", StackName(b.Cell),
-		Printable(b.Cell.Workload), others, Label(b.About), point, interval, said.Text)
+	return fmt.Sprintf("%s: %s %s: %s %s compared with alone (95 %% interval %s): %s.", StackName(b.Cell),
+		Printable(b.Cell.Workload), mixedWith(b.Cell), Label(b.About), point, interval, said.Text)
 }
 
 // aloneValue returns the value of a member alone, and the difference that the others add to it. Both are computed from

@@ -76,5 +76,5 @@ func parts(file string, given []string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(text+pairsDocument(between)), 0o666)
+	return os.WriteFile(file, []byte(cli.WrapDocument(text+pairsDocument(between))), 0o666)
 }

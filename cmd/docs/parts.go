@@ -115,15 +115,20 @@ func partsDocument(all []outcome) (string, error) {
 	var b strings.Builder
 	b.WriteString(`# Parts and what tests show of them
 
-This page shows what the tests of networks and filters have found. All networks pass the same conformance suite (network/networktest), and so do all filters (filter/filtertest), with real packets
-of both families between network namespaces. ` + "`make parts`" + ` runs the suites and writes this page. A row is a part with the parameters that it was tried with; all others have their defaults.
+This page shows what the tests of networks and filters have found. All networks pass the same conformance suite
+(network/networktest), and so do all filters (filter/filtertest), with real packets of both families between network
+namespaces. ` + "`make parts`" + ` runs the suites and writes this page.
+A row is a part with the parameters that it was tried with; all others have their defaults.
 
-- ✓ all checks of the column passed, for both families; – the column means nothing for this part, or this kernel lacks what it needs. The page is written only if no check fails.
-- *Way counted*: packets went to the neighbours in the plan, every device on their way counted them, and other devices did not. The checks noticed neighbours at other addresses, and links around
-  the network.
-- *Tampering noticed*: the test removed or changed what the part had put into the kernel, in several ways. The part's verification reported it each time.
+- ✓ all checks of the column passed, for both families; – the column means nothing for this part, or this kernel lacks
+  what it needs. The page is written only if no check fails.
+- *Way counted*: packets went to the neighbours in the plan, every device on their way counted them, and other devices
+  did not. The checks noticed neighbours at other addresses, and links around the network.
+- *Tampering noticed*: the test removed or changed what the part had put into the kernel, in several ways. The part's
+  verification reported it each time.
 - *Removed without a trace*: afterwards the namespaces were as before, and removing the part again did no harm.
-- *Kernel*: the kernel of the tests. *Guest* is Debian's kernel in a virtual machine, mainly for parts that the other kernel lacks.
+- *Kernel*: the kernel of the tests. *Guest* is Debian's kernel in a virtual machine, mainly for parts that the other
+  kernel lacks.
 
 `)
 	table := func(head []string, columns []column, of func(outcome) ([]string, bool)) {
@@ -171,14 +176,19 @@ of both families between network namespaces. ` + "`make parts`" + ` runs the sui
 	b.WriteString(`
 ## Filters
 
-A filter gets an allow-list of pairs. It stands in a lab of the network in its row, with its parameters, on one host unless the row says otherwise.
+A filter gets an allow-list of pairs. It stands in a lab of the network in its row, with its parameters, on one host
+unless the row says otherwise.
 
-- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream, in its direction. All other containers, ports
-  (including port 0 and the other ports of the source), protocols and directions are refused. Fragments without the first one of their packet are treated as the filter describes ([filters.md](filters.md)).
-  Containers reach no address of any host by any protocol, port or MAC address, except with ARP, neighbour discovery and, if the filter tracks connections, answers to connections of the host.
+- *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of
+  65,507 bytes, and a stream, in its direction. All other containers, ports (including
+  port 0 and the other ports of the source), protocols and directions are refused. Fragments without the first one of
+  their packet are treated as the filter describes ([filters.md](filters.md)).
+  Containers reach no address of any host by any protocol, port or MAC address, except with ARP, neighbour discovery
+  and, if the filter tracks connections, answers to connections of the host.
   Packets from the host to containers pass, unless the filter stands inside the container.
 - *A family that is not listed is refused*: if only IPv4 pairs are listed, nothing passes by IPv6.
-- *Changed while flows go on*: a rule is added to the loaded ones and removed again. Flows that were allowed before go on, and packets that the new rule allows pass as long as it is loaded.
+- *Changed while flows go on*: a rule is added to the loaded ones and removed again. Flows that were allowed before go
+  on, and packets that the new rule allows pass as long as it is loaded.
 
 `)
 	table([]string{"filter", "on network", "family"}, filterColumns(), func(o outcome) ([]string, bool) {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nettoll/nettoll/cli"
 )
 
 // Markers of what is written in docs/security.md: all between them.
@@ -139,7 +141,7 @@ of containers, in both families.
 		}
 	}
 	b.WriteString("\n")
-	return b.String()
+	return cli.WrapDocument(b.String())
 }
 
 // hosts says whether a lab has two hosts.

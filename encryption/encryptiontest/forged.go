@@ -69,7 +69,7 @@ func Target(b *networktest.Bed) wire.Target {
 	g := b.Lab.Guards()
 	t := wire.Target{
 		Lab:     proof.Lab{MTU: b.Lab.MTU, Families: []string{"ipv4"}, Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}}},
-		Guards:  wire.Guards{Hidden: b.Lab.Hidden(), Authentic: g.Authentic, Once: g.Once, Alone: g.Alone},
+		Guards:  wire.Guards{Hidden: b.Lab.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive},
 		Ignored: g.Ignored,
 		Open: func(host int, namespace string) (*os.File, error) {
 			m := b.Underlay

@@ -12,7 +12,8 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 )
 
-// With new associations, packets have another number (SPI) on the underlay, and the kernel agrees with what it was told.
+// With new associations, packets have another number (SPI) on the underlay, and the kernel agrees with what it was
+// told.
 func TestRekey(t *testing.T) {
 	for _, impl := range []string{"strongswan", "kernel"} {
 		t.Run(impl, func(t *testing.T) {

@@ -164,8 +164,8 @@ func TestTampering(t *testing.T) {
 	drifted(t, b, "link ovpn2: want present, got absent")
 }
 
-// A host that has the secret of another lab is not a peer: no packet passes, none leaves in plain while there is no key,
-// and Verify says so.
+// A host that has the secret of another lab is not a peer: no packet passes, none leaves in plain while there is no
+// key, and Verify says so.
 func TestStranger(t *testing.T) {
 	b := raise(t, 2)
 	if err := b.Undo(); err != nil {

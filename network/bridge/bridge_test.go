@@ -80,7 +80,7 @@ func TestFlooding(t *testing.T) {
 		t.Fatal(err)
 	}
 	const rounds = 16
-	// counted says what is wrong with the counters when every trip has had so many datagrams.
+	// counted says what is wrong with the counters after each trip had that number of datagrams.
 	counted := func() error {
 		before, err := b.Trace(t, paths.Questions(false))
 		if err != nil {

@@ -274,8 +274,8 @@ func (s *composed) readable(frames [2][][]byte) string {
 	return fmt.Sprintf("%s, and %d more", first, count-1)
 }
 
-// consecutive says whether so many bytes of a frame follow each other as those of a payload do: by chance, nothing
-// encrypted does that.
+// consecutive reports whether enough bytes of a frame follow each other as those of a payload do. In an encrypted frame
+// that does not happen by chance.
 func consecutive(f []byte) bool {
 	const enough = 24
 	for i, run := 1, 1; i < len(f); i++ {

@@ -204,7 +204,7 @@ func (p place) listen(family string) (c *net.UDPConn, err error) {
 	return c, err
 }
 
-// passes sends a datagram with so many hops to live and returns with how many it arrives.
+// passes sends a datagram with that hop limit, and returns the hop limit with which it arrives.
 func passes(from, to place, family string, hops int, within time.Duration) (int, error) {
 	out, err := from.listen(family)
 	if err != nil {

@@ -40,7 +40,7 @@ type Range struct {
 	To   string `json:"to"`
 	Via  string `json:"via"`
 	Link string `json:"link"`
-	// Encap is what the program tells the link, if that is an external tunnel device.
+	// Encap is what the program passes to the link, if that is an external tunnel device.
 	Encap host.Encap `json:"encap,omitzero"`
 }
 
@@ -295,5 +295,5 @@ func (n Netkit) read(k *host.Kernel) (drifts []linux.Difference, running bool, e
 	return drifts, running, nil
 }
 
-// Silent says that nothing tells of its entries of maps, see [host.Silent].
+// Silent says that no event reports changes of its maps, see [host.Silent].
 func (Forwarding) Silent() {}

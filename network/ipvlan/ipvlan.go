@@ -42,6 +42,11 @@ func claims(int, part.Params) threat.Claims {
 		threat.Leaves("ipvlan passes broadcasts to all containers in mode l2", threat.DHCP, threat.Router))
 }
 
+// Steps are the kinds of steps of its own.
+func (Network) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{Link{}.Kind(): func() host.Step { return new(Link) }}
+}
+
 // FilterPoint says that packets can be filtered inside the containers only: in no mode does the host see those between
 // them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
@@ -104,7 +109,9 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		steps = append(steps, made...)
 		ends[i] = make([]network.Endpoint, len(h.Containers))
 		for j, c := range h.Containers {
-			step := host.IPVlan{NS: c.Name, Name: network.Inner, Mode: lab.Params[mode], Lower: lower, MTU: lab.MTU}
+			step := Link{host.Upper{
+				NS: c.Name, Name: network.Inner, Mode: lab.Params[mode], Lower: lower, MTU: lab.MTU,
+			}}
 			v4, v6 := network.SegmentAddr(h.Index, c.Index)
 			if l2 {
 				step.Mode, step.Addresses = bridged, []string{v4.String(), v6.String()}

@@ -52,6 +52,11 @@ func claims(_ int, p part.Params) threat.Claims {
 		threat.Leaves("macvlan passes broadcasts to all containers", threat.DHCP, threat.Router))
 }
 
+// Steps are the kinds of steps of its own.
+func (Network) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{Link{}.Kind(): func() host.Step { return new(Link) }}
+}
+
 // FilterPoint says that packets can be filtered inside the containers only: the host does not see those between them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
@@ -139,10 +144,10 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		for j, c := range h.Containers {
 			v4, v6 := network.SegmentAddr(h.Index, c.Index)
 			ends[i][j] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
-			step := host.Macvlan{
+			step := Link{host.Upper{
 				NS: c.Name, Name: network.Inner, Mode: chosen, Lower: lower[j], MAC: mac(c), MTU: lab.MTU,
 				Addresses: []string{v4.String(), v6.String()},
-			}
+			}}
 			if chosen == passthru {
 				step.MAC = ""
 			}

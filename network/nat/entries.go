@@ -18,7 +18,7 @@ const (
 	// outside stands for all the places that connections of the filled table lead to: TEST-NET-1, RFC 5737, which no lab
 	// has.
 	outside = "192.0.2.1"
-	// mark tells the entries of a filled table from those of traffic.
+	// mark distinguishes the entries that fill the table from those of traffic.
 	mark = 0x746f6c6c
 	// staying is how long they stay if nobody removes them: longer than any run.
 	staying = 30 * 24 * time.Hour
@@ -39,7 +39,7 @@ type Entries struct {
 	// Bridge is the bridge of the host's containers, and Gateway its address with the prefix of theirs.
 	Bridge  string `json:"bridge"`
 	Gateway string `json:"gateway"`
-	// Source is an address of a container that there is not, and Public the one its packets get.
+	// Source is an address that no container has. Public is the one to which it is translated.
 	Source string `json:"source"`
 	Public string `json:"public"`
 }
@@ -223,11 +223,11 @@ func checkEntries(s string) (string, error) {
 	return strconv.Itoa(n), nil
 }
 
-// phantom is the number of a container that there is not: its address is 10.H.254.1.
+// phantom is a number that no container has. Its address would be 10.H.254.1.
 const phantom = 253<<8 + 1
 
 // fill returns the step that fills the table of a host, for what its translation does.
-func fill(h network.Host, n host.NAT, count int) (Entries, error) {
+func fill(h network.Host, n Translation, count int) (Entries, error) {
 	if len(h.Containers) > phantom {
 		return Entries{}, fmt.Errorf("host %d: %d containers, but the address of container %d is needed to fill the "+
 			"translation table", h.Index,

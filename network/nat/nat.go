@@ -54,7 +54,10 @@ func (Network) Check(p part.Params) error { return network.CheckLinks(p) }
 
 // Steps are the kinds of steps of its own.
 func (Network) Steps() map[string]func() host.Step {
-	return map[string]func() host.Step{Entries{}.Kind(): func() host.Step { return new(Entries) }}
+	return map[string]func() host.Step{
+		Translation{}.Kind(): func() host.Step { return new(Translation) },
+		Entries{}.Kind():     func() host.Step { return new(Entries) },
+	}
 }
 
 // Tracked is how many connections it has each host track before any traffic.
@@ -129,23 +132,23 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 
 // translate returns the step that translates for the containers of a host. It notes in their endpoints under which
 // addresses others know them: those at which other hosts reach theirs or, with one host, those of its bridge.
-func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.NAT, error) {
+func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (Translation, error) {
 	range4, range6 := network.Gateway(h.Index)
 	public4, public6 := range4.Addr(), range6.Addr()
 	if h.Uplink != "" {
 		public4, public6 = lab.Address(h)
 	}
-	step := host.NAT{
+	step := Translation{
 		Table:   table,
 		Public:  []string{public4.String(), public6.String()},
 		Sources: []string{range4.Masked().String(), range6.Masked().String()},
 	}
 	for i, c := range h.Containers {
 		if c.Ports.First == 0 {
-			return host.NAT{}, fmt.Errorf("host %d: container %q has no ports to publish", h.Index, c.Name)
+			return Translation{}, fmt.Errorf("host %d: container %q has no ports to publish", h.Index, c.Name)
 		}
 		ends[i].PublicIPv4, ends[i].PublicIPv6 = public4, public6
-		step.Published = append(step.Published, host.Publication{
+		step.Published = append(step.Published, Publication{
 			First: c.Ports.First, Last: c.Ports.Last,
 			To: []string{ends[i].IPv4.String(), ends[i].IPv6.String()},
 		})
@@ -155,7 +158,7 @@ func translate(lab network.Lab, h network.Host, ends []network.Endpoint) (host.N
 	})
 	for i := 1; i < len(byPort); i++ {
 		if a, b := byPort[i-1], byPort[i]; a.Ports.Last >= b.Ports.First {
-			return host.NAT{}, fmt.Errorf("host %d: containers %q and %q both have port %d, but share one public "+
+			return Translation{}, fmt.Errorf("host %d: containers %q and %q both have port %d, but share one public "+
 				"address", h.Index, a.Name, b.Name, b.Ports.First)
 		}
 	}

@@ -65,8 +65,8 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 	run(t, variant{n, params, nil}, names)
 }
 
-// CheckCarried runs the checks of the suite that have these names on a network as by default whose packets between
-// hosts are carried by parts of a stack.
+// CheckCarried runs the checks of the suite that have these names on a network with its default parameters. Parts of a
+// stack carry its packets between hosts.
 func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ...string) {
 	d := n.Describe()
 	params, err := d.Params.Resolve("network "+d.Name, nil)

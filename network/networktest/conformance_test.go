@@ -106,12 +106,12 @@ func (r remembering) Remove(ctx context.Context, k *host.Kernel) error {
 }
 
 // blindNAT is a step that verifies everything, as blind.
-type blindNAT struct{ host.NAT }
+type blindNAT struct{ nat.Translation }
 
 func (blindNAT) Verify(*host.Kernel) error { return nil }
 
 // stickyNAT is a step that undoes nothing, as sticky.
-type stickyNAT struct{ host.NAT }
+type stickyNAT struct{ nat.Translation }
 
 func (stickyNAT) Remove(context.Context, *host.Kernel) error { return nil }
 
@@ -161,9 +161,9 @@ func TestSuiteFails(t *testing.T) {
 	var calls atomic.Int64
 	reason := func(f func(hosts int) string) network.Network { return excluding{reason: f} }
 	// translation is a network that translates across hosts, but for what change does to that.
-	translation := func(change func(host.NAT) host.Step) network.Network {
+	translation := func(change func(nat.Translation) host.Step) network.Network {
 		return translating{spoilt(nat.Network{}, steps(func(s host.Step) host.Step {
-			if n, ok := s.(host.NAT); ok {
+			if n, ok := s.(nat.Translation); ok {
 				return change(n)
 			}
 			return s
@@ -347,19 +347,19 @@ func TestSuiteFails(t *testing.T) {
 				ends[0][0].IPv4, ends[0][1].IPv4 = ends[0][1].IPv4, ends[0][0].IPv4
 			}
 		}), "packets, 1 hosts, 1 pairs", "cannot assign requested address"},
-		{"sources that are not translated", translation(func(n host.NAT) host.Step {
+		{"sources that are not translated", translation(func(n nat.Translation) host.Step {
 			n.Sources = nil
 			return n
 		}), "packets, 2 hosts, 1 pairs", "it comes from 10.1.1.0:20000, want 198.18.0.1:20000"},
-		{"IPv6 sources that are not translated", translation(func(n host.NAT) host.Step {
+		{"IPv6 sources that are not translated", translation(func(n nat.Translation) host.Step {
 			n.Sources = n.Sources[:1]
 			return n
 		}), "packets, 2 hosts, 1 pairs", "it comes from [fd00:10:1::1:0]:20000, want [fd00:198:18::1]:20000"},
-		{"ports that lead nowhere", translation(func(n host.NAT) host.Step {
+		{"ports that lead nowhere", translation(func(n nat.Translation) host.Step {
 			n.Published = nil
 			return n
 		}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: "},
-		{"ports that lead to the other container", translation(func(n host.NAT) host.Step {
+		{"ports that lead to the other container", translation(func(n nat.Translation) host.Step {
 			if p := n.Published; len(p) > 1 {
 				p[0].To, p[1].To = p[1].To, p[0].To
 			}
@@ -384,7 +384,7 @@ func TestSuiteFails(t *testing.T) {
 			}), "packets, 2 hosts, 1 pairs", "src0 to snk0, 10.1.1.0 to 198.18.0.2: ",
 		},
 		{"containers that do not reach each other", spoilt(macvlan.Network{}, steps(func(s host.Step) host.Step {
-			if m, ok := s.(host.Macvlan); ok {
+			if m, ok := s.(macvlan.Link); ok {
 				m.Mode = "private"
 				return m
 			}
@@ -408,11 +408,11 @@ func TestSuiteFails(t *testing.T) {
 		},
 		{"small segments", inside("2", "net.ipv4.tcp_mtu_probing"), "packets, 1 hosts, 1 pairs", "and 1388 fit"},
 		{
-			"verifies every translation", translation(func(n host.NAT) host.Step { return blindNAT{n} }), "tampering",
+			"verifies every translation", translation(func(n nat.Translation) host.Step { return blindNAT{n} }), "tampering",
 			"Verify does not see that someone tampered",
 		},
 		{
-			"leaves its translation", translation(func(n host.NAT) host.Step { return stickyNAT{n} }), "undo, 2 hosts",
+			"leaves its translation", translation(func(n nat.Translation) host.Step { return stickyNAT{n} }), "undo, 2 hosts",
 			"nettoll",
 		},
 		{"verifies everything", spoilt(bridge.Network{}, steps(func(s host.Step) host.Step {

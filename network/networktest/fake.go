@@ -14,7 +14,7 @@ type Fake struct {
 	Description network.Description
 	// BuildFunc is what Build calls, if it is not nil.
 	BuildFunc func(network.Lab) ([]host.Plan, [][]network.Endpoint, error)
-	// Serving is whose ranges it serves; nil for none.
+	// Serving is the network whose ranges it serves, and whose kinds of steps its plans may have; nil for none.
 	Serving network.Network
 }
 
@@ -32,6 +32,14 @@ func (f Fake) Serves(lab network.Lab, h network.Host) []netip.Prefix {
 		return nil
 	}
 	return network.Serves(f.Serving, lab, h)
+}
+
+// Steps are the kinds of steps of Serving.
+func (f Fake) Steps() map[string]func() host.Step {
+	if own, ok := f.Serving.(host.Stepper); ok {
+		return own.Steps()
+	}
+	return nil
 }
 
 // Trace says nothing about the way.

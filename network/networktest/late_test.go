@@ -31,8 +31,8 @@ func late(t *testing.T) network.Lab {
 	return lab
 }
 
-// TestUnderlayLate wants datagrams to arrive late, in order and as seldom as the underlay says, and a tap to hear each of
-// them once: those that are lost, too, unless their host loses them.
+// TestUnderlayLate wants datagrams to arrive late, in order and as seldom as the underlay says, and a tap to hear each
+// of them once: those that are lost, too, unless their host loses them.
 func TestUnderlayLate(t *testing.T) {
 	for _, n := range []network.Network{bridge.Network{}, passthrough.Network{}} {
 		t.Run(n.Describe().Name, func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestUnderlayLateUndone(t *testing.T) {
 	}
 }
 
-// TestUnderlayLateTampered wants Verify to notice what somebody does to a process that delays packets, and to what leads
-// them there.
+// TestUnderlayLateTampered wants Verify to notice what somebody does to a process that delays packets, and to what
+// leads them there.
 func TestUnderlayLateTampered(t *testing.T) {
 	lab := late(t)
 	if netem(lab) {

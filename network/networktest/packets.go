@@ -244,7 +244,8 @@ func tooLarge(source, sink end, family string, size int) error {
 	return fmt.Errorf("send a datagram of %d bytes, one more than fits: it is sent", size)
 }
 
-// transfer sends a stream, in segments of at least so many bytes. The sink must see the source as it is known.
+// transfer sends a stream, in segments of at least that number of bytes. The sink must see the address by which others
+// know the source.
 func transfer(source, sink end, family string, segment int) error {
 	var listener *net.TCPListener
 	if err := sock.Rebind(func() error {

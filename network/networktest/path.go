@@ -114,8 +114,8 @@ func (b *Bed) exchange() error {
 	return nil
 }
 
-// Exchange sends a number of datagrams, each with so many bytes of payload and whole, from every source to its sink,
-// and has each answered. Byte i of the first payload is i mod 251.
+// Exchange sends a number of datagrams, each with that number of bytes of payload and unfragmented, from every source
+// to its sink, and has each answered. Byte i of the first payload is i mod 251.
 func (b *Bed) Exchange(family string, size int) error {
 	for i := range b.pairs() {
 		if err := datagrams(b.ends("src", i), b.ends("snk", i), family, portForth, whole, size); err != nil {

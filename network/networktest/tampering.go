@@ -15,6 +15,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/ipvlan"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
 )
 
 // tamper is a change behind the back of a plan.
@@ -33,7 +36,7 @@ func tampering(t testing.TB, n network.Network, seen map[string]bool, labs ...ne
 		if err != nil {
 			return err
 		}
-		tampers, err := b.tampers(seen)
+		tampers, err := b.tampers(kinds(n), seen)
 		if err != nil {
 			return err
 		}
@@ -75,8 +78,8 @@ func (b *Bed) tamper(t testing.TB, c tamper) (err error) {
 }
 
 // tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and
-// less what was seen before.
-func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
+// less what was seen before. Kinds are the kinds of steps of the plans.
+func (b *Bed) tampers(kinds map[string]func() host.Step, seen map[string]bool) ([]tamper, error) {
 	var list []tamper
 	add := func(m *Machine, kind, text string, do func() error) {
 		if text += kind; !seen[text] {
@@ -123,7 +126,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 		var err error
 		for _, p := range m.Plans {
 			for _, s := range p.Steps {
-				switch s := basic(s).(type) {
+				switch s := basic(kinds, s).(type) {
 				case host.Bridge:
 					err = errors.Join(err, links("a bridge", s.NS, s.Name, s.MTU, true, s.Addresses))
 				case host.Veth:
@@ -132,7 +135,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 						err = errors.Join(err, links("the peer of a veth", s.PeerNS, s.PeerName, s.MTU, true, s.PeerAddresses))
 					}
 					add(m, "a veth", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
-				case host.Macvlan:
+				case macvlan.Link:
 					err = errors.Join(err, links("a macvlan", s.NS, s.Name, s.MTU, true, s.Addresses))
 					if s.Mode != "passthru" { // that cannot be changed
 						add(m, "a macvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
@@ -145,7 +148,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 					add(m, "a macvlan", "delete ",
 						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
-				case host.IPVlan:
+				case ipvlan.Link:
 					// the MTU is that of the link below, and cannot be changed
 					err = errors.Join(err, links("an ipvlan", s.NS, s.Name, 0, true, s.Addresses))
 					add(m, "an ipvlan", "change the mode of ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
@@ -161,12 +164,12 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					err = errors.Join(err, links("moved link", s.NS, s.Name, s.MTU, true, s.Addresses))
 					add(m, "moved link", "delete ",
 						on(s.NS, s.Name, func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }))
-				case host.NAT:
-					for text, change := range map[string]func(*host.NAT){
+				case nat.Translation:
+					for text, change := range map[string]func(*nat.Translation){
 						"delete ":                     nil,
-						"forget a source of ":         func(n *host.NAT) { n.Sources = n.Sources[1:] },
-						"publish nothing by ":         func(n *host.NAT) { n.Published = nil },
-						"publish ports of others by ": func(n *host.NAT) { n.Published[0].First-- },
+						"forget a source of ":         func(n *nat.Translation) { n.Sources = n.Sources[1:] },
+						"publish nothing by ":         func(n *nat.Translation) { n.Published = nil },
+						"publish ports of others by ": func(n *nat.Translation) { n.Published[0].First-- },
 					} {
 						add(m, "a translation", text, func() error { return retranslate(m.Kernel, s, change) })
 					}
@@ -228,7 +231,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 					}
 					add(m, s.Key, "change ", func() error {
 						return m.Kernel.Do(s.NS, func() error {
-							// a time can be too short to be seen: 1 of proxy_delay is 10 ms, which 250 ticks a second have not
+							// the kernel counts in ticks: a proxy_delay of 1 is 10 ms, which is no whole number of ticks at 250 Hz
 							value := "100"
 							if !strings.HasSuffix(s.Key, "_delay") {
 								value = "1"
@@ -250,7 +253,7 @@ func (b *Bed) tampers(seen map[string]bool) ([]tamper, error) {
 }
 
 // retranslate puts another translation in the place of one, or nothing.
-func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
+func retranslate(k *host.Kernel, n nat.Translation, change func(*nat.Translation)) error {
 	if err := k.Do(n.NS, func() error { return nft.Delete(n.Table) }); err != nil || change == nil {
 		return err
 	}
@@ -259,7 +262,7 @@ func retranslate(k *host.Kernel, n host.NAT, change func(*host.NAT)) error {
 	return n.Apply(context.Background(), k)
 }
 
-// narrow leaves a route with so many of its next hops.
+// narrow removes next hops from a route: all of them if keep is 0, otherwise all but the first one.
 func narrow(k *host.Kernel, s host.Multipath, keep int) error {
 	if err := s.Remove(context.Background(), k); err != nil || keep == 0 {
 		return err
@@ -315,16 +318,15 @@ func resettle(k *host.Kernel, n host.Neighbour, change func(*host.Neighbour)) er
 	return n.Apply(context.Background(), k)
 }
 
-// basic turns a step of a basic kind into the type of host, whatever type it is of: what it says it does is what
-// counts.
-func basic(s host.Step) host.Step {
+// basic turns a step into the type of its kind: a test may have wrapped it.
+func basic(kinds map[string]func() host.Step, s host.Step) host.Step {
 	data, err := json.Marshal(host.Plan{Steps: []host.Step{s}})
 	if err != nil {
 		return s
 	}
-	p, err := host.Decoder{Kinds: host.Steps()}.Decode(data)
+	p, err := host.Decoder{Kinds: kinds}.Decode(data)
 	if err != nil {
-		return s // of a kind of its own
+		return s // of a kind that only the test knows
 	}
 	return p.Steps[0]
 }

@@ -146,7 +146,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// Many pairs are one transaction, and the figures that a lab tells are there.
+// Many pairs are one transaction, and the figures of the lab are there.
 func TestManyPairs(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
 	b, _ := raise(t, 32)

@@ -235,5 +235,5 @@ func watch(k *host.Kernel) (used time.Duration, passed uint64, err error) {
 	return used, passed, err
 }
 
-// Silent says that nothing tells of its ports and flows, see [host.Silent].
+// Silent says that no event reports changes of its ports and flows, see [host.Silent].
 func (Switch) Silent() {}

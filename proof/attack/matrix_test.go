@@ -286,7 +286,7 @@ func reached(t *testing.T, r row) {
 	t.Helper()
 	m := r.matrix
 	if m.Lab == "" {
-		return // it could not be tried, and the reason is told
+		return // it could not be tried, and the reason is reported
 	}
 	tried, of := m.All()
 	if m.NotTried != "" || m.Untold != "" || tried == 0 || tried != of {

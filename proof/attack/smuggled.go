@@ -174,7 +174,7 @@ func (s *stand) options(v6 bool) (list []try) {
 	return list
 }
 
-// native is the VLAN of frames without a tag, unless a switch is told otherwise (IEEE 802.1Q, table 9-2).
+// native is the VLAN of frames without a tag, unless a switch has another setting (IEEE 802.1Q, table 9-2).
 const native = 1
 
 // wrapped puts a refused datagram into frames that are none of IP.

@@ -21,8 +21,8 @@ const (
 	entry = 512
 	// spare is how much memory has to be left when a table is full, in bytes.
 	spare = 1 << 30
-	// rest is how many connections the containers themselves fill the table with. All before them are put there: to send
-	// so many packets as they would have to shows the same, and takes a minute on a busy machine.
+	// rest is how many connections the containers themselves fill the table with. The entries before them are put
+	// there directly: sending a packet for each of them shows the same, and takes a minute on a busy machine.
 	rest = 2048
 	// filler marks those.
 	filler = 0x6e746674
@@ -145,7 +145,8 @@ func (s *stand) occupy(source, sink *end, v6 bool) error {
 	return nil
 }
 
-// flows are so many from ports of a source to ports of its sink that it may send to, fewer if there are not so many.
+// flows returns pairs of ports of a source and of its sink to which it may send: count of them, or all if there are
+// fewer.
 func (s *stand) flows(source, sink *end, count int, v6 bool) (list [][2]netip.AddrPort) {
 	for from := int(source.First) + 2*flowing; from <= int(source.Last); from++ {
 		for to := int(sink.First); to < int(sink.Last); to++ {

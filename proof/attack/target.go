@@ -25,7 +25,7 @@ type Target struct {
 	Claims threat.Claims
 	// Exhaustive asks for every port of a source, otherwise for some of every range.
 	Exhaustive bool
-	// Observe, if it is not nil, is told what begins.
+	// Observe, if not nil, is called when something begins.
 	Observe func(a Attack, family string)
 }
 

@@ -116,8 +116,8 @@ func (s *stand) forth(source, sink *end, v6 bool) []net.HardwareAddr {
 	return s.ways(source, sink)
 }
 
-// sweep is every port where the lab asks for that and has a filter, and otherwise some: the ends of every range, and
-// one of so many others.
+// sweep returns every port if the lab asks for that and has a filter. Otherwise it returns every 251st port, and the
+// ends of every range with the ports next to them.
 func (s *stand) sweep(every bool) []uint16 {
 	var list []uint16
 	if s.Filtered && s.Exhaustive && every {
@@ -326,18 +326,18 @@ func (s *stand) replies(v6 bool) (list []try) {
 					made: func(key string, with uint16) [][]byte { return sink.in(tcp(service, b, byte(with), key), ways...) },
 				})
 			}
-			// The sink's last port is no service's, and nobody's service answers from elsewhere.
+			// No service uses the sink's last port or the port nobodys, so no answer may come from them.
 			for _, from := range []uint16{sink.Last, nobodys} {
 				a := netip.AddrPortFrom(sink.Own(v6), from)
 				for _, to := range []uint16{source.First, source.First + 3} {
 					b := netip.AddrPortFrom(target, to)
 					list = append(list,
 						try{
-							what: fmt.Sprintf("UDP from port %d, which is no service's, for %s", from, b), from: sink,
+							what: fmt.Sprintf("UDP from port %d, which no service uses, for %s", from, b), from: sink,
 							made: func(key string, _ uint16) [][]byte { return sink.in(udp(a, b, key), ways...) },
 						},
 						try{
-							what: fmt.Sprintf("TCP with ACK from port %d, which is no service's, for %s", from, b), from: sink,
+							what: fmt.Sprintf("TCP with ACK from port %d, which no service uses, for %s", from, b), from: sink,
 							made: func(key string, _ uint16) [][]byte { return sink.in(tcp(a, b, packet.ACK, key), ways...) },
 						},
 					)

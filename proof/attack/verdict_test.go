@@ -72,7 +72,7 @@ func TestDocumented(t *testing.T) {
 	}
 }
 
-// Each stack says of each attack that it claims to withstand it, or why not, and of none that there is not.
+// Each stack claims to withstand each attack, or says why not, and names no attack that does not exist.
 func TestClaimsAreWhole(t *testing.T) {
 	labs, _ := stacks(t)
 	for _, r := range labs {

@@ -23,7 +23,7 @@ func Withstands(attacks ...Attack) Claims {
 	return list
 }
 
-// Leaves says of some attacks, with a reason, that the part does not claim to withstand them.
+// Leaves says that the part does not claim to withstand some attacks, and why.
 func Leaves(why string, attacks ...Attack) Claims {
 	list := make(Claims, len(attacks))
 	for i, a := range attacks {

@@ -108,7 +108,7 @@ func remade(f []byte, at int, payload []byte, v6 bool) []byte {
 	return repair(f)
 }
 
-// shortened cuts a frame after so many bytes, and puts right what can be read of it.
+// shortened cuts a frame after that number of bytes, and corrects the lengths and checksums that it still has.
 func shortened(f []byte, size, at int, v6 bool) []byte {
 	f = bytes.Clone(f[:size])
 	if at > 0 && at <= size {

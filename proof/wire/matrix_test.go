@@ -96,8 +96,8 @@ func labs(t *testing.T) (list []*experiment.Resolved) {
 	return list
 }
 
-// ci are the labs that are attacked each time: a control, a tunnel, and encryptions below and without one. The suites of
-// encryptions attack each of them.
+// ci are the labs that are attacked each time: a control, a tunnel, and encryptions below and without one. The suites
+// of encryptions attack each of them.
 func ci() []string { return []string{"bridge+vxlan/cross-host/1", "bridge+wireguard/cross-host/1"} }
 
 // A row is what came of the attacks on a lab.
@@ -121,7 +121,8 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 	}
 	got, err := s.Attack(ctx, wire.All(), false, nil)
 	row.results = got.Judge(wire.All(), nil, nil)
-	row.planted = wire.Guards{Hidden: true, Authentic: true, Once: true, Alone: true}.Judge(wire.All(), got.OnWire, nil)
+	claimed := wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}
+	row.planted = claimed.Judge(wire.All(), got.OnWire, nil)
 	row.err = errors.Join(err, settled(ctx, s), s.Close())
 	return row
 }

@@ -342,7 +342,7 @@ func (s *stand) talk(v6 bool) error {
 // be flipped and the sum of all stays.
 const filler = 0x5555aaaa
 
-// head begins a payload: the mark, its number and its length, and a sum that tells whether these are right.
+// head begins a payload: the mark, its number and its length, and a checksum of these.
 func head(magic []byte, number uint32, length int) []byte {
 	p := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(bytes.Clone(magic), number), uint32(length))
 	return binary.BigEndian.AppendUint32(p, crc32.ChecksumIEEE(p))

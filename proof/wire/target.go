@@ -21,8 +21,8 @@ type Guards struct {
 	Authentic bool
 	// Once: no packet is delivered twice.
 	Once bool
-	// Alone: hosts take no packet for containers that comes in another way.
-	Alone bool
+	// Exclusive says that hosts drop packets for containers that come another way.
+	Exclusive bool
 }
 
 // A Hello is the first message of a key exchange with somebody unknown.
@@ -49,7 +49,7 @@ type Target struct {
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Rekey func(ctx context.Context) error
-	// Observe, if it is not nil, is told what begins.
+	// Observe, if not nil, is called when something begins.
 	Observe func(a attack.Attack, family string)
 }
 
@@ -152,7 +152,7 @@ func (g Guards) Claims(a attack.Attack) bool {
 	case Replay, Reorder:
 		return g.Once
 	case Plain:
-		return g.Alone
+		return g.Exclusive
 	}
 	return false
 }

@@ -43,7 +43,7 @@ func TestJudge(t *testing.T) {
 	}{
 		{"claimed, and it holds", wire.Guards{Authentic: true}, outcome(0), &works, attack.Withstood, ""},
 		{"claimed, and broken", wire.Guards{Authentic: true}, outcome(1), &works, attack.Broken, ""},
-		{"not claimed, and open", wire.Guards{Hidden: true, Once: true, Alone: true}, outcome(1), nil, attack.Open, ""},
+		{"not claimed, and open", wire.Guards{Hidden: true, Once: true, Exclusive: true}, outcome(1), nil, attack.Open, ""},
 		{"not claimed, and closed", wire.Guards{}, outcome(0), nil, attack.Closed, ""},
 		{
 			"the control refuses it too",

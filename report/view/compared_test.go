@@ -395,8 +395,8 @@ func TestCompareDirect(t *testing.T) {
 	}
 }
 
-// If the machine was busy in the newer run, whether its baseline became slower cannot be told: all views say so and what
-// to do, and a gate passes with a note.
+// If the machine was busy in the newer run, whether its baseline became slower cannot be told: all views say so and
+// what to do, and a gate passes with a note.
 func TestCompareBusy(t *testing.T) {
 	older, newer := kernels(t)
 	newer.run.Facts["kernel"] = older.run.Facts["kernel"]

@@ -126,12 +126,12 @@ func TestBeside(t *testing.T) {
 	}
 	for format, wants := range map[string][]string{
 		"text": {
-			`(?m)^Beside : alone$`,
-			`bridge: udp-rr beside tcp-stream\(message=131072\): latency p50 ×2\.\d+ \(95 % interval .*\)\s+of\s+alone:\s+slower\.`,
-			`loopback: tcp-stream beside udp-rr\(payload=64,mode=wait\): goodput [+−]?[0-9.]+ %`,
+			`(?m)^Effect of the mix$`,
+			`bridge: udp-rr mixed with tcp-stream\(message=131072\):\s+latency\s+p50\s+×2\.\d+\s+compared\s+with\s+alone\s+\(95\s+%\s+interval\s[^)]*\):\s+slower\.`,
+			`loopback: tcp-stream mixed with udp-rr\(payload=64,mode=wait\):\s+goodput\s+[+−]?[0-9.]+ %`,
 		},
-		"html":     {`<h2>Beside : alone</h2>`, `data-l="alone">`},
-		"markdown": {`Beside : alone`},
+		"html":     {`<h2>Effect of the mix</h2>`, `data-l="alone">`},
+		"markdown": {`Effect of the mix`},
 		"jsonl":    {`(?m)^\{"type":"beside","cell":"bridge/.*"metric":"latency_p50",.*"over":"bridge/.*\+alone".*"verdict":"slower"`},
 		"csv":      {`(?m)^"bridge/[^"]*:udp-rr[^"]*",.*latency_p50,.*,2[.0-9]*,[0-9.]+,[0-9.]+,slower,.*,"bridge/.*\+alone",$`},
 	} {

@@ -87,8 +87,8 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// A stack of which something was read on the wire leaks, in every view. It has its figures, and nothing is compared with
-// them; those of the generation do not count.
+// A stack of which something was read on the wire leaks, in every view. It has its figures, and nothing is compared
+// with them; those of the generation do not count.
 func TestLeak(t *testing.T) {
 	loads := []load{udprr("same-host", 1)}
 	for _, leak := range []struct {

@@ -268,7 +268,7 @@ func read(index int) (state, error) {
 			return all.state()
 		}
 	}
-	return state{}, errors.New("the kernel tells nothing of it")
+	return state{}, errors.New("the kernel does not list the link as a MACsec link")
 }
 
 // attributes holds the attributes of a message, by type.

@@ -34,7 +34,7 @@ type Watch struct {
 	seed  maphash.Seed
 }
 
-// A section is what there is of one kind, whose changes a monitor tells.
+// A section is what there is of one kind, whose changes a monitor reports.
 type section struct {
 	name  string
 	kinds []uint16 // of requests for listings
@@ -290,17 +290,17 @@ type Audit struct {
 	Lost bool
 }
 
-// How much an [Namespace.Audit] looks at.
+// How much a [Namespace.Audit] compares. Each one includes those above it.
 const (
-	// Told is what monitors tell, and the links.
-	Told = iota
-	// Usual is also what has no monitor: variables, programs, older tables, sets, and sockets of a kind in turn.
+	// Reported is what monitors report, and links.
+	Reported = iota
+	// Usual adds what has no monitor: variables, programs, older tables, sets, and sockets of one kind, in turn.
 	Usual
-	// All is sockets of all kinds, too.
+	// All adds sockets of all kinds.
 	All
 )
 
-// Audit says what has changed since the last audit, and since [Watch.Open]. What it finds counts as known from then on.
+// Audit reports what has changed since the last audit, or since [Watch.Open]. It reports each change once.
 func (n *Namespace) Audit(much int) (Audit, error) {
 	var a Audit
 	var err error
@@ -329,7 +329,7 @@ func (n *Namespace) Audit(much int) (Audit, error) {
 		return a, err
 	}
 	a.Changes = append(a.Changes, list...)
-	if much == Told && n.varied == nil {
+	if much == Reported && n.varied == nil {
 		return a, nil
 	}
 	if list, err = n.compareNumbers(); err != nil {
@@ -366,7 +366,7 @@ func (n *Namespace) logged(read func(message) (what, value string, removed, ok b
 	}
 }
 
-// event notes what a message of the monitor tells.
+// event notes what a message of the monitor reports.
 func (n *Namespace) event(m message) {
 	switch m.kind {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:

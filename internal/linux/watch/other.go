@@ -36,7 +36,7 @@ func (n *Namespace) Close() {}
 
 // How much an audit looks at.
 const (
-	Told = iota
+	Reported = iota
 	Usual
 	All
 )
