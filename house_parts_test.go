@@ -132,7 +132,6 @@ func TestIDsAreReadInOnePlace(t *testing.T) {
 	allowed := map[string]string{
 		"measure/old.go":  "reads records of old versions; frozen",
 		"lab/command.go":  "a host and a path in it; a namespace and a link",
-		"report/labs.go":  "takes the stack, which the record names, off the id of its lab",
 		"report/probe.go": "the sign of a number",
 	}
 	met := map[string]bool{}

@@ -93,16 +93,16 @@ func measured(run measure.Run) (stacks []*measure.Cell, bases, where []string) {
 // bareOwnName returns the name of a cell's stack, whatever the baseline is, without the parameters of its parts. A part
 // that has another name in reports has its own.
 func bareOwnName(c *measure.Cell) string {
-	name := ""
+	var name strings.Builder
 	for _, p := range c.Parts {
 		switch {
 		case strings.HasSuffix(p.Label, p.Name):
-			name += p.Label
+			name.WriteString(p.Label)
 		case p.Label != "":
-			name += "+" + p.Name
+			name.WriteString("+" + p.Name)
 		}
 	}
-	return cmp.Or(name, ownName(c))
+	return cmp.Or(name.String(), ownName(c))
 }
 
 // inWords joins names as a sentence does.

@@ -131,7 +131,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 	return p, true
 }
 
-// printable escapes a name with characters that a terminal may act on. Every process chooses its own name (PR_SET_NAME).
+// printable escapes a name with characters that a terminal may act on. A process chooses its own name (PR_SET_NAME).
 func printable(name string) string {
 	if utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return name
