@@ -84,9 +84,10 @@ func (b Bridge) Verify(k *Kernel) error {
 }
 
 // settle is how long to wait for the carrier of a link that is up, and for its IPv6 addresses to be usable. The kernel
-// does both from a work queue (net/core/link_watch.c, net/ipv6/addrconf.c), which takes milliseconds unless the machine
-// is busy. Until then, packets are dropped.
-const settle = 2 * time.Second
+// does both from a work queue, with the lock that all changes of links share (net/core/link_watch.c,
+// net/ipv6/addrconf.c). That takes milliseconds, and seconds while many namespaces end on a busy machine. Until then,
+// packets are dropped. Both waits together are shorter than a call to an agent may take.
+const settle = 4 * time.Second
 
 // Verify compares both ends with the step. It waits for their carrier, so that a packet sent afterwards is not lost.
 func (v Veth) Verify(k *Kernel) error {
