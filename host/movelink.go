@@ -342,7 +342,7 @@ func (p MoveLink) Verify(k *Kernel) error {
 		err = c.link(k, p.NS, p.Name, func(l link.Link, h *link.Handle) error {
 			running = l.Running
 			c.equal(p.Name, up, state(l))
-			return c.traits(h, l, "", p.MTU, p.Addresses)
+			return c.traits(k, h, l, "", p.MTU, p.Addresses)
 		})
 		if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
 			return false, err

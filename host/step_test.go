@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
@@ -33,19 +34,7 @@ func (n *notes) Write(one host.Note) error {
 func kernel(t testing.TB, files map[string]*os.File) (*host.Kernel, *testnet.Machine) {
 	t.Helper()
 	m := testnet.New(t)
-	var k *host.Kernel
-	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir(), Files: files, Journal: new(notes)})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return k, m
+	return steptest.Kernel(t, m, host.KernelConfig{Files: files, Journal: new(notes)}), m
 }
 
 // lab returns a plan for a bridge with one container.
@@ -147,7 +136,6 @@ func links(t *testing.T, k *host.Kernel, ns string) string {
 
 func TestVerifyNames(t *testing.T) {
 	k, m := kernel(t, nil)
-	ctx := t.Context()
 	on := func(ns, name string, f func(*link.Handle, link.Link) error) func() error {
 		return func() error {
 			h, err := k.Links(ns)
@@ -246,23 +234,7 @@ func TestVerifyNames(t *testing.T) {
 		{"namespace gone", func() error { return netns.Unbind(filepath.Join(m.Dir, "c")) }, "want present, got absent"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var s host.Stack
-			testnet.Skip(t, s.Apply(ctx, k, lab()))
-			defer func() {
-				if err := s.Undo(context.Background(), k); err != nil {
-					t.Errorf("undo after tampering: %v", err)
-				}
-			}()
-			if err := c.tamper(); err != nil {
-				t.Fatal(err)
-			}
-			err := s.Verify(ctx, k)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Verify = %v\nwant %q", err, c.want)
-			}
-			if _, ok := errors.AsType[*host.DriftError](err); !ok {
-				t.Errorf("Verify = %v, want a DriftError", err)
-			}
+			steptest.Noticed(t, k, lab(), c.tamper, c.want)
 		})
 	}
 }

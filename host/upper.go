@@ -99,7 +99,7 @@ func (c *check) upper(k *Kernel, u Upper, kind string) (running bool, err error)
 		if lower != 0 {
 			c.equal("index of the link below "+u.Name, strconv.Itoa(lower), strconv.Itoa(l.Lower))
 		}
-		return c.traits(h, l, u.MAC, u.MTU, u.Addresses)
+		return c.traits(k, h, l, u.MAC, u.MTU, u.Addresses)
 	})
 	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
 		return false, err

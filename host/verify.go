@@ -79,14 +79,14 @@ func (b Bridge) Verify(k *Kernel) error {
 		c.equal("type of "+b.Name, "bridge", l.Type)
 		c.equal(b.Name, up, state(l))
 		c.equal("multicast snooping of "+b.Name, strconv.FormatBool(b.Snooping), strconv.FormatBool(l.Snooping))
-		return c.traits(h, l, b.MAC, b.MTU, b.Addresses)
+		return c.traits(k, h, l, b.MAC, b.MTU, b.Addresses)
 	})
 }
 
 // settle is how long to wait for the carrier of a link that is up, and for its IPv6 addresses to be usable. The kernel
 // does both from a work queue, with the lock that all changes of links share (net/core/link_watch.c,
 // net/ipv6/addrconf.c). That takes milliseconds, and seconds while many namespaces end on a busy machine. Until then,
-// packets are dropped. Both waits together are shorter than a call to an agent may take.
+// packets are dropped.
 const settle = 4 * time.Second
 
 // Verify compares both ends with the step. It waits for their carrier, so that a packet sent afterwards is not lost.
@@ -108,7 +108,7 @@ func (c *check) settled(k *Kernel, name string, read func() (running bool, err e
 			return err
 		}
 		if len(c.drifts) > 0 || running {
-			if running {
+			if running && len(c.drifts) == 0 {
 				k.hurry(false)
 			}
 			return c.err()
@@ -143,7 +143,7 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 			}
 		}
 		c.equal("master of "+v.Name, orNone(v.Master), orNone(master))
-		return c.traits(h, l, v.MAC, v.MTU, v.Addresses)
+		return c.traits(k, h, l, v.MAC, v.MTU, v.Addresses)
 	})
 	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
 		return false, err
@@ -155,7 +155,7 @@ func (v Veth) read(k *Kernel, c *check) (running bool, err error) {
 		far = l
 		c.equal("type of "+v.PeerName, "veth", l.Type)
 		c.equal(v.PeerName, up, state(l))
-		return c.traits(h, l, v.PeerMAC, v.MTU, v.PeerAddresses)
+		return c.traits(k, h, l, v.PeerMAC, v.MTU, v.PeerAddresses)
 	})
 	if _, drift := errors.AsType[*DriftError](err); err != nil && !drift {
 		return false, err
@@ -173,7 +173,7 @@ func (l Link) Verify(k *Kernel) error {
 		if l.Up {
 			c.equal(l.Name, up, state(got))
 		}
-		return c.traits(h, got, l.MAC, l.MTU, l.Addresses)
+		return c.traits(k, h, got, l.MAC, l.MTU, l.Addresses)
 	})
 }
 
@@ -284,7 +284,7 @@ func (c *check) link(k *Kernel, ns, name string, f func(link.Link, *link.Handle)
 }
 
 // traits compares what all kinds of links have in common. Any value agrees with what the step leaves to the kernel.
-func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, addresses []string) error {
+func (c *check) traits(k *Kernel, h *link.Handle, l link.Link, mac string, mtu int, addresses []string) error {
 	if mac != "" {
 		want, err := parseMAC(mac)
 		if err != nil {
@@ -310,7 +310,7 @@ func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, address
 		if !slices.Contains(got, a) {
 			c.equal("address "+a.String()+" of "+l.Name, present, instead(a, got))
 		} else if l.Up && len(c.drifts) == 0 {
-			if err := c.local(h, a.Addr()); err != nil {
+			if err := c.local(k, h, a.Addr()); err != nil {
 				return err
 			}
 		}
@@ -318,13 +318,18 @@ func (c *check) traits(h *link.Handle, l link.Link, mac string, mtu int, address
 	return nil
 }
 
-// local waits until packets to an address of a link that is up are accepted.
-func (c *check) local(h *link.Handle, a netip.Addr) error {
-	for deadline := time.Now().Add(settle); ; time.Sleep(pollPause) {
+// local waits until packets to an address of a link that is up are accepted, as [check.settled] waits for a link.
+func (c *check) local(k *Kernel, h *link.Handle, a netip.Addr) error {
+	deadline := time.Now()
+	if !k.hasty() {
+		deadline = deadline.Add(settle)
+	}
+	for ; ; time.Sleep(pollPause) {
 		if local, err := h.Local(a); err != nil || local {
 			return err
 		}
 		if time.Now().After(deadline) {
+			k.hurry(true)
 			c.equal("local route to "+a.String(), present, absent)
 			return nil
 		}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/owned"
@@ -149,21 +150,9 @@ func (b *bench) card(t *testing.T, mac string, up bool) {
 
 func (b *bench) kernel(t *testing.T, j host.Journal) *host.Kernel {
 	t.Helper()
-	var k *host.Kernel
-	if err := b.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{
-			Dir: b.Dir, Run: t.TempDir(), Files: map[string]*os.File{"netns:machine": b.NS}, Journal: j,
-		})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
+	return steptest.Kernel(t, b.Machine, host.KernelConfig{
+		Files: map[string]*os.File{"netns:machine": b.NS}, Journal: j,
 	})
-	return k
 }
 
 func (b *bench) state(t *testing.T) (state map[string]string) {

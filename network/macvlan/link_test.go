@@ -1,7 +1,6 @@
 package macvlan_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network/macvlan"
@@ -27,20 +27,7 @@ func eth0(lower string) macvlan.Link {
 // kernel returns the kernel of a machine that ends with the test.
 func kernel(t *testing.T) *host.Kernel {
 	t.Helper()
-	m := testnet.New(t)
-	var k *host.Kernel
-	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir()})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return k
+	return steptest.Kernel(t, testnet.New(t), host.KernelConfig{})
 }
 
 // plan returns a plan for a container with a link above a veth.
@@ -126,21 +113,7 @@ func TestLinkTampering(t *testing.T) {
 		}), "index of the link below eth0: want "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var s host.Stack
-			testnet.Skip(t, s.Apply(t.Context(), k, plan()))
-			if err := s.Verify(t.Context(), k); err != nil {
-				t.Error(err)
-			}
-			if err := c.tamper(); err != nil {
-				t.Error(err)
-			}
-			err := s.Verify(t.Context(), k)
-			if _, drift := errors.AsType[*host.DriftError](err); !drift || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Verify = %v\nwant a DriftError with %q", err, c.want)
-			}
-			if err := s.Undo(context.Background(), k); err != nil {
-				t.Errorf("undo after tampering: %v", err)
-			}
+			steptest.Noticed(t, k, plan(), c.tamper, c.want)
 		})
 	}
 }

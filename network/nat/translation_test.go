@@ -1,7 +1,6 @@
 package nat_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network/nat"
@@ -27,19 +27,7 @@ func translation() nat.Translation {
 func kernel(t *testing.T) (*host.Kernel, *testnet.Machine) {
 	t.Helper()
 	m := testnet.New(t)
-	var k *host.Kernel
-	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir, Run: t.TempDir()})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := k.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return k, m
+	return steptest.Kernel(t, m, host.KernelConfig{}), m
 }
 
 func TestTranslationString(t *testing.T) {
@@ -97,28 +85,14 @@ func TestTranslationTampering(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var s host.Stack
-			testnet.Skip(t, s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{translation()}}))
-			if err := s.Verify(t.Context(), k); err != nil {
-				t.Error(err)
-			}
-			if err := m.Do(func() error { return nft.Delete("translate") }); err != nil {
-				t.Fatal(err)
-			}
-			if c.change != nil {
+			steptest.Noticed(t, k, host.Plan{Steps: []host.Step{translation()}}, func() error {
+				if err := m.Do(func() error { return nft.Delete("translate") }); err != nil || c.change == nil {
+					return err
+				}
 				n := translation()
 				c.change(&n)
-				if err := n.Apply(t.Context(), k); err != nil {
-					t.Fatal(err)
-				}
-			}
-			err := s.Verify(t.Context(), k)
-			if _, drift := errors.AsType[*host.DriftError](err); !drift || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Verify = %v\nwant a DriftError with %q", err, c.want)
-			}
-			if err := s.Undo(context.Background(), k); err != nil {
-				t.Errorf("undo after tampering: %v", err)
-			}
+				return n.Apply(t.Context(), k)
+			}, c.want)
 		})
 	}
 }
