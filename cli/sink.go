@@ -51,7 +51,8 @@ Limits. A stranger cannot read a file, start a program, use more memory than --m
 out for long. Each source is served by its own process, so that a fault ends only that session. Each step of a session
 has a deadline of seconds. A source that has to wait sees how many are ahead of it. A source that is served for longer
 than --time while others wait has to leave after its trial. One source per address is served at a time (see
---per-address), and four may wait. Someone with many addresses can fill the 64 places: --allow helps.`,
+--per-address), and four may wait. Someone with many addresses can fill the 64 places, and with --once whoever measures
+a trial first is the one source that is served: --allow and --token help.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE
   nettoll sink --listen 10.0.0.2:7000 --once
   nettoll sink --allow 10.0.0.0/24 --allow fd00::/64
