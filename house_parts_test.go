@@ -11,15 +11,20 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/measure"
 )
 
 // rooms are the folders that work with whatever parts there are. What lies below them is theirs, too.
 var rooms = []string{
-	"byhand", "cli", "control", "deploy", "experiment", "lab", "measure", "part", "proof", "report", "runtime/*", "stack",
-	"suite", "traffic", "worker",
+	"bench", "byhand", "cli", "cmd", "control", "deploy", "driver/*", "experiment", "host", "lab", "measure", "part", "proof",
+	"report", "runtime/*", "stack", "study", "suite", "traffic", "worker",
 }
+
+// choosers are the rooms that choose parts to measure, as a user does, and therefore name them.
+var choosers = []string{"bench", "study"}
 
 // A name of a part stands in its folder, in that of its kind, and in the catalogue: what knows all parts knows none by
 // name, so that a new one is a folder and a line.
@@ -30,6 +35,17 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"lab/owner.go host":                      "begins the name of a host",
 		"lab/graph.go ipset":                     "a program",
 		"lab/svg.go bridge":                      "a type of link",
+		"cmd/docs/pairs.go bridge":               "a column of the table in docs/between.md",
+		"cmd/docs/pairs.go routed":               "a column of the table in docs/between.md",
+		"cmd/docs/pairs.go ebpf":                 "a column of the table in docs/between.md",
+		"host/steps.go bridge":                   "a kind of steps",
+		"host/verify.go bridge":                  "a type of link",
+		"host/guest/content.go nftables":         "a package of Debian",
+		"host/guest/content.go iptables":         "a package of Debian",
+		"host/guest/content.go ipset":            "a package of Debian",
+		"host/guest/content.go iperf3":           "a package of Debian",
+		"host/iptunnel/links.go ebpf":            "a way to implement a step",
+		"host/ovstunnel/frames.go ovs":           "a way to implement a step",
 		"proof/attack/tries.go bridge":           "a type of link",
 		"proof/wire/relay.go bridge":             "a type of link",
 		"traffic/dialogue/client.go connections": "a counter",
@@ -61,7 +77,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 			return
 		}
 		name, err := strconv.Unquote(literal.Value)
-		if err != nil || kinds[name] == "" {
+		if room, _, _ := strings.Cut(file, "/"); err != nil || kinds[name] == "" || slices.Contains(choosers, room) {
 			return
 		}
 		if key := file + " " + name; allowed[key] != "" {
@@ -71,6 +87,70 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		}
 	})
 	for key := range maps.Keys(allowed) {
+		if !met[key] {
+			t.Errorf("%q is allowed, and not there", key)
+		}
+	}
+}
+
+// A report explains parts with the words that they declare: its own sentences name none, and it knows no metric that
+// only one kind of parts, a workload or a probe has.
+func TestReportsKnowNoPart(t *testing.T) {
+	allowed := map[string]string{ // file and word
+		"report/text/beside.go startup_delay": "in the list of metrics beside the primary one",
+		"report/text/beside.go stall_share":   "in the list of metrics beside the primary one",
+	}
+	words := map[string]string{} // what they are
+	parts := catalogue.New()
+	// Words that say something else, too.
+	common := []string{
+		"bridge", "burst", "command", "connections", "dns", "host", "http", "memory", "nat", "ping", "routed", "video",
+	}
+	for _, kind := range parts.Kinds {
+		for _, p := range kind.Parts() {
+			words[p.Name] = "a " + kind.Describe().Name
+		}
+		if declarer, ok := kind.(measure.Declarer); ok {
+			for _, m := range declarer.Metrics() {
+				words[m.Name] = "a metric of a " + kind.Describe().Name
+			}
+		}
+	}
+	for _, w := range parts.Workloads {
+		words[w.Describe().Name] = "a workload"
+		for _, m := range w.Describe().Declares {
+			words[m.Name] = "a metric of a workload"
+		}
+	}
+	for _, d := range parts.Drivers {
+		words[d.Describe().Name] = "a driver"
+	}
+	for _, p := range parts.Probes {
+		words[p.Describe().Name] = "a probe"
+		for _, m := range p.Describe().Metrics {
+			words[m.Name] = "a metric of a probe"
+		}
+	}
+	for _, w := range common {
+		delete(words, w)
+	}
+	met := map[string]bool{}
+	inspect(t, func(file string, at token.Position, n ast.Node) {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING || !strings.HasPrefix(file, "report/") {
+			return
+		}
+		for _, word := range strings.FieldsFunc(literal.Value, func(r rune) bool {
+			return !(r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r))
+		}) {
+			if key := file + " " + word; words[word] != "" && allowed[key] == "" {
+				t.Errorf("%s: %q is %s: show what it declares", at, word, words[word])
+			} else {
+				met[key] = true
+			}
+		}
+	})
+	for key := range allowed {
 		if !met[key] {
 			t.Errorf("%q is allowed, and not there", key)
 		}
@@ -130,40 +210,108 @@ func TestNoBranchForAKindOrADeployment(t *testing.T) {
 // Views read the choices in the records.
 func TestIDsAreReadInOnePlace(t *testing.T) {
 	allowed := map[string]string{
-		"measure/old.go":  "reads records of old versions; frozen",
-		"lab/command.go":  "a host and a path in it; a namespace and a link",
-		"report/probe.go": "the sign of a number",
+		"measure/old.go":           "reads records of old versions; frozen",
+		"experiment/mix.go":        "the grammar of mixes",
+		"cli/complete.go":          "completes what is typed",
+		"cli/labexec.go":           "a pattern of names of variables",
+		"lab/command.go":           "a host and a path in it; a namespace and a link",
+		"report/page/page.go":      "an anchor of the page",
+		"report/export/csv.go":     "a column of parameters: all of them, joined",
+		"report/probe.go":          "the sign of a number",
+		"byhand/process.go":        "a function in the stack of a crash",
+		"host/watch.go":            "a path",
+		"host/guest/archive.go":    "a path",
+		"cmd/docs/parts.go":        "a path",
+		"cmd/testguest/compile.go": "a path",
 	}
 	met := map[string]bool{}
-	apart := []string{"Cut", "CutPrefix", "CutSuffix", "Split", "SplitN", "SplitSeq", "Index", "LastIndex", "TrimPrefix", "TrimSuffix"}
+	found := func(file string, at token.Position, what string) {
+		if met[file] = true; allowed[file] == "" {
+			t.Errorf("%s: %s: read what the record says as data", at, what)
+		}
+	}
+	signs := []string{`"+"`, `"/"`, `"#2"`, `"("`, `")"`, `"*"`, `'+'`, `'/'`, `'('`, `')'`, `'*'`}
+	names := []string{"ID", "Lab", "Group", "Stack", "Baseline", "Mix"} // of fields that hold ids, or are made of them
 	inspect(t, func(file string, at token.Position, n ast.Node) {
+		if strings.HasPrefix(file, "stack/") || strings.HasPrefix(file, "part/") {
+			return
+		}
+		if c, ok := n.(*ast.CaseClause); ok && strings.HasPrefix(file, "report/") {
+			for _, e := range c.List {
+				if l := literal(e, []string{"'('", "')'"}); l != "" {
+					found(file, at, "reads a text up to "+l+", as ids are read")
+				}
+			}
+		}
+		if sum, ok := n.(*ast.BinaryExpr); ok && strings.HasPrefix(file, "report/") {
+			if literal(sum.X, []string{`"="`}) != "" {
+				found(file, at, "writes a parameter, as ids have it")
+			}
+		}
 		call, ok := n.(*ast.CallExpr)
-		if !ok || strings.HasPrefix(file, "stack/") || strings.HasPrefix(file, "part/") {
+		if !ok || len(call.Args) != 2 {
 			return
 		}
 		f, ok := call.Fun.(*ast.SelectorExpr)
-		if !ok || !slices.Contains(apart, f.Sel.Name) || len(call.Args) != 2 {
+		if !ok {
 			return
 		}
 		if from, ok := f.X.(*ast.Ident); !ok || from.Name != "strings" {
 			return
 		}
-		ast.Inspect(call.Args[1], func(n ast.Node) bool {
-			l, ok := n.(*ast.BasicLit)
-			if !ok || l.Value != `"+"` && l.Value != `"/"` && l.Value != `"#2"` {
-				return true
-			}
-			if met[file] = true; allowed[file] == "" {
-				t.Errorf("%s: takes a text apart at %s, as ids are: read the choices in the record", at, l.Value)
-			}
-			return true
+		apart := slices.ContainsFunc([]string{"Cut", "Split", "Index", "LastIndex", "Trim"}, func(prefix string) bool {
+			return strings.HasPrefix(f.Sel.Name, prefix)
 		})
+		if l := literal(call.Args[1], signs); apart && l != "" {
+			found(file, at, "takes a text apart at "+l+", as ids are")
+		}
+		asks := apart || f.Sel.Name == "HasPrefix" || f.Sel.Name == "HasSuffix" || strings.HasPrefix(f.Sel.Name, "Contains")
+		if field, ok := call.Args[0].(*ast.SelectorExpr); ok && asks && slices.Contains(names, field.Sel.Name) {
+			found(file, at, "looks into "+field.Sel.Name)
+		}
 	})
 	for file := range allowed {
 		if !met[file] {
 			t.Errorf("%s is allowed, and does nothing of the kind", file)
 		}
 	}
+}
+
+// The metrics of older records are frozen: only package measure reads records by them. What a new run has is declared.
+func TestOldMetricsAreForOldRecords(t *testing.T) {
+	used := 0
+	for dir, files := range packages(t) {
+		for name := range files {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				id, ok := n.(*ast.Ident)
+				if !ok || id.Name != "Version2" {
+					return true
+				}
+				if used++; dir != "measure" {
+					t.Errorf("%s uses the metrics of older records: use those that are declared", path.Join(dir, name))
+				}
+				return true
+			})
+		}
+	}
+	if used == 0 {
+		t.Error("nothing uses Version2: does the test see it?")
+	}
+}
+
+// literal returns the literal in an expression that is one of some; "" if it has none.
+func literal(e ast.Expr, some []string) (found string) {
+	ast.Inspect(e, func(n ast.Node) bool {
+		if l, ok := n.(*ast.BasicLit); ok && slices.Contains(some, l.Value) {
+			found = l.Value
+		}
+		return true
+	})
+	return found
 }
 
 // inspect calls f for every node of the files of [rooms] that are no tests.

@@ -51,6 +51,7 @@ func (b *bench) spanning(hosts int, choices ...[2]string) (s deploy.Spec, err er
 	if !slices.ContainsFunc(choices, func(c [2]string) bool { return c[0] == "network" }) {
 		choices = append([][2]string{{"network", networkName}}, choices...)
 	}
+	var names []string
 	for _, c := range choices {
 		name, params := c[1], map[string]string(nil)
 		if c[0] == "tunnel" && c[1] != "vxlan" {
@@ -63,9 +64,10 @@ func (b *bench) spanning(hosts int, choices ...[2]string) (s deploy.Spec, err er
 		if err != nil {
 			return s, err
 		}
-		s.ID = strings.TrimPrefix(s.ID+"+"+name, "+")
+		names = append(names, name)
 		chosen = append(chosen, one)
 	}
+	s.ID = strings.Join(names, "+")
 	if s.Stack, err = b.parts.Kinds.Complete(chosen); err != nil {
 		return s, err
 	}

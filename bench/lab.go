@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
@@ -94,7 +93,7 @@ func newCell(parts catalogue.Catalogue, id string, warm, visit time.Duration) (c
 	if c.driver, err = parts.Parts().Driver(by); err != nil {
 		return cell{}, err
 	}
-	c.id = strings.TrimSuffix(c.id, ")") + ",driver=" + by + ")"
+	c.id = d.DrivenID(params, by)
 	c.length = c.driver.Trial(d, params) + (visit - time.Second).Truncate(time.Second)
 	return c, c.driver.Serves(d, params)
 }

@@ -263,7 +263,7 @@ func (p Parts) member(m Member, drivenBy string) (member, error) {
 		if err := one.driver.Serves(d, one.params); err != nil {
 			return one, err
 		}
-		one.id = withDriver(one.id, drivenBy)
+		one.id = d.DrivenID(params, drivenBy)
 	}
 	return one, nil
 }

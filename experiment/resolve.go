@@ -311,14 +311,6 @@ func (m member) differs(other part.Params) []string {
 	})
 }
 
-// withDriver adds the driver of a workload to its id.
-func withDriver(id, driver string) string {
-	if inside, ok := strings.CutSuffix(id, ")"); ok {
-		return inside + ",driver=" + driver + ")"
-	}
-	return id + "(driver=" + driver + ")"
-}
-
 // reasons lists what was left out, with the reasons.
 func (r *Resolved) reasons() string {
 	list := make([]string, len(r.Omitted))

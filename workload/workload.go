@@ -286,6 +286,14 @@ func (d Description) AcrossTrust(p part.Params) error {
 // order.
 func (d Description) ID(p part.Params) string { return d.Params.ID(d.Name, p) }
 
+// DrivenID returns the id of the workload with a driver, as if that were its last parameter.
+func (d Description) DrivenID(p part.Params, driver string) string {
+	const name = "driver"
+	p = maps.Clone(p)
+	p[name] = driver
+	return append(slices.Clone(d.Params), part.Param{Name: name}).ID(d.Name, p)
+}
+
 // minSamples is the least number of samples for a median as a metric of one trial (design, "Estimate": 100/(1−q) for q
 // = 0.5). Other quantiles come from groups of blocks.
 const minSamples = 200
