@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"runtime"
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -36,14 +35,12 @@ func TestExchangeCodec(t *testing.T) {
 			*e = kind()
 			peer := exchange(t, e)
 			e.Codec = numbered{}
-			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+			run, stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
 				send(0, seq)
 				return seq != Marker
 			})
-			runtime.LockOSThread()
 			open := clock.Now()
-			e.Run(Window{Open: open, Start: open, Close: open + 30e6})
-			runtime.UnlockOSThread()
+			run(func() { e.Run(Window{Open: open, Start: open, Close: open + 30e6}) })
 			stop()
 			return e
 		}

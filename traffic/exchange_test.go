@@ -56,14 +56,13 @@ func exchange(t *testing.T, e *Exchange) sock.Socket {
 }
 
 // serve calls answer for each request until it returns false, with the number and a function that sends an answer to a
-// number of a trial.
-func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(trial, seq uint64)) bool) (stop func()) {
+// number of a trial. The source is to run on another thread, with its own CPU.
+func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(trial, seq uint64)) bool) (run func(func()),
+	stop func(),
+) {
 	t.Helper()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	threads := witness.Threads(t, 2)
+	done := threads[0](func() {
 		var buf [64]byte
 		var from sock.Address
 		for start := time.Now(); time.Since(start) < 5*time.Second; {
@@ -79,8 +78,8 @@ func serve(t *testing.T, peer sock.Socket, answer func(seq uint64, send func(tri
 				return
 			}
 		}
-	}()
-	return func() { <-done }
+	})
+	return func(source func()) { <-threads[1](source) }, func() { <-done }
 }
 
 // Only answers of this trial to requests that wait for them count, each once.
@@ -106,7 +105,7 @@ func TestExchangeCounts(t *testing.T) {
 			*e = kind()
 			peer := exchange(t, e)
 			held := false
-			stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+			run, stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
 				if seq == Marker {
 					if !held { // only a stray datagram and no answer: the source sends another request
 						held = true
@@ -129,14 +128,12 @@ func TestExchangeCounts(t *testing.T) {
 				}
 				return true
 			})
-			runtime.LockOSThread()
 			length := int64(60e6)
 			if e.Schedule == nil { // it waits for the lost one
 				length += answerLimit
 			}
 			open := clock.Now()
-			e.Run(Window{Open: open, Start: open, Close: open + length})
-			runtime.UnlockOSThread()
+			run(func() { e.Run(Window{Open: open, Start: open, Close: open + length}) })
 			stop()
 			return e, seen
 		}
@@ -174,14 +171,12 @@ func TestExchangeDue(t *testing.T) {
 	}
 	e := &Exchange{Schedule: schedule}
 	peer := exchange(t, e)
-	stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
+	run, stop := serve(t, peer, func(seq uint64, send func(trial, seq uint64)) bool {
 		send(exchangeTrial, seq)
 		return seq != Marker
 	})
-	runtime.LockOSThread()
 	open := clock.Now() - 20e6 // 20 ms ago: so the source is behind by that many requests
-	e.Run(Window{Open: open, Start: open, Close: open + 60e6})
-	runtime.UnlockOSThread()
+	run(func() { e.Run(Window{Open: open, Start: open, Close: open + 60e6}) })
 	stop()
 	if b := e.backlog; b < 19 {
 		t.Errorf("backlog of %d, want 19 or more", b)

@@ -282,6 +282,42 @@ type stand struct {
 	pairs []network.Pair
 }
 
+// Plan returns the filter's part of the plan of the first host, with both families. It needs no kernel.
+func Plan(t testing.TB, f filter.Filter, on On, given map[string]string) host.Plan {
+	t.Helper()
+	d := f.Describe()
+	params, err := d.Params.Resolve("filter "+d.Name, given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newCase(Subject{Filter: f}, on, params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.refused != "" {
+		t.Fatalf("the filter is refused: %s", c.refused)
+	}
+	lab, pairs, err := c.lab()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ends, err := network.Join(on.Network, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps, err := f.Build(c.sites(&network.Site{
+		Lab: lab, Endpoints: ends, Pairs: pairs, Families: []string{"ipv4", "ipv6"},
+	})[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return host.Plan{Steps: steps}
+}
+
+func (c *trial) sites(of *network.Site) []filter.Site {
+	return filter.Sites(of, c.where.Point, c.bridge, c.params)
+}
+
 // build makes the namespaces and plans; nothing is applied.
 func (c *trial) build(t testing.TB, families []string) (*stand, error) {
 	lab, pairs, err := c.lab()
@@ -294,8 +330,7 @@ func (c *trial) build(t testing.TB, families []string) (*stand, error) {
 	}
 	s := &stand{
 		Bed: bed, pairs: pairs,
-		sites: filter.Sites(&network.Site{Lab: lab, Endpoints: bed.Ends, Pairs: pairs, Families: families}, c.where.Point,
-			c.bridge, c.params),
+		sites: c.sites(&network.Site{Lab: lab, Endpoints: bed.Ends, Pairs: pairs, Families: families}),
 	}
 	for h, site := range s.sites {
 		steps, err := c.Filter.Build(site)

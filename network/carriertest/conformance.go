@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -90,6 +91,20 @@ func Choose(t testing.TB, kind stack.Kind, given map[string]string) stack.Stack 
 		t.Fatal(err)
 	}
 	return stack.Stack{chosen}
+}
+
+// Plan returns the plan of the first of three hosts that have a stack between them. It needs no kernel.
+func Plan(t testing.TB, n network.Network, between stack.Stack) host.Plan {
+	t.Helper()
+	lab, err := network.Compose(networktest.Lab(3, 1), between)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, _, err := network.Join(n, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plans[0]
 }
 
 // spans wants the same span for the same lab, one that is the lower one less what it says it adds, and every host to

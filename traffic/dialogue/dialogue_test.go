@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
@@ -115,40 +114,6 @@ func run(c *dialogue.Client, length time.Duration) traffic.Sample {
 	return *c.Sample()
 }
 
-// threads starts a thread for a client and one for its server, each with one CPU as in a run, so that the witness knows
-// what other work took from them. They live until the test ends, because the kernel does not report how long an ended
-// thread waited. Each function starts another on its thread; the channel is closed at its end.
-func threads(t *testing.T) (ofClient, ofServer func(do func()) (done <-chan struct{})) {
-	t.Helper()
-	cpus, err := thread.CPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := func(cpu int) func(func()) <-chan struct{} {
-		work, ready := make(chan func()), make(chan error)
-		t.Cleanup(func() { close(work) })
-		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine
-			ready <- thread.Pin(cpu)
-			for do := range work {
-				do()
-			}
-		}()
-		if err := <-ready; err != nil {
-			t.Fatal(err)
-		}
-		return func(do func()) <-chan struct{} {
-			done := make(chan struct{})
-			work <- func() {
-				defer close(done)
-				do()
-			}
-			return done
-		}
-	}
-	return start(cpus[len(cpus)-1]), start(cpus[0])
-}
-
 func schedule(t *testing.T, rate float64) *traffic.Schedule {
 	t.Helper()
 	s, err := traffic.NewSchedule(traffic.ScheduleSpec{
@@ -185,7 +150,8 @@ func TestWays(t *testing.T) {
 				if tt.size >= 1<<18 {
 					testnet.NotInRace(t, "reading takes longer than a drain")
 				}
-				ofClient, ofServer := threads(t)
+				threads := witness.Threads(t, 2)
+				ofServer, ofClient := threads[0], threads[1]
 				at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
 				server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(tt.spec.Renew)})
 				if err != nil {

@@ -48,7 +48,8 @@ func both(t *testing.T, server *dialogue.Server, c *dialogue.Client, length time
 	sink traffic.Sample,
 ) {
 	t.Helper()
-	ofClient, ofServer := threads(t)
+	threads := witness.Threads(t, 2)
+	ofServer, ofClient := threads[0], threads[1]
 	server.Prepare(1)
 	c.Prepare(1)
 	w := window(length)

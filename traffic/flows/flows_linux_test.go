@@ -74,9 +74,8 @@ func calm(t *testing.T) {
 	})
 }
 
-// borne is the limit for the loss in trials of which all messages are expected. Their threads end with them, and the
-// kernel does not report how long such threads waited.
-func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }
+// borne is the limit for the loss in trials of which all messages are expected.
+func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2} }
 
 // window returns a window that opens soon.
 func window(length time.Duration) traffic.Window {
@@ -84,34 +83,37 @@ func window(length time.Duration) traffic.Window {
 	return traffic.Window{Open: open, Start: open + int64(length)/10, Close: open + int64(length)}
 }
 
-// drive runs a trial of some ends, each on its own thread.
-func drive(w traffic.Window, trial uint64, ends ...*End) {
-	done := make(chan struct{})
-	for _, e := range ends {
-		go func() {
-			runtime.LockOSThread()
-			defer func() { done <- struct{}{} }()
-			e.Run(trial, w)
-			e.Collect()
-		}()
+// group is some ends, each with its own thread.
+type group struct {
+	ends    []*End
+	threads []witness.Thread
+}
+
+func grouped(t *testing.T, ends ...*End) group {
+	t.Helper()
+	return group{ends, witness.Threads(t, len(ends))}
+}
+
+// each calls a function for every end, on the end's thread and at the same time.
+func (g group) each(do func(*End)) {
+	var running []<-chan struct{}
+	for i, e := range g.ends {
+		running = append(running, g.threads[i](func() { do(e) }))
 	}
-	for range ends {
+	for _, done := range running {
 		<-done
 	}
 }
 
-func prepare(trial uint64, ends ...*End) {
-	done := make(chan struct{})
-	for _, e := range ends {
-		go func() {
-			e.Prepare(trial)
-			done <- struct{}{}
-		}()
-	}
-	for range ends {
-		<-done
-	}
+// drive runs a trial.
+func (g group) drive(w traffic.Window, trial uint64) {
+	g.each(func(e *End) {
+		e.Run(trial, w)
+		e.Collect()
+	})
 }
+
+func (g group) prepare(trial uint64) { g.each(func(e *End) { e.Prepare(trial) }) }
 
 func start(t *testing.T, e *End, err error) *End {
 	t.Helper()
@@ -155,12 +157,12 @@ func TestLanes(t *testing.T) {
 		},
 		Hearer: hears(func(m *Message) { got = append(got, *m) }),
 	}, nil)
-	trial := uint64(0)
+	g, trial := grouped(t, a, b), uint64(0)
 	witness.Until(t, borne(), func() error { // a busy machine loses what does not fit into a buffer
 		trial++
-		prepare(trialID+trial, a, b)
+		g.prepare(trialID + trial)
 		got = got[:0]
-		drive(window(300*time.Millisecond), trialID+trial, a, b)
+		g.drive(window(300*time.Millisecond), trialID+trial)
 		if a.Sample().Doubt == "" && b.Sample().Doubt == "" && a.Sample().Sent == b.Sample().Received &&
 			b.Sample().Sent == a.Sample().Received {
 			return nil
@@ -287,11 +289,12 @@ func TestBlockedStream(t *testing.T) {
 	calm(t)
 	const size = 8000
 	source, sink := streams(t, 10700, 4, size, 1500)
+	g := grouped(t, source, sink)
 	sound := func(trial uint64) {
 		t.Helper()
 		witness.Until(t, borne(), func() error {
-			prepare(trial, source, sink)
-			drive(window(150*time.Millisecond), trial, source, sink)
+			g.prepare(trial)
+			g.drive(window(150*time.Millisecond), trial)
 			trial++
 			a, b := source.Sample(), sink.Sample()
 			if a.Failure+b.Failure+a.Doubt+b.Doubt != "" || b.Counts[CountFlows] != 4 || a.Sent != b.Received {
@@ -306,7 +309,7 @@ func TestBlockedStream(t *testing.T) {
 	source.Prepare(trialID + 100)
 	sink.watcher.Forget(sink.sockets[2])
 	w := window(800 * time.Millisecond) // 300 messages of 8000 bytes for each: more than the receive buffer
-	drive(w, trialID+100, source, sink)
+	g.drive(w, trialID+100)
 	a, b := source.Sample(), sink.Sample()
 	if a.Counts[traffic.CountBacklog] == 0 || a.Unsent == 0 || a.Counts[CountBlocked] == 0 || a.Doubt == "" {
 		t.Errorf("the source with a stream that takes nothing: %+v", *a)
@@ -323,17 +326,18 @@ func TestBlockedStream(t *testing.T) {
 func TestBrokenStream(t *testing.T) {
 	calm(t)
 	source, sink := streams(t, 10800, 3, 500, 2000)
-	prepare(trialID, source, sink)
+	g := grouped(t, source, sink)
+	g.prepare(trialID)
 	time.AfterFunc(50*time.Millisecond, sink.sockets[1].Shutdown)
-	drive(window(150*time.Millisecond), trialID, source, sink)
+	g.drive(window(150*time.Millisecond), trialID)
 	if got := sink.Sample().Failure; got != "1 of 3 connections broke" {
 		t.Errorf("the sink's failure: %q", got)
 	}
 	trial := uint64(trialID)
 	witness.Until(t, borne(), func() error {
 		trial++
-		prepare(trial, source, sink)
-		drive(window(100*time.Millisecond), trial, source, sink)
+		g.prepare(trial)
+		g.drive(window(100*time.Millisecond), trial)
 		if a, b := source.Sample(), sink.Sample(); a.Failure+b.Failure+a.Doubt+b.Doubt != "" || b.Counts[CountFlows] != 3 {
 			return fmt.Errorf("%+v, %+v", *a, *b)
 		}
@@ -358,12 +362,13 @@ func TestLateEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source, sink := streams(t, 10900, 4, 500, 2000)
+			g := grouped(t, source, sink)
 			trial := uint64(trialID)
 			witness.Until(t, borne(), func() error {
 				sink.Prepare(trial)
 				give(source)
 				source.Prepare(trial)
-				drive(window(150*time.Millisecond), trial, source, sink)
+				g.drive(window(150*time.Millisecond), trial)
 				trial++
 				a, b := source.Sample(), sink.Sample()
 				if a.Failure+b.Failure != "" {

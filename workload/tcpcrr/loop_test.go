@@ -32,6 +32,7 @@ const (
 type pair struct {
 	t            *testing.T
 	machine      *testnet.Machine
+	threads      []witness.Thread // of the sink and of the source
 	source, sink traffic.Endpoint
 	trial        uint64
 }
@@ -39,7 +40,7 @@ type pair struct {
 // open opens a pair whose source and sink have these numbers of ports.
 func open(t *testing.T, address string, sources, sinks int, given map[string]string) *pair {
 	t.Helper()
-	p := &pair{t: t, machine: testnet.New(t)}
+	p := &pair{t: t, machine: testnet.New(t), threads: witness.Threads(t, 2)}
 	// A thread in a loop never gives its P back, and a garbage collection would wait for it (see the worker).
 	before, collect := runtime.GOMAXPROCS(2+2), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
@@ -96,22 +97,14 @@ func (p *pair) do(f func() error) {
 // run runs a trial. Its threads are not in the namespace.
 func (p *pair) run() (source, sink traffic.Sample) {
 	p.trial++
-	done := make(chan struct{}, 2)
 	w := traffic.Window{Open: clock.Now()}
 	w.Start, w.Close = w.Open, w.Open+int64(length)
 	for _, e := range []traffic.Endpoint{p.sink, p.source} {
 		e.Prepare(p.trial)
 	}
-	for _, e := range []traffic.Endpoint{p.sink, p.source} {
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			traffic.Drive(e, p.trial, w)
-			done <- struct{}{}
-		}()
-	}
-	<-done
-	<-done
+	sank := p.threads[0](func() { traffic.Drive(p.sink, p.trial, w) })
+	<-p.threads[1](func() { traffic.Drive(p.source, p.trial, w) })
+	<-sank
 	for _, e := range []traffic.Endpoint{p.sink, p.source} {
 		e.(traffic.Collector).Collect()
 	}
@@ -121,14 +114,10 @@ func (p *pair) run() (source, sink traffic.Sample) {
 // shut makes a sink stop listening.
 func shut(e traffic.Endpoint) { e.(*sink).listeners[0].Shutdown() }
 
-// borne is the limit for the loss in trials of which all messages are expected. Their threads end with them, and the
-// kernel does not report how long such threads waited.
-func borne() witness.Limit { return witness.Limit{Lost: traffic.DrainLimit / 2, Share: 0.15} }
-
 // complete runs a trial that is drained.
 func (p *pair) complete() (source, sink traffic.Sample) {
 	p.t.Helper()
-	witness.Until(p.t, borne(), func() error {
+	witness.Until(p.t, workloadtest.Borne(), func() error {
 		source, sink = p.run()
 		if source.Failure+sink.Failure+source.Doubt+sink.Doubt != "" {
 			return fmt.Errorf("not drained: %q %q, %q %q", source.Failure, source.Doubt, sink.Failure, sink.Doubt)

@@ -35,26 +35,8 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// spin keeps a CPU busy with a thread of its own, which exists as long as the test. It returns after the thread has
-// done so for long enough.
-func spin(t *testing.T, cpu int, lasts time.Duration) {
-	t.Helper()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the function
-		err := thread.Pin(cpu)
-		for end := time.Now().Add(lasts); err == nil && time.Now().Before(end); {
-		}
-		done <- err
-		<-t.Context().Done()
-	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-}
-
-// A busy loop of another process on the CPU of a thread is detected, both by the delay and by the CPU time of others. A
-// busy loop of the test itself is not.
+// A busy loop of another process on the CPU of a thread is detected, both by the delay and by the CPU time of others,
+// while another thread of the test runs on another CPU. A busy loop of the test itself is not.
 func TestBusyLoop(t *testing.T) {
 	cpus, err := thread.CPUs()
 	if err != nil {
@@ -78,13 +60,22 @@ func TestBusyLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A process that is left out of the family counts as another process.
-	self := []int{os.Getpid()}
+	self, threads := []int{os.Getpid()}, Threads(t, min(2, len(cpus)))
 	watch := func(pids []int) Seen {
 		before, err := read(pids, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		spin(t, cpus[0], lasts)
+		var running []<-chan struct{}
+		for _, on := range threads {
+			running = append(running, on(func() {
+				for end := time.Now().Add(lasts); time.Now().Before(end); {
+				}
+			}))
+		}
+		for _, done := range running {
+			<-done
+		}
 		now, err := read(pids, false)
 		if err != nil {
 			t.Fatal(err)
