@@ -66,7 +66,6 @@ func TestInterrupt(t *testing.T) {
 			if took > soon+seen.Excuse() {
 				t.Errorf("it took %v, want at most %v (%v)", took, soon, seen)
 			}
-			t.Logf("TEMP %v %v", took, seen)
 		})
 	}
 }
