@@ -100,9 +100,14 @@ func (w *Way) Sent(h Host, ns, link, master string) {
 	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Sent(ns, link, master)})
 }
 
-// Counted adds a counter of a step.
+// Counted adds a counter of a step, which may count a packet more than once.
 func (w *Way) Counted(h Host, name string) {
 	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Counter{Name: name}, Repeats: true})
+}
+
+// CountedOnce adds a counter of a step that counts each packet once.
+func (w *Way) CountedOnce(h Host, name string) {
+	w.Counters = append(w.Counters, Count{Host: h.Index, Counter: host.Counter{Name: name}})
 }
 
 // Forwarded adds that the network stacks of all hosts on the way forward the packets.

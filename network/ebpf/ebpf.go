@@ -86,8 +86,9 @@ func (Network) Steps() map[string]func() host.Step {
 	}
 }
 
-// Trace says that each container gives its packets to the host's end of its link, where the program takes them: the
-// host's network stack, which would forward them as well, forwards none. The program counts nothing itself.
+// Trace says that each container gives its packets to the host's end of its link, where the program takes them and
+// sends them on, as it does on the host that they are for: the hosts' network stacks, which would forward them as well,
+// forward none.
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	w.Leave(t, t.Pick(network.Gateway(t.From.Host.Index)),
@@ -97,8 +98,10 @@ func (Network) Trace(t network.Trip) network.Way {
 	} else {
 		w.Received(t.From.Host, "", t.From.Endpoint.Link, "")
 	}
+	w.CountedOnce(t.From.Host, counter)
 	if !t.Same() {
 		w.Carried(t)
+		w.CountedOnce(t.To.Host, counter)
 	}
 	w.NotForwarded(t)
 	return w

@@ -135,6 +135,28 @@ func (f Forwarding) Verify(k *host.Kernel) error {
 	return drift
 }
 
+// counter is the name of its counter.
+const counter = "packets that the eBPF program has forwarded"
+
+// Count returns how many packets the program has sent on, from any link. Without a program nothing counts.
+func (f Forwarding) Count(k *host.Kernel) (map[string]uint64, error) {
+	t, err := f.table()
+	if err != nil {
+		return nil, err
+	}
+	counts := map[string]uint64{}
+	return counts, possible(f.Attach, func(way string) error {
+		t.Way = way
+		return k.Do("", func() error {
+			n, ok, err := forward.Forwarded(t)
+			if ok {
+				counts[counter] = n
+			}
+			return err
+		})
+	})
+}
+
 // table turns the text of the step into addresses. The way is left out.
 func (f Forwarding) table() (forward.Table, error) {
 	t := forward.Table{}

@@ -101,6 +101,25 @@ struct {
 	__type(value, struct range6);
 } ranges6 SEC(".maps");
 
+// How many packets the programs have sent on, by CPU.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} forwarded SEC(".maps");
+
+// count counts a packet that is sent on. A large segment is one packet. Programs on these hooks run with softirqs off,
+// so nobody else counts on this CPU meanwhile.
+static __always_inline void count(void)
+{
+	__u32 zero = 0;
+	__u64 *n = bpf_map_lookup_elem(&forwarded, &zero);
+
+	if (n)
+		++*n;
+}
+
 static __always_inline void readdress(struct ethhdr *eth, const struct container *c)
 {
 	__builtin_memcpy(eth->h_dest, c->to, ETH_ALEN);
@@ -154,6 +173,7 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 			next.ipv4_nh = r->via;
 			if (r->tunnel.flags && tunnelled(skb, &r->tunnel))
 				return TC_ACT_SHOT;
+			count();
 			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
 		}
 		age(ip);
@@ -180,12 +200,14 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 			__builtin_memcpy(next.ipv6_nh, &r->via, sizeof(r->via));
 			if (r->tunnel.flags && tunnelled(skb, &r->tunnel))
 				return TC_ACT_SHOT;
+			count();
 			return bpf_redirect_neigh(r->link, &next, sizeof(next), 0);
 		}
 	} else {
 		return NEXT;
 	}
 	readdress(eth, c);
+	count();
 	return peer ? bpf_redirect_peer(c->link, 0) : bpf_redirect(c->link, 0);
 }
 
@@ -232,6 +254,7 @@ int nettoll_bare(struct __sk_buff *skb)
 	readdress(&eth, c);
 	if (bpf_skb_change_head(skb, sizeof(eth), 0) || bpf_skb_store_bytes(skb, 0, &eth, sizeof(eth), 0))
 		return TC_ACT_SHOT;
+	count();
 	return bpf_redirect_peer(c->link, 0);
 }
 
@@ -275,5 +298,6 @@ int nettoll_xdp(struct xdp_md *ctx)
 		return XDP_PASS;
 	}
 	readdress(eth, c);
+	count();
 	return bpf_redirect(c->link, 0);
 }

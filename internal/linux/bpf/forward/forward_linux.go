@@ -238,6 +238,52 @@ func address(key []byte) netip.Addr {
 	return a
 }
 
+// Forwarded returns how many packets the programs at the links of the table have sent on, in the network namespace of the
+// calling thread; false if none of them is there. A large segment is one packet.
+func Forwarded(t Table) (n uint64, ok bool, err error) {
+	if err := t.check(); err != nil {
+		return 0, false, err
+	}
+	links, err := bpf.Open()
+	if err != nil {
+		return 0, false, err
+	}
+	defer links.Close()
+	for _, h := range t.hookings(links) { // all of them count in one map
+		index := links.Index(h.link)
+		if index == 0 {
+			continue
+		}
+		ids, err := links.Attached(h.hook, index)
+		if err != nil {
+			return 0, false, err
+		}
+		p, err := bpf.Find(ids, h.program)
+		if err != nil {
+			return 0, false, err
+		}
+		if p == nil {
+			continue
+		}
+		n, err := sum(p.Maps[objectMapForwarded])
+		p.Close()
+		return n, err == nil, err
+	}
+	return 0, false, nil
+}
+
+// sum returns the sum of a counter over the CPUs.
+func sum(m *ebpf.Map) (n uint64, err error) {
+	var byCPU []uint64
+	if err := m.Lookup(uint32(0), &byCPU); err != nil {
+		return 0, fmt.Errorf("read map %q: %w", objectMapForwarded, err)
+	}
+	for _, on := range byCPU {
+		n += on
+	}
+	return n, nil
+}
+
 // Check tries a method on a pair of links in a namespace of its own, which it removes. If something is missing, the
 // error is a [linux.UnsupportedError].
 func Check(way string) error {

@@ -19,5 +19,8 @@ func Add(Table) ([]bpf.Attachment, io.Closer, error) { return nil, nil, unsuppor
 // Compare is not supported here.
 func Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }
 
+// Forwarded is not supported here.
+func Forwarded(Table) (n uint64, ok bool, err error) { return 0, false, unsupported() }
+
 // Check is not supported here.
 func Check(string) error { return unsupported() }

@@ -18,6 +18,7 @@ import (
 const (
 	objectMapContainers4     = "containers4"
 	objectMapContainers6     = "containers6"
+	objectMapForwarded       = "forwarded"
 	objectMapRanges4         = "ranges4"
 	objectMapRanges6         = "ranges6"
 	objectProgNettollBare    = "nettoll_bare"
@@ -80,6 +81,7 @@ type objectProgramSpecs struct {
 type objectMapSpecs struct {
 	Containers4 *ebpf.MapSpec `ebpf:"containers4"`
 	Containers6 *ebpf.MapSpec `ebpf:"containers6"`
+	Forwarded   *ebpf.MapSpec `ebpf:"forwarded"`
 	Ranges4     *ebpf.MapSpec `ebpf:"ranges4"`
 	Ranges6     *ebpf.MapSpec `ebpf:"ranges6"`
 }
@@ -112,6 +114,7 @@ func (o *objectObjects) Close() error {
 type objectMaps struct {
 	Containers4 *ebpf.Map `ebpf:"containers4"`
 	Containers6 *ebpf.Map `ebpf:"containers6"`
+	Forwarded   *ebpf.Map `ebpf:"forwarded"`
 	Ranges4     *ebpf.Map `ebpf:"ranges4"`
 	Ranges6     *ebpf.Map `ebpf:"ranges6"`
 }
@@ -120,6 +123,7 @@ func (m *objectMaps) Close() error {
 	return _ObjectClose(
 		m.Containers4,
 		m.Containers6,
+		m.Forwarded,
 		m.Ranges4,
 		m.Ranges6,
 	)
