@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
 	"github.com/nettoll/nettoll/report/text"
 	"github.com/nettoll/nettoll/report/view"
 )
@@ -126,6 +127,42 @@ func TestVersion1(t *testing.T) {
 			t.Errorf("%s has too few generations: %v\n%s", dir, few, b.String())
 		}
 	}
+}
+
+// A run of version 1 with parameters, two networks, a filter, both placements, two numbers of pairs and a mix has the
+// trials that the program which measured it shows (testdata/v1-wide/trials.csv, written by nettoll 2937491), and a
+// table that only changes on purpose. The figures of the table are not those of that program, because values and ratios
+// are estimated in another way since (docs/method.md).
+func TestWideVersion1(t *testing.T) {
+	dir := filepath.Join("testdata", "v1-wide")
+	d, problems, err := report.Load(dir)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	was, err := os.ReadFile(filepath.Join(dir, "trials.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := export.Trials(&b, d); err != nil {
+		t.Fatal(err)
+	}
+	before, after := table(t, was), table(t, b.Bytes())
+	if len(before) != 135 || len(after) != len(before) {
+		t.Fatalf("%d trials, before %d", len(after), len(before))
+	}
+	for i, row := range before {
+		for column, value := range row {
+			if got, ok := after[i][column]; !ok || got != value {
+				t.Errorf("trial %d: %s is %q, before %q", i, column, got, value)
+			}
+		}
+	}
+	b.Reset()
+	if err := text.Write(&b, d, report.Options{Width: 120}); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "v1-wide.golden", b.String())
 }
 
 // Views notice a changed run.json, and records whose checksums were removed.
