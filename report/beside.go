@@ -114,7 +114,7 @@ func (v *Reading) aloneValue(g *Group, b measure.Direct) (alone, difference stri
 	case b.HasRatio && b.Estimate.Ratio > 0:
 		e := b.Estimate
 		x := r.Value / e.Ratio
-		difference = Amount(x*(e.Ratio-1), x*(e.Hi-e.Lo)/2, b.Unit)
+		difference = Difference(x, e.Ratio, (e.Hi-e.Lo)/2, b.Unit)
 		if e.Ratio > 1 && strings.ContainsAny(difference, "123456789") {
 			difference = "+" + difference
 		}

@@ -93,7 +93,7 @@ func (g *Group) difference(r *measure.Row) string {
 		return ""
 	}
 	e := r.Estimate
-	text := Amount(b.Value*(e.Ratio-1), b.Value*(e.Hi-e.Lo)/2, r.Unit)
+	text := Difference(b.Value, e.Ratio, (e.Hi-e.Lo)/2, r.Unit)
 	if e.Ratio > 1 && strings.ContainsAny(text, "123456789") {
 		return "+" + text
 	}

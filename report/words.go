@@ -45,10 +45,13 @@ func label(metric string) string {
 // were measured: 13.0 µs, not 13 µs.
 func Number(value float64, unit string) string { return number(value, unit, digits) }
 
-// Amount returns a value known to ±half, without digits below its uncertainty.
-func Amount(value, half float64, unit string) string {
+// Difference returns the difference of a value from its baseline, base, that a ratio known to ±half makes: without
+// digits below its uncertainty, but with those of a percent of the baseline, as the change has them beside it.
+func Difference(base, ratio, half float64, unit string) string {
 	const worth = 2 // two digits if half is 0.1 to 0.2, one if it is more
-	if step := math.Pow(10, math.Floor(math.Log10(half/worth))); half > 0 && !math.IsInf(half, 0) {
+	value := base * (ratio - 1)
+	if half > 0 && !math.IsInf(half, 0) {
+		step := math.Pow(10, min(math.Floor(math.Log10(base*half/worth)), math.Round(math.Log10(base/100))))
 		value = math.Round(value/step) * step
 	}
 	return number(value, unit, minus)
