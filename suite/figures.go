@@ -2,6 +2,7 @@ package suite
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"maps"
@@ -122,7 +123,8 @@ func (s Space) cross(order []string) []Point {
 	return points
 }
 
-// property returns the value of a cell on an axis: a property of its own, or a parameter of its workload.
+// property returns the value of a cell on an axis: a property of its own, the part of a kind, or a parameter of its
+// workload.
 func property(c *measure.Cell, axis string) string {
 	switch axis {
 	case "placement":
@@ -133,12 +135,10 @@ func property(c *measure.Cell, axis string) string {
 		return c.Family
 	case "affinity":
 		return c.Affinity
-	case "runtime":
-		return c.Part("runtime")
 	case "workload":
 		return c.Workload
 	}
-	return c.Params[axis]
+	return cmp.Or(c.Part(axis), c.Params[axis])
 }
 
 // term returns the term of a metric of a cell, or of its lab, to a power.
