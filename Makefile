@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-leaks test-watch fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
+build test test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -81,14 +81,20 @@ test: ## say what this machine lacks, then run every test
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
 	  together 6 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
-# Packages with tests that start optional programs; what follows a = is which of their tests, as of go test -run.
-WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./network/ovs ./traffic/program \
-  ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
+# Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
+WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs \
+  ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./network/ovs ./report/figure ./traffic/program ./tunnel/geneve ./tunnel/tunneltest ./tunnel/vxlan ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
+# Those that take minutes each, for a few tests that start some: make test-without-all has them.
+WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack
 
 .PHONY: test-without
 test-without: ## run tests that start programs as on a machine where none of them is installed
 	@scripts/without $(GO) test -p 2 -timeout 10m -skip=$(stalls) $(TESTFLAGS) $(WITHOUT_PKG)
 	@scripts/without $(GO) test -timeout 10m $(TESTFLAGS) -run 'TestScript|TestRunScript/run-(driver|http|filter|command)|Doctor|ProgramDies' ./cmd/nettoll
+
+.PHONY: test-without-all
+test-without-all: ## run every test as on a machine where no optional program is installed (as long as make test)
+	@scripts/without $(MAKE) test
 
 # Runs of all workloads of the engine, with what carries packets between hosts.
 RACE_RUN := run --time 2s --trial 100ms --pairs 2 --network bridge --filter none,nftables $(foreach w,udp-rate 'mix(udp-rr(in-flight=4),tcp-stream(flows=2))' tcp-rr tcp-crr kv http dns 'burst(on=20ms,off=20ms)' quake3 under-load 'connections(connections=10)' ping,--workload $(w))

@@ -401,3 +401,70 @@ func makes(t *testing.T, target string) bool {
 	}
 	return regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(target) + `:`).Match(text)
 }
+
+// Every package whose tests start programs that only tests start (testnet.Program), by themselves or through a suite, is
+// tested without them too: it is in one of the two lists of the Makefile.
+func TestWithoutIsWhole(t *testing.T) {
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, name := range []string{"WITHOUT_PKG", "WITHOUT_LONG"} {
+		found := regexp.MustCompile(`(?m)^` + name + ` \??:?= ((?:.*\\\n)*.*)$`).FindSubmatch(text)
+		if found == nil {
+			t.Fatalf("the Makefile has no %s", name)
+		}
+		listed = append(listed, strings.Fields(strings.ReplaceAll(string(found[1]), "\\\n", " "))...)
+	}
+	const module = "github.com/nettoll/nettoll/"
+	starts, suites := map[string]bool{}, map[string]bool{} // folders whose tests start some, and that others' tests call
+	imports := map[string][]string{}                       // by tests
+	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		dir, here := filepath.Dir(path), suites
+		if strings.HasSuffix(path, "_test.go") {
+			here = starts
+			for _, i := range file.Imports {
+				imports[dir] = append(imports[dir], strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module))
+			}
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.SelectorExpr); ok && (f.Sel.Name == "Program" || f.Sel.Name == "Locate") {
+				if of, ok := f.X.(*ast.Ident); ok && of.Name == "testnet" {
+					here[dir] = true
+				}
+			}
+			return true
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for dir, with := range imports {
+		if !starts[dir] && !slices.ContainsFunc(with, func(i string) bool { return suites[i] }) {
+			continue
+		}
+		tested++
+		if dir == "cmd/nettoll" { // its target chooses among its tests
+			continue
+		}
+		if !slices.ContainsFunc(listed, func(l string) bool {
+			l = strings.TrimPrefix(l, "./")
+			tree, deep := strings.CutSuffix(l, "/...")
+			return l == dir || deep && strings.HasPrefix(dir+"/", tree+"/")
+		}) {
+			t.Errorf("%s is in neither list of the Makefile", dir)
+		}
+	}
+	if tested < 10 {
+		t.Errorf("found %d packages whose tests start programs: this shows nothing", tested)
+	}
+}
