@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -334,7 +335,7 @@ func read(pids []int, begins bool) (r reading, err error) {
 // spent adds the run times and the run delays of the threads of a process (Documentation/scheduler/sched-stats.rst).
 func spent(pid int, threads map[string]account) error {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil && !os.IsNotExist(err) {
+	if err != nil && !os.IsNotExist(err) && !errors.Is(err, unix.ESRCH) { // it has ended
 		return err
 	}
 	for _, task := range tasks {
