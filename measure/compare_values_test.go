@@ -38,7 +38,7 @@ func twoStacks(r *rand.Rand, generations int, all, one float64) Side {
 					x *= 1.3
 				}
 				log.Trials = append(log.Trials, Trial{
-					Generation: g, Block: g*blocks + b, Cell: c.ID, Metrics: map[string]float64{"latency_p50": x},
+					Generation: g + 1, Block: g*blocks + b, Cell: c.ID, Metrics: map[string]float64{"latency_p50": x},
 				})
 			}
 		}
@@ -121,7 +121,7 @@ func driftingStacks(r *rand.Rand, walk, lasting, shift float64, loads [2]Load) [
 		for g := range generations {
 			level += walk * r.NormFloat64()
 			for k := range log.Trials {
-				if t := &log.Trials[k]; t.Generation == g {
+				if t := &log.Trials[k]; t.Generation == g+1 {
 					t.Metrics["latency_p50"] *= math.Exp(level)
 				}
 			}

@@ -423,7 +423,7 @@ func newClaim(proofs []measure.Proof) claim {
 		if p.OK {
 			continue
 		}
-		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation+1, Printable(p.When))
+		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation, Printable(p.When))
 		if p.Detail != "" {
 			text += ": " + Printable(p.Detail)
 		}

@@ -2,6 +2,8 @@ package view_test
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
 	"github.com/nettoll/nettoll/report/text"
 	"github.com/nettoll/nettoll/report/view"
 )
@@ -128,6 +131,40 @@ func TestVersion1(t *testing.T) {
 	}
 }
 
+// A run of version 2, which nettoll wrote until commit 2235bb7c, is shown as it was then. Its generations were counted
+// from 0 in the records, and are counted from 1 everywhere now.
+func TestVersion2(t *testing.T) {
+	d, problems, err := report.Load(filepath.Join("testdata", "v2-interrupted"))
+	if err != nil || len(problems) > 0 || len(d.Log.Changed) > 0 {
+		t.Fatal(problems, err, d)
+	}
+	numbers := map[int]bool{}
+	for _, x := range d.Log.Trials {
+		numbers[x.Generation] = true
+	}
+	if want := map[int]bool{1: true, 2: true, 3: true}; !maps.Equal(numbers, want) || d.Analysis.Blocks != 12 {
+		t.Errorf("%d blocks in generations %v, want 12 in %v", d.Analysis.Blocks, numbers, want)
+	}
+	if s := d.Standing(); len(s) != 1 || !strings.HasPrefix(s[0], "This run was interrupted. It has 12 blocks in 3 gen") {
+		t.Errorf("it begins with %q", s)
+	}
+	d.Log.Proofs[0].OK = false
+	var shown, rows bytes.Buffer
+	if err := errors.Join(text.Write(&shown, d, report.Options{Width: 1000}), export.Trials(&rows, d)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(shown.String(), "generation 1, before") {
+		t.Errorf("the text has no proof of generation 1:\n%s", shown.String())
+	}
+	exported := map[string]bool{}
+	for _, row := range table(t, rows.Bytes()) {
+		exported[row["gen"]] = true
+	}
+	if want := map[string]bool{"1": true, "2": true, "3": true}; !maps.Equal(exported, want) {
+		t.Errorf("the trials in CSV have generations %v", exported)
+	}
+}
+
 // Views notice a changed run.json, and records whose checksums were removed.
 func TestRunIsSealed(t *testing.T) {
 	m := usual(t)
@@ -141,8 +178,8 @@ func TestRunIsSealed(t *testing.T) {
 			"run.json", `"precision": 0.02`, `"precision": 0.2`,
 			"run.json was changed after the run began",
 		},
-		"version":           {"run.json", `"v": 2`, `"v": 1`, "run.json was changed after the run began"},
-		"records version 1": {"records.jsonl", `"v":2`, `"v":1`, "The records were changed after the run: "},
+		"version":           {"run.json", `"v": 3`, `"v": 2`, "run.json was changed after the run began"},
+		"records version 1": {"records.jsonl", `"v":3`, `"v":1`, "The records were changed after the run: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := m.save()
