@@ -83,6 +83,9 @@ func (v *Reading) Circumstances() string {
 	}
 	add("", cpu)
 	add("load ", fact("load"))
+	if share := v.Analysis.Load.IdleText(); share != "" {
+		add(share, " of CPU time idle")
+	}
 	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
 	add("idle ", v.each(func(c *measure.Cell) string { return c.Idle }))
 	add("", v.each(func(c *measure.Cell) string { return c.Family }))
