@@ -109,8 +109,8 @@ func (p *Past) refuse(sum string) string {
 	case log.End != nil && log.End.Why != measure.EndInterrupted && log.End.Why != measure.EndFailed:
 		return "it has ended, because " + log.End.Detail
 	case p.Run.V < measure.Version:
-		return fmt.Sprintf("its records have version %d, and this nettoll writes version %d (hint: resume it with the nettoll "+
-			"that began it)", p.Run.V, measure.Version)
+		return fmt.Sprintf("its records have version %d, and this nettoll writes version %d (hint: resume it with the "+
+			"nettoll that began it)", p.Run.V, measure.Version)
 	}
 	return ""
 }

@@ -183,7 +183,9 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 				factor *= d
 			}
 			m.log.Histograms = append(m.log.Histograms,
-				m.histogram(measure.Histograms{Generation: g + 1, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID}, factor))
+				m.histogram(measure.Histograms{
+					Generation: g + 1, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID,
+				}, factor))
 		}
 	}
 }
