@@ -11,7 +11,7 @@ import (
 const (
 	// mostStrangers is the largest number of unidentified connections that a sink keeps. One more ends an old one.
 	mostStrangers = 256
-	// mostWaiting is the largest number of waiting sources, and mostAlike the largest number of those with one address.
+	// mostWaiting is the largest number of waiting sources, and mostAlike the largest number of those of one network.
 	mostWaiting, mostAlike = 64, 4
 )
 
@@ -27,8 +27,8 @@ type stranger struct {
 	from netip.Prefix
 }
 
-// homeBits is the length of an IPv6 prefix that counts as one network: a site with one address in it has all of them
-// (RFC 6177).
+// homeBits is the length of an IPv6 prefix that counts as one network: whoever has one address in a subnet of 64 bits
+// (RFC 4291, section 2.5.1) can take any other. That also holds for link-local addresses.
 const homeBits = 64
 
 // network returns the network of an address; for IPv4 it is the address itself.
@@ -97,22 +97,25 @@ func (s *strangers) remove(i int) { s.list = slices.Delete(s.list, i, i+1) }
 // queue holds the sources that are served, and those that wait, in the order of arrival.
 type queue struct {
 	mu         sync.Mutex
-	perAddress int      // how many of one address are served at once
+	perAddress int      // how many of one network are served at once
 	seats      []*guest // the sources that are served; nil: the seat is free
 	waiting    []*guest
 }
 
 // guest is a source that is served or that waits.
 type guest struct {
-	from  netip.Addr
+	from  netip.Prefix  // its network
 	moved chan struct{} // receives a value when its place has changed
 }
 
 // enter adds a source, unless the largest number of sources is already waiting.
-func (q *queue) enter(from netip.Addr) (*guest, error) {
+func (q *queue) enter(a netip.Addr) (*guest, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	from := network(a)
 	switch {
+	case alike(q.waiting, from) >= mostAlike && from.IsSingleIP():
+		return nil, fmt.Errorf("%d sources of %s %w", mostAlike, from.Addr(), errQueueFull)
 	case alike(q.waiting, from) >= mostAlike:
 		return nil, fmt.Errorf("%d sources of %s %w", mostAlike, from, errQueueFull)
 	case len(q.waiting) >= mostWaiting:
@@ -124,8 +127,8 @@ func (q *queue) enter(from netip.Addr) (*guest, error) {
 	return g, nil
 }
 
-// alike returns how many of a list have an address.
-func alike(list []*guest, from netip.Addr) int {
+// alike returns how many of a list are of a network.
+func alike(list []*guest, from netip.Prefix) int {
 	n := 0
 	for _, g := range list {
 		if g != nil && g.from == from {
@@ -148,7 +151,7 @@ func (q *queue) leave(g *guest) {
 	q.promote()
 }
 
-// promote gives free seats to sources that wait, unless others of their address already have the largest number. It
+// promote gives free seats to sources that wait, unless others of their network already have the largest number. It
 // notifies all of them to look at their places.
 func (q *queue) promote() {
 	for i, one := range q.seats {

@@ -26,7 +26,7 @@ type Sink struct {
 	Allow      []netip.Prefix // sources that it serves; nil: all
 	Token      string         // that a source must know; "": none
 	Sessions   int            // how many sources are served at once, 1 or more
-	PerAddress int            // how many sources of one address are served at once, 1 or more
+	PerAddress int            // how many sources of one IPv4 address or IPv6 /64 are served at once, 1 or more
 	Time       time.Duration  // how long a source is served if others wait
 	Memory     int64          // bytes that all sessions together may hold, at least LeastMemory for each
 	CPUs       []int          // the sessions' threads run on these in turn; nil: anywhere

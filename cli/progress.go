@@ -93,7 +93,7 @@ func (p *progress) observe(at control.Progress) {
 	if rest != "" {
 		left = ", at most " + rest + " left"
 	}
-	fmt.Fprintf(p.w, "generation %d, block %d: %v of %v measured%s\n", at.Generation+1, at.Block,
+	fmt.Fprintf(p.w, "generation %d, block %d: %v of %v measured%s\n", at.Generation, at.Block,
 		at.Measured.Round(100*time.Millisecond), at.Budget, strings.Join(append([]string{left}, known(at)...), ", "))
 }
 
@@ -148,15 +148,15 @@ func bar(at control.Progress, share float64, rest string, width int) string {
 	parts := []string{fmt.Sprintf("%3.0f %%", 100*share)}
 	switch {
 	case at.Phase == "build":
-		parts = append(parts, fmt.Sprintf("building generation %d", at.Generation+1))
+		parts = append(parts, fmt.Sprintf("building generation %d", at.Generation))
 	case at.Phase == "remove":
-		parts = append(parts, fmt.Sprintf("removing generation %d", at.Generation+1))
+		parts = append(parts, fmt.Sprintf("removing generation %d", at.Generation))
 	case rest != "":
 		parts = append(parts, "at most "+rest+" left")
 	}
 	parts = append(parts, known(at)...)
 	if at.Phase == "measure" {
-		parts = append(parts, fmt.Sprintf("generation %d, block %d", at.Generation+1, at.Block))
+		parts = append(parts, fmt.Sprintf("generation %d, block %d", at.Generation, at.Block))
 	}
 	full := int(share * barWidth)
 	drawn := "[" + strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full) + "] "

@@ -12,7 +12,7 @@ import (
 
 func TestBarFitsTheTerminal(t *testing.T) {
 	at := control.Progress{
-		Phase: "measure", Generation: 2, Block: 12, Measured: 18 * time.Second,
+		Phase: "measure", Generation: 3, Block: 12, Measured: 18 * time.Second,
 		Budget: 40 * time.Second, Goals: 5, Closed: 2, Expected: 1,
 	}
 	for _, c := range []struct {
@@ -51,18 +51,20 @@ func TestProgress(t *testing.T) {
 		now := time.Unix(0, 0)
 		p := &progress{w: &out, terminal: terminal, now: func() time.Time { return now }, width: func() int { return 60 }}
 		p.begin(4, 2, "up to 40s")
-		p.observe(control.Progress{Phase: "build", Budget: 40 * time.Second, Goals: 2})
+		p.observe(control.Progress{Phase: "build", Generation: 1, Budget: 40 * time.Second, Goals: 2})
 		p.log("generation 1: 2 labs in 300ms")
 		for i := range 5 {
 			now = now.Add(5 * time.Second)
 			p.observe(control.Progress{
-				Phase: "measure", Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second, Budget: 40 * time.Second, Goals: 2,
+				Phase: "measure", Generation: 1, Block: i + 1, Measured: time.Duration(i+1) * 4 * time.Second,
+				Budget: 40 * time.Second, Goals: 2,
 			})
-			p.observe(control.Progress{Phase: "measure", Block: i + 1}) // too soon
+			p.observe(control.Progress{Phase: "measure", Generation: 1, Block: i + 1}) // too soon
 		}
 		now = now.Add(5 * time.Second)
 		p.observe(control.Progress{
-			Phase: "measure", Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second, Goals: 2, Closed: 1,
+			Phase: "measure", Generation: 1, Block: 6, Measured: 41 * time.Second, Budget: 40 * time.Second,
+			Goals: 2, Closed: 1,
 		})
 		p.done()
 		p.done()

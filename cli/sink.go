@@ -51,8 +51,10 @@ Limits. A stranger cannot read a file, start a program, use more memory than --m
 out for long. Each source is served by its own process, so that a fault ends only that session. Each step of a session
 has a deadline of seconds. A source that has to wait sees how many are ahead of it. A source that is served for longer
 than --time while others wait has to leave after its trial. One source per address is served at a time (see
---per-address), and four may wait. Someone with many addresses can fill the 64 places, and with --once whoever measures
-a trial first is the one source that is served: --allow and --token help.`,
+--per-address), and four may wait. An IPv6 address counts by its /64, because whoever has one address of a /64 can use
+all 2^64 of them; so all link-local addresses together count as one. Someone with addresses in many networks can still
+fill the 64 places, and with --once whoever measures a trial first is the one source that is served: --allow and
+--token help.`,
 		Example: `  nettoll sink                               then, elsewhere: nettoll source udp-rr THIS-MACHINE
   nettoll sink --listen 10.0.0.2:7000 --once
   nettoll sink --allow 10.0.0.0/24 --allow fd00::/64
@@ -109,7 +111,7 @@ a trial first is the one source that is served: --allow and --token help.`,
 	cmd.Flags().IntVar(&s.Sessions, "sessions", 1,
 		"number of sources to serve at once; several disturb each other's results")
 	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1,
-		"number of sources of one address to serve at once, at most --sessions")
+		"number of sources of one IPv4 address or IPv6 /64 to serve at once, at most --sessions")
 	cmd.Flags().DurationVar(&s.Time, "time", 10*time.Minute, "how long to serve a source while others wait, at most")
 	cmd.Flags().IntSliceVar(&s.CPUs, "cpu", nil, "CPUs for the threads of the sink, used in turn (default any)")
 	numbers(cmd, "listen", "cpu", "allow", "token", "memory", "sessions", "per-address", "time")

@@ -31,9 +31,12 @@ const (
 	builders = 4
 )
 
+// firstGeneration is the number of the first generation, in records as in what people read.
+const firstGeneration = 1
+
 // generation is all labs, workers and sockets of one generation.
 type generation struct {
-	number int
+	number int // from firstGeneration
 	seed   *rand.Rand
 	labs   []*lab // by index into Resolved.Labs; nil where no cell of it is measured any more
 	stage  deploy.Generation

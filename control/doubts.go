@@ -59,9 +59,13 @@ func (s *scheduler) doubts() {
 		if s.records.run.Moved(measure.Load{Others: cpus}) == 0 {
 			or = ", or give the run more time (--time)"
 		}
+		idle := ""
+		if share := measure.LoadOf(s.records.log.Blocks).IdleText(); share != "" {
+			idle = ", and " + share + " of the CPU time was idle"
+		}
 		s.records.warn(measure.Warning{
 			Machine: true,
-			Text:    Busy(cpus, most, "used", "while it was measured") + "; stop them and measure again" + or,
+			Text:    Busy(cpus, most, "used", "while it was measured") + idle + "; stop them and measure again" + or,
 		})
 	}
 	if text := s.wake.doubt(s.cells); text != "" {

@@ -47,8 +47,11 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 			runs:       map[int]string{7: "nettoll run " + strings.Repeat("x", 100)},
 			neighbours: func() map[string]int64 { return map[string]int64{"ipv6": 12} }, full: map[string]int64{"ipv6": 2},
 		},
-		wake:    &wake{awake: 30, asleep: 20},
-		records: &aggregator{writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {}},
+		wake: &wake{awake: 30, asleep: 20},
+		records: &aggregator{
+			writer: measure.NewWriter(io.Discard), warned: func(measure.Warning) {},
+			log: measure.Log{Blocks: []measure.BlockFacts{{Duration: 30, CPU: map[string]float64{"user": 1.9, "idle": 0.1}}}},
+		},
 	}
 	s.doubts()
 	var texts []string
@@ -56,7 +59,11 @@ func TestDoubtsSayWhatToDo(t *testing.T) {
 		texts = append(texts, w.Text)
 	}
 	all := strings.Join(texts, "\n")
-	for _, want := range []string{"; measure again when", "; stop them and measure again, or give the run more time", "…\"; measure again with --wait", "slept 67 % of the time", "; see with cpupower", "table of IPv6 neighbours was full 10 times", "or raise net.ipv6.neigh.default.gc_thresh3"} {
+	for _, want := range []string{
+		"; measure again when", " while it was measured (stress 1), and 5 % of the CPU time was idle; stop them and measure " +
+			"again, or give the run more time", "…\"; measure again with --wait", "slept 67 % of the time", "; see with cpupower",
+		"table of IPv6 neighbours was full 10 times", "or raise net.ipv6.neigh.default.gc_thresh3",
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in\n%s", want, all)
 		}

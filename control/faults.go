@@ -57,7 +57,7 @@ func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.records.warn(measure.Warning{
 		Lab: s.options.Resolved.Labs[lab].ID,
 		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one (if that is often so, look for the cause with "+
-			"nettoll lab up): %v", g.number+1, reason),
+			"nettoll lab up): %v", g.number, reason),
 	})
 	if l := g.labs[lab]; l != nil {
 		l.close()

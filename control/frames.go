@@ -17,14 +17,14 @@ import (
 func (s *scheduler) keepFrames(l *lab, when string, claims []measure.Proof) error {
 	c := l.capture
 	l.capture = nil
-	if c == nil || l.generation.number > 0 &&
+	if c == nil || l.generation.number > firstGeneration &&
 		!slices.ContainsFunc(claims, func(p measure.Proof) bool {
 			return !p.OK && (p.Name == proof.OnWire || p.Name == proof.Hidden)
 		}) {
 		return nil
 	}
 	dir := filepath.Join(s.options.Dir, "pcap")
-	name := fmt.Sprintf("%d-%s-%s.pcapng", l.generation.number+1, strings.ReplaceAll(l.ID, "/", "-"), when)
+	name := fmt.Sprintf("%d-%s-%s.pcapng", l.generation.number, strings.ReplaceAll(l.ID, "/", "-"), when)
 	err := os.MkdirAll(dir, 0o777)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name), c.PCAPNG, 0o666)

@@ -118,7 +118,7 @@ func (w *labWorker) start(ctx context.Context) error {
 		}
 	}
 	params := worker.BeginParams{
-		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number + 1),
+		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number),
 		Alone: w.alone, Watched: w.lab.generation.watched,
 	}
 	return w.call(ctx, worker.Begin, params, nil)

@@ -69,7 +69,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 	for i := range cells {
 		cells[i] = i
 	}
-	g, failed, err := c.raise(ctx, 0, cells)
+	g, failed, err := c.raise(ctx, firstGeneration, cells)
 	if err != nil {
 		return nil, errors.Join(err, joined(failed))
 	}

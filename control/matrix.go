@@ -67,12 +67,12 @@ func (s *scheduler) reach(ctx context.Context, g *generation, when string, known
 	return failed
 }
 
-// turn counts the times that labs are tried, so that what there is no time for is not the same each time.
+// turn counts the times that labs are tried, from 0, so that what there is no time for is not the same each time.
 func (s *scheduler) turn(g *generation, when string) int {
 	if when == beforeBlocks {
-		return 2 * g.number
+		return 2 * (g.number - firstGeneration)
 	}
-	return 2*g.number + 1
+	return 2*(g.number-firstGeneration) + 1
 }
 
 // allowance is how long trying who reaches whom may take in all labs together, before the blocks of a generation or

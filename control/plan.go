@@ -48,7 +48,7 @@ func Plans(r *experiment.Resolved, cpus []int) ([]LabPlan, error) {
 	for i := range all {
 		all[i] = i
 	}
-	g, err := c.begin(0, all)
+	g, err := c.begin(firstGeneration, all)
 	if err != nil {
 		return nil, err
 	}

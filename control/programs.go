@@ -197,7 +197,7 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return fmt.Errorf("write the log of %s: %w", one.Program, err)
 		}
-		file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number+1, l.ID, one.Host, one.Program), "/", "-")
+		file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number, l.ID, one.Host, one.Program), "/", "-")
 		if err := appendTo(filepath.Join(dir, file), one.Text); err != nil {
 			return fmt.Errorf("write the log of %s: %w", one.Program, err)
 		}
@@ -240,7 +240,7 @@ func (s *scheduler) unbuildable(ctx context.Context) error {
 // ask asks the deployment why the labs of cells cannot stand there: by index into Resolved.Labs, nil for those that
 // can.
 func (c *configurator) ask(ctx context.Context, cells []int) (map[int]error, error) {
-	g, err := c.begin(0, cells)
+	g, err := c.begin(firstGeneration, cells)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func OpenPast(dir string) (_ *Past, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("run in %q %w: %w", dir, ErrNotResumable, err)
 	}
-	p := &Past{dir: dir}
+	p := &Past{dir: dir, next: firstGeneration}
 	if p.Run, err = measure.ReadRun(bytes.NewReader(text)); err != nil {
 		return nil, fmt.Errorf("run in %q %w: %w", dir, ErrNotResumable, err)
 	}
@@ -108,6 +108,9 @@ func (p *Past) refuse(sum string) string {
 		return RunFile + " was changed after the run began"
 	case log.End != nil && log.End.Why != measure.EndInterrupted && log.End.Why != measure.EndFailed:
 		return "it has ended, because " + log.End.Detail
+	case p.Run.V < measure.Version:
+		return fmt.Sprintf("its records have version %d, and this nettoll writes version %d (hint: resume it with the "+
+			"nettoll that began it)", p.Run.V, measure.Version)
 	}
 	return ""
 }

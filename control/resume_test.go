@@ -190,7 +190,7 @@ func TestResume(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := f.WriteString(`{"type":"trial","v":2,"ge`); err != nil {
+				if _, err := f.WriteString(`{"type":"trial","v":3,"ge`); err != nil {
 					t.Fatal(err)
 				}
 				if err := f.Close(); err != nil {
@@ -203,6 +203,11 @@ func TestResume(t *testing.T) {
 			if out.End.Why != tt.why || want.Generations < 6 || len(killed) != want.Blocks {
 				t.Fatalf("it ended because %s after %d generations and %d blocks: this shows nothing", out.End.Detail,
 					want.Generations, want.Blocks)
+			}
+			for i, g := range wantLog.Generations {
+				if g.Generation != i+1 {
+					t.Errorf("generation %d has the number %d", i+1, g.Generation)
+				}
 			}
 			blocks := blocksOf(wantLog)
 			if len(blocks) < len(tt.blocks) || !slices.Equal(blocks[:len(tt.blocks)], tt.blocks) {
@@ -348,6 +353,8 @@ func TestResumeRefuses(t *testing.T) {
 	refused(dir, "run.json was changed")
 	refused(t.TempDir(), "no such file")
 	refused(filepath.Join("..", "report", "view", "testdata", "v1-killed"), "its records have version 1")
+	refused(filepath.Join("..", "report", "view", "testdata", "v2-interrupted"), "its records have version 2, and this "+
+		"nettoll writes version 3 (hint: ")
 
 	dir = start(true)
 	p, err := OpenPast(dir)

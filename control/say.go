@@ -29,13 +29,13 @@ func (s *scheduler) sayBuilt(g *generation, took time.Duration) {
 	for _, l := range labs {
 		each = append(each, fmt.Sprintf("%s in %v", l.ID, l.took.Round(time.Millisecond)))
 	}
-	s.say("generation %d: %s in %v, workers and sockets included: %s", g.number+1, count(len(labs), "lab"),
+	s.say("generation %d: %s in %v, workers and sockets included: %s", g.number, count(len(labs), "lab"),
 		took.Round(time.Millisecond), strings.Join(each, ", "))
 }
 
 // sayProved says how a proof went. What failed has a warning of its own.
 func (s *scheduler) sayProved(g *generation, when string, held, labs int) {
-	s.say("generation %d: proof %s the blocks: it holds in %d of %s", g.number+1, when, held, count(labs, "lab"))
+	s.say("generation %d: proof %s the blocks: it holds in %d of %s", g.number, when, held, count(labs, "lab"))
 }
 
 // sayLook says how precisely each cell is known, which have left, and when the open ones will, if the noise stays.

@@ -41,7 +41,7 @@ type Options struct {
 // Progress is how far a run is.
 type Progress struct {
 	Phase      string        // "build", "measure", "remove"
-	Generation int           // from 0
+	Generation int           // from 1
 	Block      int           // blocks done, all generations
 	Measured   time.Duration // time spent in blocks
 	Budget     time.Duration // of the same
@@ -142,6 +142,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 		may:      map[int]bool{},
 		deaths:   map[string]int{},
 		doubted:  map[string]bool{},
+		next:     firstGeneration,
 		budget:   max(e.Design.Time, o.Resolved.Forecast(experiment.DefaultSpread).Measuring.Round(time.Second)),
 	}
 	s.perform = s.generation

@@ -256,7 +256,7 @@ func (a *analyzer) index() {
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
-	a.out.Load = loadOf(a.log.Blocks)
+	a.out.Load = LoadOf(a.log.Blocks)
 	a.out.Moved = a.run.Moved(a.out.Load)
 	a.out.Warnings = slices.Clone(a.log.Warnings)
 	a.byID = make(map[string]int, len(a.run.Cells))

@@ -44,7 +44,7 @@ func besides(generations int) (Run, *Log) {
 					x += math.Log(map[string]float64{"host": 1.5, "bridge": 3}[c.Stack])
 				}
 				log.Trials = append(log.Trials, Trial{
-					Generation: g, Block: 4*g + b, Cell: c.ID,
+					Generation: g + 1, Block: 4*g + b, Cell: c.ID,
 					Metrics: map[string]float64{c.Primary: math.Exp(x), "cpu_busy": math.Exp(x)},
 				})
 			}

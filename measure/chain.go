@@ -24,8 +24,12 @@ type chain struct {
 	lines int // since the last sum
 }
 
-// sumHead is the beginning of a checksum line.
-const sumHead = `{"type":"sum",`
+// sumHead is the beginning of a checksum line, and sumVersion its field v. The form of these lines is still that of
+// version 2, the first one that had them.
+const (
+	sumHead    = `{"type":"sum",`
+	sumVersion = 2
+)
 
 // newChain starts a chain after the checksum line last, newline included. At the beginning of a file, last is nil.
 func newChain(last []byte) chain {
@@ -42,7 +46,7 @@ func (c *chain) add(line []byte) {
 
 // line appends the checksum line to dst, without newline.
 func (c *chain) line(dst []byte) []byte {
-	return fmt.Appendf(dst, `%s"v":%d,"lines":%d,"sum":"%s"}`, sumHead, Version, c.lines, short(c.hash.Sum(nil)))
+	return fmt.Appendf(dst, `%s"v":%d,"lines":%d,"sum":"%s"}`, sumHead, sumVersion, c.lines, short(c.hash.Sum(nil)))
 }
 
 // RunSum returns the checksum of run.json, as [Begin] holds it: the first 16 bytes of its SHA-256, in hexadecimal.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -31,29 +32,29 @@ func sealed(t testing.TB) []byte {
 	write(Begin{Run: RunSum([]byte("{}"))})
 	for g := range 2 {
 		if g == 1 {
-			write(Resume{At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed, Generation: 1, Blocks: 3})
+			write(Resume{At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed, Generation: 2, Blocks: 3})
 		}
 		for i := range 2 {
 			block := 2*g + i
 			list := []Record{
-				LabRecord{Generation: g, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}},
-				Proof{Generation: g, Lab: "a", Claim: "it passes", When: "before", OK: true},
+				LabRecord{Generation: g + 1, Lab: "a", Metrics: map[string]float64{"setup_time": 0.25}},
+				Proof{Generation: g + 1, Lab: "a", Claim: "it passes", When: "before", OK: true},
 			}
 			if i == 1 {
 				list = []Record{Warning{Text: "steal 3 %"}, Fact{Key: "mtu", Value: 1500}}
 			}
 			for _, cell := range []string{"a", "a#2", "b"} {
 				list = append(list, Trial{
-					Generation: g, Block: block, Cell: cell, Start: 1.5, Duration: 0.05,
+					Generation: g + 1, Block: block, Cell: cell, Start: 1.5, Duration: 0.05,
 					Metrics: map[string]float64{"latency_p50": 1.25e-5},
 				})
 			}
 			write(append(list, BlockFacts{
-				Generation: g, Block: block, Start: 1.25, Duration: 0.3, CPU: map[string]float64{"user": 0.25}, Load1: 1.5,
+				Generation: g + 1, Block: block, Start: 1.25, Duration: 0.3, CPU: map[string]float64{"user": 0.25}, Load1: 1.5,
 			})...)
 		}
-		write(Histograms{Generation: g, First: 2 * g, Last: 2*g + 1, Cell: "a", Samples: 10, Data: "HISTFAAA"},
-			Generation{Generation: g, Blocks: 2, Measured: 0.6})
+		write(Histograms{Generation: g + 1, First: 2 * g, Last: 2*g + 1, Cell: "a", Samples: 10, Data: "HISTFAAA"},
+			Generation{Generation: g + 1, Blocks: 2, Measured: 0.6})
 	}
 	write(End{Why: EndTime, Detail: "the time is up", Blocks: 4, Generations: 2, Trials: 12, Measured: 1.2, Resumed: 1})
 	return b.Bytes()
@@ -224,9 +225,9 @@ func TestTornEnd(t *testing.T) {
 // Lines after the end of a run were not written by it.
 func TestBehindTheEnd(t *testing.T) {
 	data := sealed(t)
-	forged := `{"type":"trial","v":2,"gen":1,"block":4,"cell":"b","start":1,"dur":0.05,"metrics":{"latency_p50":1e-07}}`
+	forged := `{"type":"trial","v":3,"gen":2,"block":4,"cell":"b","start":1,"dur":0.05,"metrics":{"latency_p50":1e-07}}`
 	for name, more := range map[string]string{
-		"a trial": forged + "\n", "a torn one": forged, "of version 1": strings.Replace(forged, `"v":2`, `"v":1`, 1) + "\n",
+		"a trial": forged + "\n", "a torn one": forged, "of version 1": strings.Replace(forged, `"v":3`, `"v":1`, 1) + "\n",
 		"with a made-up checksum": forged + "\n" + `{"type":"sum","v":2,"lines":1,"sum":"00000000000000000000000000000000"}` +
 			"\n",
 	} {
@@ -268,5 +269,44 @@ func TestVersion1(t *testing.T) {
 			"\n"))
 	if len(log.Trials) != 1 || len(problems) > 0 || log.Version != 1 {
 		t.Errorf("%v: %+v", problems, log)
+	}
+}
+
+// Versions 1 and 2 counted generations from 0. Their records get the numbers from 1, and their checksums hold.
+func TestGenerationsOfOldRecords(t *testing.T) {
+	for version, want := range map[int]int{1: 8, 2: 8, Version: 7} {
+		var b bytes.Buffer
+		sum := newChain(nil)
+		for _, text := range []string{
+			`{"type":"trial","v":N,"gen":7,"block":0,"cell":"a","start":0,"dur":1,"metrics":{}}`,
+			`{"type":"trial","v":N,"block":0,"gen":7,"cell":"in another order"}`,
+			`{"type":"histogram","v":N,"gen":7,"cell":"a"}`, `{"type":"block","v":N,"gen":7}`,
+			`{"type":"proof","v":N,"gen":7}`, `{"type":"matrix","v":N,"gen":7}`, `{"type":"lab","v":N,"gen":7}`,
+			`{"type":"generation","v":N,"gen":7}`, `{"type":"resume","v":N,"gen":7}`, `{"type":"fact","v":N,"key":"k"}`,
+		} {
+			line := strings.Replace(text, "N", strconv.Itoa(version), 1) + "\n"
+			sum.add([]byte(line))
+			b.WriteString(line)
+		}
+		if version > 1 {
+			b.Write(append(sum.line(nil), '\n'))
+		}
+		log, problems := ofFile(t, b.Bytes())
+		got := map[string]int{}
+		for i, x := range log.Trials {
+			got[fmt.Sprint("trial ", i)] = x.Generation
+		}
+		got["histogram"], got["block"], got["proof"] = log.Histograms[0].Generation, log.Blocks[0].Generation,
+			log.Proofs[0].Generation
+		got["matrix"], got["lab"], got["generation"], got["resume"] = log.Matrices[0].Generation, log.Labs[0].Generation,
+			log.Generations[0].Generation, log.Resumes[0].Generation
+		if len(got) != 9 || len(problems) > 0 || log.Version != version {
+			t.Errorf("version %d: %v, %v, version %d", version, got, problems, log.Version)
+		}
+		for kind, g := range got {
+			if g != want {
+				t.Errorf("version %d: %s has generation %d, want %d", version, kind, g, want)
+			}
+		}
 	}
 }

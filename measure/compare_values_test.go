@@ -38,7 +38,7 @@ func twoStacks(r *rand.Rand, generations int, all, one float64) Side {
 					x *= 1.3
 				}
 				log.Trials = append(log.Trials, Trial{
-					Generation: g, Block: g*blocks + b, Cell: c.ID, Metrics: map[string]float64{"latency_p50": x},
+					Generation: g + 1, Block: g*blocks + b, Cell: c.ID, Metrics: map[string]float64{"latency_p50": x},
 				})
 			}
 		}
@@ -121,7 +121,7 @@ func driftingStacks(r *rand.Rand, walk, lasting, shift float64, loads [2]Load) [
 		for g := range generations {
 			level += walk * r.NormFloat64()
 			for k := range log.Trials {
-				if t := &log.Trials[k]; t.Generation == g {
+				if t := &log.Trials[k]; t.Generation == g+1 {
 					t.Metrics["latency_p50"] *= math.Exp(level)
 				}
 			}
@@ -240,14 +240,29 @@ func TestLoad(t *testing.T) {
 			Machines: []MachineLoad{{Machine: "b", Others: 2, CPU: map[string]float64{}}},
 		},
 	}
-	if got := loadOf(blocks); math.Abs(got.Others-1.5) > 1e-9 || got.Stolen != 0 {
+	if got := LoadOf(blocks); math.Abs(got.Others-1.5) > 1e-9 || got.Stolen != 0 {
 		t.Errorf("%+v, want that of machine b", got)
 	}
-	if got := loadOf(blocks[:1]); math.Abs(got.Others-0.2) > 1e-9 || math.Abs(got.Stolen-0.1) > 1e-9 {
+	if got := LoadOf(blocks[:1]); math.Abs(got.Others-0.2) > 1e-9 || math.Abs(got.Stolen-0.1) > 1e-9 {
 		t.Errorf("%+v", got)
 	}
-	if got := loadOf(nil); got != (Load{}) {
+	if got := LoadOf(nil); got != (Load{}) || got.IdleText() != "" {
 		t.Errorf("%+v", got)
+	}
+	// Each block counts by its time, and waiting for a disk is idle, too.
+	for want, cpus := range map[string][2]map[string]float64{
+		"": {{}, nil},
+		"20 %": {
+			{"user": 1, "system": 0.5, "irq": 0.1, "idle": 0.4},
+			{"user": 1, "nice": 0.2, "softirq": 0.2, "steal": 0.2, "idle": 0.3, "iowait": 0.1},
+		},
+		"75 %": {{"user": 0.5, "idle": 1.5}, {"user": 0.5, "idle": 1.5}},
+		"0 %":  {{"user": 2}, {"user": 2, "idle": 0}},
+	} {
+		got := LoadOf([]BlockFacts{{Duration: 3, CPU: cpus[0]}, {Duration: 1, CPU: cpus[1]}}).IdleText()
+		if got != want {
+			t.Errorf("%v: %q of the time was idle, want %q", cpus, got, want)
+		}
 	}
 	for _, tt := range []struct {
 		metric string

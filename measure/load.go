@@ -1,15 +1,18 @@
 package measure
 
 import (
+	"fmt"
 	"math"
 	"strings"
 )
 
-// Load is what else used the CPUs of a machine during the blocks of a run, in cores: the mean over their time. If hosts
-// are on several machines, it is that of the busiest one.
+// Load is what used the CPUs of a machine, besides the run, during its blocks, in cores: the mean over their time. If
+// hosts are on several machines, it is that of the busiest one.
 type Load struct {
 	Others float64 // programs that are not part of the run
 	Stolen float64 // the hypervisor, for other guests
+	Idle   float64 // nothing, not even the run itself: idle, or waiting for a disk
+	CPUs   float64 // all of them; 0 if the records do not have their time
 }
 
 // Busy is the least load that the reader must know, in cores: a twentieth of a CPU, well above what an idle machine's
@@ -18,6 +21,14 @@ const Busy = 0.05
 
 // Cores returns what was taken in all.
 func (l Load) Cores() float64 { return l.Others + l.Stolen }
+
+// IdleText says which share of the CPU time was idle: "12 %"; "" if the records do not say it.
+func (l Load) IdleText() string {
+	if l.CPUs == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100*l.Idle/l.CPUs)
+}
 
 const (
 	// crowded is the share of the measuring CPUs from which on other programs are taken to move ratios: below it they
@@ -86,12 +97,16 @@ func factNumber(fact any) float64 {
 	return 0
 }
 
-// loadOf returns the load of the busiest machine over all blocks.
-func loadOf(blocks []BlockFacts) Load {
+// LoadOf returns the load of the busiest machine over all blocks.
+func LoadOf(blocks []BlockFacts) Load {
 	sums, seconds := map[string]Load{}, 0.0
 	add := func(machine string, cpu map[string]float64, others, s float64) {
 		l := sums[machine]
-		sums[machine] = Load{l.Others + others*s, l.Stolen + cpu["steal"]*s}
+		l.Others, l.Stolen, l.Idle = l.Others+others*s, l.Stolen+cpu["steal"]*s, l.Idle+(cpu["idle"]+cpu["iowait"])*s
+		for _, mode := range sortedKeys(cpu) {
+			l.CPUs += cpu[mode] * s
+		}
+		sums[machine] = l
 	}
 	for _, b := range blocks {
 		add("", b.CPU, b.Others, b.Duration)
@@ -100,13 +115,16 @@ func loadOf(blocks []BlockFacts) Load {
 		}
 		seconds += b.Duration
 	}
-	var most Load
+	if seconds == 0 {
+		return Load{}
+	}
+	most := sums[""]
 	for _, name := range sortedKeys(sums) {
-		if l := sums[name]; seconds > 0 && l.Cores() > most.Cores()*seconds {
-			most = Load{l.Others / seconds, l.Stolen / seconds}
+		if l := sums[name]; l.Cores() > most.Cores() {
+			most = l
 		}
 	}
-	return most
+	return Load{most.Others / seconds, most.Stolen / seconds, most.Idle / seconds, most.CPUs / seconds}
 }
 
 // moves returns how far the load may have moved a value, on the scale on which the metric is judged. If b is the share

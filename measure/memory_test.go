@@ -194,7 +194,7 @@ func TestMemories(t *testing.T) {
 	for g, list := range s.measured(rand.New(rand.NewPCG(1, 5)), forgetting(0.1, 0)) {
 		for i, m := range list {
 			trial := Trial{
-				Generation: g, Block: g*s.blocks + i/s.cells, Cell: run.Cells[m.Cell].ID, Start: m.Start,
+				Generation: g + 1, Block: g*s.blocks + i/s.cells, Cell: run.Cells[m.Cell].ID, Start: m.Start,
 				Metrics: map[string]float64{"latency_p50": math.Exp(m.Log)},
 			}
 			if i%50 == 7 {

@@ -7,6 +7,31 @@ import (
 	"strings"
 )
 
+// renumber gives the generation of the last record of a type its number from 1. Versions 1 and 2 counted from 0.
+func (log *Log) renumber(kind string, version int) {
+	if version > 2 {
+		return
+	}
+	switch kind {
+	case "trial":
+		log.Trials[len(log.Trials)-1].Generation++
+	case "histogram":
+		log.Histograms[len(log.Histograms)-1].Generation++
+	case "block":
+		log.Blocks[len(log.Blocks)-1].Generation++
+	case "proof":
+		log.Proofs[len(log.Proofs)-1].Generation++
+	case "matrix":
+		log.Matrices[len(log.Matrices)-1].Generation++
+	case "lab":
+		log.Labs[len(log.Labs)-1].Generation++
+	case "generation":
+		log.Generations[len(log.Generations)-1].Generation++
+	case "resume":
+		log.Resumes[len(log.Resumes)-1].Generation++
+	}
+}
+
 // oldCell holds the fields of cells that were recorded before cells had parts: a string for each kind, from which ids
 // were made.
 type oldCell struct {

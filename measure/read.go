@@ -64,7 +64,7 @@ func Read(r io.Reader) (*Log, []Problem, error) {
 			case l.long:
 				problems = append(problems, Problem{number, fmt.Sprintf("longer than %d bytes", maxLine)})
 			case isSum(l):
-				log.Version = Version
+				log.Version = max(log.Version, sumVersion)
 				if l.err != nil {
 					break // torn
 				}
@@ -138,6 +138,7 @@ func (log *Log) trial(t Trial) {
 	}
 	log.Trials = append(log.Trials, t)
 	log.is(t.V)
+	log.renumber("trial", t.V)
 }
 
 // is notes the version of a record. The first one has that of the file: a damaged record must not make a file of
@@ -169,6 +170,7 @@ func (log *Log) take(b []byte) (kind string, err error) {
 		return "", err
 	}
 	log.is(h.V)
+	log.renumber(h.Type, h.V)
 	return h.Type, nil
 }
 

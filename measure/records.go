@@ -13,8 +13,9 @@ import (
 )
 
 // Version is the version of the record formats (field v) that this package writes, and the newest that it reads.
-// Version 1 had no checksums, and no records Begin, Generation, Resume and End.
-const Version = 2
+// Version 1 had no checksums, and no records Begin, Generation, Resume and End. Versions 1 and 2 counted generations
+// from 0; Read gives their records the numbers from 1.
+const Version = 3
 
 // Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, LabRecord, Warning, Fact,
 // Generation, Resume or End.
@@ -34,7 +35,7 @@ type Begin struct {
 type Generation struct {
 	Type       string  `json:"type"` // "generation"; set by Writer
 	V          int     `json:"v"`
-	Generation int     `json:"gen"`
+	Generation int     `json:"gen"` // from 1, as in all records and views
 	Blocks     int     `json:"blocks"`
 	Measured   float64 `json:"measured"` // s, spent in its blocks
 	// Overhead is the time that the generation took besides its blocks, in s: building, proving and checking its labs, and
@@ -90,7 +91,7 @@ type End struct {
 type Trial struct {
 	Type       string `json:"type"` // "trial"; set by Writer
 	V          int    `json:"v"`    // set by Writer
-	Generation int    `json:"gen"`  // from 0; views for people count from 1
+	Generation int    `json:"gen"`  // from 1
 	// from 0, over all generations; all cells of a block have the same number
 	Block    int     `json:"block"`
 	Cell     string  `json:"cell"`

@@ -17,53 +17,53 @@ import (
 func TestRecordsRoundTrip(t *testing.T) {
 	want := &Log{
 		Version: Version,
-		Begin:   &Begin{Type: "begin", V: 2, Run: RunSum(nil)},
+		Begin:   &Begin{Type: "begin", V: 3, Run: RunSum(nil)},
 		Generations: []Generation{{
-			Type: "generation", V: 2, Generation: 2, Blocks: 4, Measured: 1.5, Deaths: map[string]int{"bridge": 1},
+			Type: "generation", V: 3, Generation: 2, Blocks: 4, Measured: 1.5, Deaths: map[string]int{"bridge": 1},
 			Lost: map[string]string{"bridge": "its agent died"}, Dropped: map[string]string{"b": "proof failed"},
 		}},
 		Resumes: []Resume{{
-			Type: "resume", V: 2, At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed,
+			Type: "resume", V: 3, At: time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC), After: Killed,
 			Generation: 3, Blocks: 2,
 		}},
 		End: &End{
-			Type: "end", V: 2, Why: EndTime, Detail: "the time is up", Blocks: 8, Generations: 2, Trials: 24,
+			Type: "end", V: 3, Why: EndTime, Detail: "the time is up", Blocks: 8, Generations: 2, Trials: 24,
 			Measured: 3, Resumed: 1,
 		},
 		Trials: []Trial{
 			{
-				Type: "trial", V: 2, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5,
+				Type: "trial", V: 3, Generation: 1, Block: 7, Cell: "bridge/same-host/1/udp-rr(payload=28,mode=wait)", Start: 12.5,
 				Duration: 0.05,
 				Metrics: map[string]float64{
 					"latency_p50": 1.23457e-5, "goodput": 3.4e10, "loss": 0,
 				}, PerPair: map[string][]float64{"goodput": {1.5e10, 1.9e10}},
 				Warnings: []string{"the machine was stolen from: \"3 ms\"\n\u2028"},
 			},
-			{Type: "trial", V: 2, Cell: "b", Metrics: map[string]float64{}, Failed: "sink went away"},
+			{Type: "trial", V: 3, Cell: "b", Metrics: map[string]float64{}, Failed: "sink went away"},
 		},
 		Histograms: []Histograms{
 			{
-				Type: "histogram", V: 2, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency",
+				Type: "histogram", V: 3, Generation: 2, First: 3, Last: 6, Cell: "b", Metric: "oneway_latency",
 				Samples: 12345678901, Data: "HISTFAAA+/=",
 			},
 		},
 		Blocks: []BlockFacts{
 			{
-				Type: "block", V: 2, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0},
+				Type: "block", V: 3, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0},
 				Load1: 1.5,
 			},
 		},
 		Proofs: []Proof{{
-			Type: "proof", V: 2, Generation: 1, Lab: "bridge", Name: "refuses", Claim: "others do not pass", When: "before",
+			Type: "proof", V: 3, Generation: 1, Lab: "bridge", Name: "refuses", Claim: "others do not pass", When: "before",
 			Tried: map[string]int{"ipv4": 2}, Expected: "no answer", Seen: map[string]int{"ipv4": 1},
 			Detail: "one was answered",
 		}},
 		Labs: []LabRecord{{
-			Type: "lab", V: 2, Generation: 1, Lab: "bridge+nftables/same-host/1",
+			Type: "lab", V: 3, Generation: 1, Lab: "bridge+nftables/same-host/1",
 			Metrics: map[string]float64{"setup_time": 0.5}, Implementations: map[string]string{"network": "kernel"},
 		}},
-		Warnings: []Warning{{Type: "warning", V: 2, Cell: "b", Text: "loss"}},
-		Facts:    []Fact{{Type: "fact", V: 2, Key: "mtu", Value: 1500.0}},
+		Warnings: []Warning{{Type: "warning", V: 3, Cell: "b", Text: "loss"}},
+		Facts:    []Fact{{Type: "fact", V: 3, Key: "mtu", Value: 1500.0}},
 	}
 	var b bytes.Buffer
 	w := NewWriter(&b)
@@ -95,7 +95,7 @@ func TestWriterSaysWhatItLeavesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"trial","v":2,"gen":0,"block":0,"cell":"a","dur":0,"metrics":{"goodput":1},"warn":["metric \"loss\" was not a finite number and is left out"]}` + "\n"
+	want := `{"type":"trial","v":3,"gen":0,"block":0,"cell":"a","dur":0,"metrics":{"goodput":1},"warn":["metric \"loss\" was not a finite number and is left out"]}` + "\n"
 	if d := cmp.Diff(want, b.String()); d != "" {
 		t.Error(d)
 	}
@@ -142,8 +142,8 @@ func TestRead(t *testing.T) {
 			`line 4: no record: field "type"`,
 		}},
 		{"unknown type", `{"type":"song","v":1}`, nil, []string{`line 1: unknown record type "song" (known: begin, trial,`}},
-		{"newer version", `{"type":"trial","v":3,"cell":"a"}` + "\n" + good(1), []int{1}, []string{
-			`line 1: record "trial" has version 3, this nettoll knows 2`,
+		{"newer version", `{"type":"trial","v":4,"cell":"a"}` + "\n" + good(1), []int{1}, []string{
+			`line 1: record "trial" has version 4, this nettoll knows 3`,
 		}},
 		{
 			"one of version 2 among others", good(1) + "\n" + `{"type":"fact","v":2}` + "\n" + `{"type":"song","v":2}` + "\n" +
@@ -314,7 +314,7 @@ func exampleTrial(i int) Trial {
 
 func TestRunRoundTrip(t *testing.T) {
 	want := Run{
-		V: 2, Name: "n", Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Design: Design{
+		V: 3, Name: "n", Started: time.Date(2025, 1, 2, 3, 4, 5, 0, time.UTC), Design: Design{
 			Precision: 0.02, Time: 40, Generations: 5, Seed: 1<<63 + 1,
 		},
 		Cells: []Cell{{ID: "host/…", Group: "g", Pairs: 1, Params: map[string]string{"payload": "28"}}},
@@ -331,7 +331,7 @@ func TestRunRoundTrip(t *testing.T) {
 	if d := cmp.Diff(want, got, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
-	if _, err := ReadRun(strings.NewReader(`{"v":3}`)); !errors.Is(err, ErrVersion) {
+	if _, err := ReadRun(strings.NewReader(`{"v":4}`)); !errors.Is(err, ErrVersion) {
 		t.Error(err)
 	}
 	if _, err := ReadRun(strings.NewReader(`{"v":`)); err == nil {

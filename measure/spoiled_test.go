@@ -43,7 +43,7 @@ func (s spoiling) run(r *rand.Rand) (Run, *Log) {
 					x, wait = x+0.7*r.Float64(), wait+0.3
 				}
 				log.Trials = append(log.Trials, Trial{
-					Generation: g, Block: g*s.blocks + b, Cell: id, Duration: 0.05,
+					Generation: g + 1, Block: g*s.blocks + b, Cell: id, Duration: 0.05,
 					Metrics: map[string]float64{"latency_p50": 1e-5 * math.Exp(x), WaitMetric: wait},
 				})
 			}
@@ -245,20 +245,20 @@ func TestSpoiledOneStack(t *testing.T) {
 
 // TestSpoiledBlocks checks which blocks are set aside.
 func TestSpoiledBlocks(t *testing.T) {
-	bad := map[string]bool{"0/1": true, "2/9": true, "2/11": true, "3/12": true, "3/13": true, "3/14": true}
+	bad := map[string]bool{"1/1": true, "3/9": true, "3/11": true, "4/12": true, "4/13": true, "4/14": true}
 	run, log := spoiling{generations: 10, blocks: 4, hit: never}.run(rand.New(rand.NewPCG(1, 2)))
 	run.Cells = append(run.Cells, Cell{ID: "other", Group: "h", Primary: "latency_p50"})
 	for g := range 10 {
 		for b := range 4 {
 			log.Trials = append(log.Trials, Trial{
-				Generation: g, Block: 4*g + b, Cell: "other", Metrics: map[string]float64{"latency_p50": 1, WaitMetric: 0},
+				Generation: g + 1, Block: 4*g + b, Cell: "other", Metrics: map[string]float64{"latency_p50": 1, WaitMetric: 0},
 			})
 			steal := 0.01
 			if g == 5 && b == 0 {
 				steal = 0.2
 			}
 			log.Blocks = append(log.Blocks, BlockFacts{
-				Generation: g, Block: 4*g + b, Duration: 0.5, CPU: map[string]float64{"steal": steal},
+				Generation: g + 1, Block: 4*g + b, Duration: 0.5, CPU: map[string]float64{"steal": steal},
 			})
 		}
 	}

@@ -222,7 +222,7 @@ func (c *Compared) Doubts() []string {
 		if proofs, broken := proved(a.Proofs); broken > 0 {
 			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
 			add("%s: %d of %d proofs failed (nettoll report shows all), the first: lab %s, generation %d, %s: %s",
-				s.word, broken, proofs, Printable(p.Lab), p.Generation+1, Printable(p.When), Printable(p.Claim))
+				s.word, broken, proofs, Printable(p.Lab), p.Generation, Printable(p.When), Printable(p.Claim))
 		}
 		if len(a.Proofs) == 0 {
 			add("%s: no proof was recorded: measure again to have them", s.word)

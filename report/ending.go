@@ -83,6 +83,9 @@ func (v *Reading) Circumstances() string {
 	}
 	add("", cpu)
 	add("load ", fact("load"))
+	if share := v.Analysis.Load.IdleText(); share != "" {
+		add(share, " of CPU time idle")
+	}
 	add("affinity ", v.each(func(c *measure.Cell) string { return c.Affinity }))
 	add("idle ", v.each(func(c *measure.Cell) string { return c.Idle }))
 	add("", v.each(func(c *measure.Cell) string { return c.Family }))
@@ -423,7 +426,7 @@ func newClaim(proofs []measure.Proof) claim {
 		if p.OK {
 			continue
 		}
-		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation+1, Printable(p.When))
+		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation, Printable(p.When))
 		if p.Detail != "" {
 			text += ": " + Printable(p.Detail)
 		}

@@ -94,7 +94,7 @@ func resumed(list []measure.Resume) string {
 	for _, r := range list {
 		each = append(each, fmt.Sprintf("%s, went on with generation %d", map[string]string{
 			measure.EndInterrupted: "interrupted", measure.EndFailed: "failed", measure.Killed: "killed",
-		}[r.After], r.Generation+1))
+		}[r.After], r.Generation))
 	}
 	return fmt.Sprintf("Resumed %s (%s).", Count(len(list), "time", "times"), strings.Join(each, "; "))
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -136,14 +137,17 @@ func (r *lengthResult) add(run measure.Run, log measure.Log) {
 			other[t.Generation] = append(other[t.Generation], measure.LogRatio(v, b))
 		}
 	}
-	for g := range len(log.Blocks) {
-		if twin[g] != nil {
-			r.twin = append(r.twin, twin[g])
-		}
-		if other[g] != nil {
-			r.other = append(r.other, other[g])
-		}
+	r.twin = append(r.twin, inOrder(twin)...)
+	r.other = append(r.other, inOrder(other)...)
+}
+
+// inOrder returns the values of each generation, in the order of the generations.
+func inOrder(of map[int][]float64) [][]float64 {
+	var list [][]float64
+	for _, g := range slices.Sorted(maps.Keys(of)) {
+		list = append(list, of[g])
 	}
+	return list
 }
 
 func (o *Options) trialTable(load string, pairs int, results []lengthResult) error {

@@ -77,7 +77,7 @@ func TestEvaluateInTheArticle(t *testing.T) {
 				}
 			}
 			log.Trials = append(log.Trials, measure.Trial{
-				Generation: b / 3, Block: b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
+				Generation: 1 + b/3, Block: b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
 			})
 		}
 	}

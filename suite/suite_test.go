@@ -284,7 +284,7 @@ func world(run measure.Run, generations, blocks int, spread float64,
 				rate, latency := value(c)
 				off := math.Exp(own[i] + drift)
 				log.Trials = append(log.Trials,
-					measure.Trial{Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: map[string]float64{
+					measure.Trial{Generation: g + 1, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: map[string]float64{
 						rateOf(c): rate * off, "latency_mean": latency / off, "latency_p50": latency / off, "packet_rate": 1e5 * off,
 					}})
 			}

@@ -104,7 +104,7 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 				if m.Here.Lab {
 					if labs[c.Lab] == nil {
 						labs[c.Lab] = map[string]float64{}
-						log.Labs = append(log.Labs, measure.LabRecord{Generation: g, Lab: c.Lab, Metrics: labs[c.Lab]})
+						log.Labs = append(log.Labs, measure.LabRecord{Generation: g + 1, Lab: c.Lab, Metrics: labs[c.Lab]})
 					}
 					labs[c.Lab][m.Here.Metric] = value(c.Lab, m.Here.Metric)
 				}
@@ -118,7 +118,7 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 					}
 				}
 				log.Trials = append(log.Trials, measure.Trial{
-					Generation: g, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
+					Generation: g + 1, Block: g*blocks + b, Cell: c.ID, Duration: 0.1, Metrics: metrics,
 				})
 			}
 		}

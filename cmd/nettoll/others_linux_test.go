@@ -39,7 +39,8 @@ func TestBusyMachine(t *testing.T) {
 		t.Errorf("exit status %d", status)
 	}
 	contains(t, "stderr", s.stderr.String(), "other programs use ", " CPUs now (")
-	contains(t, "stdout", s.stdout.String(), "Other programs used ", " CPUs while it was measured (")
+	contains(t, "stdout", oneLine(s.stdout.String()), "Other programs used ", " CPUs while it was measured (",
+		" % of the CPU time was idle")
 	log, _ := s.records()
 	sum := 0.0
 	for _, b := range log.Blocks {

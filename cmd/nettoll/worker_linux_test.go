@@ -91,7 +91,7 @@ func TestWorkerIsLost(t *testing.T) {
 		}
 	}
 	if lost < 0 || lost == len(log.Generations)-1 {
-		t.Errorf("the lab was lost in generation %d of %d: this shows nothing", lost, len(log.Generations))
+		t.Errorf("the lab was lost in generation %d of %d: this shows nothing", lost+1, len(log.Generations))
 	}
 }
 

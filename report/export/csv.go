@@ -221,11 +221,11 @@ func pairs(m map[string]string) string {
 	return strings.Join(list, " ")
 }
 
-// Trials writes a row for each trial, as RFC 4180 with a header. It has the columns of its cell; generation and block
-// as in the records, from 0; start and length of its window in seconds; and a column for each metric that any trial
-// has. Last come the reason for which it failed, its warnings separated by "; ", its limit, whether other programs took
-// the CPU from it (empty if that is not known), and whether its block was set aside for that. A cell that run.json does
-// not name has only its id.
+// Trials writes a row for each trial, as RFC 4180 with a header. It has the columns of its cell; its generation, from
+// 1, and its block, from 0, as in the records; start and length of its window in seconds; and a column for each metric
+// that any trial has. Last come the reason for which it failed, its warnings separated by "; ", its limit, whether
+// other programs took the CPU from it (empty if that is not known), and whether its block was set aside for that. A
+// cell that run.json does not name has only its id.
 func Trials(w io.Writer, d *report.Data) error {
 	run, log := d.Run, d.Log
 	cells, kinds := make(map[string][]string, len(run.Cells)), run.Kinds()

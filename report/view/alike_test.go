@@ -21,7 +21,7 @@ func TestFiguresOfOneNameAreAlike(t *testing.T) {
 	for name, made := range runs() {
 		data[name] = made(t).data()
 	}
-	for _, dir := range []string{"v1-whole", "v1-killed", "v1-wide"} {
+	for _, dir := range []string{"v1-whole", "v1-killed", "v1-wide", "v2-interrupted"} {
 		d, _, err := report.Load(filepath.Join("testdata", dir))
 		if err != nil {
 			t.Fatal(err)

@@ -133,7 +133,7 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 	n := len(m.run.Cells) / len(loads)
 	clock := 0.0
 	for g := range generations {
-		m.log.Generations = append(m.log.Generations, measure.Generation{Generation: g, Blocks: blocks})
+		m.log.Generations = append(m.log.Generations, measure.Generation{Generation: g + 1, Blocks: blocks})
 		cells := make([]float64, len(m.run.Cells))
 		for i := range cells {
 			cells[i] = generationNoise * m.rnd.NormFloat64()
@@ -145,7 +145,7 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 				stack, _, _ := strings.Cut(c.ID, "/")
 				x := math.Exp(block + cells[i] + trialNoise*m.rnd.NormFloat64())
 				t := measure.Trial{
-					Generation: g, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05,
+					Generation: g + 1, Block: g*blocks + b, Cell: c.ID, Start: clock, Duration: 0.05,
 					Metrics: maps.Clone(l.base),
 				}
 				clock += 0.051
@@ -183,7 +183,9 @@ func (m *made) measure(loads []load, generations, blocks int, change map[string]
 				factor *= d
 			}
 			m.log.Histograms = append(m.log.Histograms,
-				m.histogram(measure.Histograms{Generation: g, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID}, factor))
+				m.histogram(measure.Histograms{
+					Generation: g + 1, First: g * blocks, Last: g*blocks + blocks - 1, Cell: c.ID,
+				}, factor))
 		}
 	}
 }
@@ -219,7 +221,7 @@ func (m *made) prove(generations int, when ...string) {
 				}
 				if !seen[lab] {
 					m.log.Proofs = append(m.log.Proofs, measure.Proof{
-						Generation: g, Lab: lab, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: w,
+						Generation: g + 1, Lab: lab, Claim: "every pair passes packets of 1500 bytes both ways, unfragmented", When: w,
 						OK: true,
 					})
 				}

@@ -20,12 +20,12 @@ func TestLabs(t *testing.T) {
 	for g, x := range []float64{0.25, 0.5, 0.3} {
 		tell := func(lab string, rebuilt bool, metrics map[string]float64) {
 			m.log.Labs = append(m.log.Labs, measure.LabRecord{
-				Generation: g, Lab: lab + "/same-host/1", Rebuilt: rebuilt, Metrics: metrics,
+				Generation: g + 1, Lab: lab + "/same-host/1", Rebuilt: rebuilt, Metrics: metrics,
 			})
 		}
 		tell("host", false, map[string]float64{"setup_time": 0.02})
 		m.log.Labs = append(m.log.Labs, measure.LabRecord{
-			Generation: g, Lab: "host/same-host/1#2", Metrics: map[string]float64{"setup_time": 0.03},
+			Generation: g + 1, Lab: "host/same-host/1#2", Metrics: map[string]float64{"setup_time": 0.03},
 		})
 		tell("ovs+ovs(rules=10)", false, map[string]float64{
 			"setup_time": x, "rules_memory": 99_000 + 2000*float64(g), "rule_update_time": 0.001 * x,

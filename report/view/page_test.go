@@ -59,7 +59,7 @@ func ugly(t testing.TB) *made {
 		m.run.Cells[i].Implementation = map[string]string{"network": hostile}
 	}
 	m.log.Warnings = []measure.Warning{{Cell: hostile, Text: hostile + "\n# heading"}}
-	m.log.Proofs = []measure.Proof{{Lab: hostile, Claim: hostile, When: hostile, Detail: hostile}}
+	m.log.Proofs = []measure.Proof{{Generation: 1, Lab: hostile, Claim: hostile, When: hostile, Detail: hostile}}
 	m.log.Facts = []measure.Fact{
 		{Key: hostile, Value: hostile},
 		{Key: "sockets of " + hostile, Value: map[string]any{hostile: map[string]any{hostile: hostile}}},

@@ -28,7 +28,7 @@ func TestProofs(t *testing.T) {
 							continue
 						}
 						m.log.Proofs = append(m.log.Proofs, measure.Proof{
-							Generation: g, Lab: lab, Name: c[0], Claim: c[1], When: when, OK: true,
+							Generation: g + 1, Lab: lab, Name: c[0], Claim: c[1], When: when, OK: true,
 							Expected: "something", Tried: map[string]int{"ipv4": 3}, Seen: map[string]int{"ipv4": 3},
 						})
 					}

@@ -2,8 +2,11 @@ package view_test
 
 import (
 	"bytes"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -152,6 +155,11 @@ func TestWideVersion1(t *testing.T) {
 		t.Fatalf("%d trials, before %d", len(after), len(before))
 	}
 	for i, row := range before {
+		n, err := strconv.Atoi(row["gen"]) // counted from 0 then
+		if err != nil {
+			t.Fatal(err)
+		}
+		row["gen"] = strconv.Itoa(n + 1)
 		for column, value := range row {
 			if got, ok := after[i][column]; !ok || got != value {
 				t.Errorf("trial %d: %s is %q, before %q", i, column, got, value)
@@ -163,6 +171,40 @@ func TestWideVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "v1-wide.golden", b.String())
+}
+
+// A run of version 2, which nettoll wrote until commit 2235bb7c, is shown as it was then. Its generations were counted
+// from 0 in the records, and are counted from 1 everywhere now.
+func TestVersion2(t *testing.T) {
+	d, problems, err := report.Load(filepath.Join("testdata", "v2-interrupted"))
+	if err != nil || len(problems) > 0 || len(d.Log.Changed) > 0 {
+		t.Fatal(problems, err, d)
+	}
+	numbers := map[int]bool{}
+	for _, x := range d.Log.Trials {
+		numbers[x.Generation] = true
+	}
+	if want := map[int]bool{1: true, 2: true, 3: true}; !maps.Equal(numbers, want) || d.Analysis.Blocks != 12 {
+		t.Errorf("%d blocks in generations %v, want 12 in %v", d.Analysis.Blocks, numbers, want)
+	}
+	if s := d.Standing(); len(s) != 1 || !strings.HasPrefix(s[0], "This run was interrupted. It has 12 blocks in 3 gen") {
+		t.Errorf("it begins with %q", s)
+	}
+	d.Log.Proofs[0].OK = false
+	var shown, rows bytes.Buffer
+	if err := errors.Join(text.Write(&shown, d, report.Options{Width: 1000}), export.Trials(&rows, d)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(shown.String(), "generation 1, before") {
+		t.Errorf("the text has no proof of generation 1:\n%s", shown.String())
+	}
+	exported := map[string]bool{}
+	for _, row := range table(t, rows.Bytes()) {
+		exported[row["gen"]] = true
+	}
+	if want := map[string]bool{"1": true, "2": true, "3": true}; !maps.Equal(exported, want) {
+		t.Errorf("the trials in CSV have generations %v", exported)
+	}
 }
 
 // Views notice a changed run.json, and records whose checksums were removed.
@@ -178,8 +220,8 @@ func TestRunIsSealed(t *testing.T) {
 			"run.json", `"precision": 0.02`, `"precision": 0.2`,
 			"run.json was changed after the run began",
 		},
-		"version":           {"run.json", `"v": 2`, `"v": 1`, "run.json was changed after the run began"},
-		"records version 1": {"records.jsonl", `"v":2`, `"v":1`, "The records were changed after the run: "},
+		"version":           {"run.json", `"v": 3`, `"v": 2`, "run.json was changed after the run began"},
+		"records version 1": {"records.jsonl", `"v":3`, `"v":1`, "The records were changed after the run: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := m.save()

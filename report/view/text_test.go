@@ -296,6 +296,29 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
+// The line about the machine has the share of the CPU time that was idle, if it was recorded.
+func TestIdleTime(t *testing.T) {
+	loads := []load{udprr("same-host", 1)}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 4, nil)
+	m.log.Facts = append(m.log.Facts, measure.Fact{Key: "load", Value: 0.4})
+	for want, cpu := range map[string]map[string]float64{
+		"load 0.4 · 62 % of CPU time idle · affinity": {"user": 0.5, "system": 0.26, "idle": 1.24},
+		"load 0.4 · affinity":                         nil,
+	} {
+		m.log.Blocks = []measure.BlockFacts{{Duration: 1, CPU: cpu}}
+		for _, format := range []string{"text", "markdown", "html"} {
+			var b strings.Builder
+			if err := view.Write(&b, format, m.data(), report.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), want) {
+				t.Errorf("%s has no %q:\n%s", format, want, b.String()[:min(b.Len(), 3000)])
+			}
+		}
+	}
+}
+
 // If other programs used the CPUs, no view names a difference that they may have made, and each says why.
 func TestBusyMachine(t *testing.T) {
 	loads := []load{udprr("same-host", 1), tcpstream("same-host")}
