@@ -224,9 +224,9 @@ func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
 	p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
 	p.Touched = []int{min(l.watch.clean, s.blocks-1), s.blocks - 1} // also what came after the last block
 	p.Since, p.Until = float64(l.watch.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
-	blocks := fmt.Sprintf("block %d", p.Touched[1]+1)
+	blocks := fmt.Sprintf("block %d", p.Touched[1])
 	if p.Touched[0] < p.Touched[1] {
-		blocks = fmt.Sprintf("blocks %d to %d", p.Touched[0]+1, p.Touched[1]+1)
+		blocks = fmt.Sprintf("blocks %d to %d", p.Touched[0], p.Touched[1])
 	}
 	p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, p.Since,
 		p.Until)

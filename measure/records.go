@@ -343,6 +343,13 @@ func (f BlockFacts) appendJSON(b []byte) ([]byte, error) {
 	if f.Others > 0 {
 		b = number(b, "others", f.Others)
 	}
+	if len(f.Machines) > 0 {
+		machines, err := json.Marshal(f.Machines)
+		if err != nil {
+			return b, fmt.Errorf("block %d: other machines: %w", f.Block, err)
+		}
+		b = append(key(b, "machines"), machines...)
+	}
 	return append(b, '}'), nil
 }
 

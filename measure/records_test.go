@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 				}, PerPair: map[string][]float64{"goodput": {1.5e10, 1.9e10}},
 				Warnings: []string{"the machine was stolen from: \"3 ms\"\n\u2028"},
 			},
-			{Type: "trial", V: 3, Cell: "b", Metrics: map[string]float64{}, Failed: "sink went away"},
+			{Type: "trial", V: 3, Cell: "b", Metrics: map[string]float64{}, Limit: "sink", Failed: "sink went away"},
 		},
 		Histograms: []Histograms{
 			{
@@ -51,6 +52,10 @@ func TestRecordsRoundTrip(t *testing.T) {
 			{
 				Type: "block", V: 3, Block: 2, Start: 1, Duration: 2, CPU: map[string]float64{"user": 0.25, "steal": 0},
 				Load1: 1.5,
+			},
+			{
+				Type: "block", V: 3, Generation: 1, Block: 3, CPU: map[string]float64{}, Others: 0.5,
+				Machines: []MachineLoad{{Machine: "b", CPU: map[string]float64{"user": 1}, Load1: 2, Others: 0.25}},
 			},
 		},
 		Proofs: []Proof{{
@@ -65,10 +70,13 @@ func TestRecordsRoundTrip(t *testing.T) {
 		Warnings: []Warning{{Type: "warning", V: 3, Cell: "b", Text: "loss"}},
 		Facts:    []Fact{{Type: "fact", V: 3, Key: "mtu", Value: 1500.0}},
 	}
+	filled(t, want.Trials)
+	filled(t, want.Histograms)
+	filled(t, want.Blocks)
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	for _, r := range []Record{
-		*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Proofs[0], want.Labs[0],
+		*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Blocks[1], want.Proofs[0], want.Labs[0],
 		want.Warnings[0], want.Facts[0], want.Generations[0], want.Resumes[0], *want.End,
 	} {
 		if err := w.Write(r); err != nil {
@@ -84,6 +92,18 @@ func TestRecordsRoundTrip(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got, cmpopts.IgnoreFields(Log{}, "Place")); d != "" {
 		t.Error(d)
+	}
+}
+
+// filled wants every field set in one of the records, so that none is forgotten where records are written field by field.
+func filled[T any](t *testing.T, records []T) {
+	t.Helper()
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if field.IsExported() && !slices.ContainsFunc(records, func(r T) bool {
+			return !reflect.ValueOf(r).FieldByIndex(field.Index).IsZero()
+		}) {
+			t.Errorf("no %s has a %s: this does not show that it is written", reflect.TypeFor[T]().Name(), field.Name)
+		}
 	}
 }
 

@@ -18,7 +18,10 @@ const (
 // standing returns the sentences that every view begins with: the run did not end, its records were changed, or the
 // machine did other work.
 func standing(run measure.Run, a measure.Analysis) []string {
-	s := a.Standing
+	s, again := a.Standing, goOn
+	if run.V < measure.Version { // another program is refused anyway
+		again = ""
+	}
 	var list []string
 	if s.RunChanged {
 		list = append(list, runFile+
@@ -34,11 +37,11 @@ func standing(run measure.Run, a measure.Analysis) []string {
 	switch {
 	case s.Old(run.V):
 	case s.End == nil:
-		list = append(list, "This run did not end: it was killed, or its records are cut short. "+extentOf(run, a)+goOn)
+		list = append(list, "This run did not end: it was killed, or its records are cut short. "+extentOf(run, a)+again)
 	case s.End.Why == measure.EndInterrupted:
-		list = append(list, "This run was interrupted. "+extentOf(run, a)+goOn)
+		list = append(list, "This run was interrupted. "+extentOf(run, a)+again)
 	case s.End.Why == measure.EndFailed:
-		list = append(list, "This run failed: "+strings.TrimSuffix(Printable(s.End.Detail), ".")+". "+extentOf(run, a)+goOn)
+		list = append(list, "This run failed: "+strings.TrimSuffix(Printable(s.End.Detail), ".")+". "+extentOf(run, a)+again)
 	}
 	for _, w := range a.Warnings {
 		if w.Machine {

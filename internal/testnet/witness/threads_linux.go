@@ -10,9 +10,9 @@ import (
 // A Thread calls a function on a thread of its own and returns a channel that is closed at the end of the function.
 type Thread func(do func()) (done <-chan struct{})
 
-// Threads starts threads, each with one CPU as in a run, so that [Seen.Delay] is what other work took from them. Threads
-// that may use every CPU are not enough: what one of them waited is not told apart from what another one ran. They live
-// until the test ends, because the kernel does not report how long an ended thread waited.
+// Threads starts threads, each with one CPU as in a run, so that [Seen.Delay] is what other work took from them.
+// Threads that may use every CPU are not enough: what one of them waited is not told apart from what another one ran.
+// They live until the test ends, because the kernel does not report how long an ended thread waited.
 func Threads(t testing.TB, n int) []Thread {
 	t.Helper()
 	cpus, err := thread.CPUs()
