@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // A Deployment is a place for labs. Its methods may be called from several goroutines.
@@ -27,6 +28,9 @@ type Deployment interface {
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Check(ctx context.Context, labs []Spec) ([]error, error)
+	// Programs asks hosts like those that would do the work for programs, and returns an answer for each. It changes
+	// nothing. The error means that no host could be asked.
+	Programs(ctx context.Context, wanted []Wanted) ([]Found, error)
 	// Watch begins to observe the machines. The returned function ends that and reports how busy each machine was; it
 	// leaves out what it cannot read.
 	Watch() (end func() []Load, err error)
@@ -41,6 +45,22 @@ type Deployment interface {
 	// Close releases what labs have shared, after all labs are closed. It is idempotent. The error lists what could not
 	// be released.
 	Close() error
+}
+
+// A Wanted is a program that workers start on a host.
+type Wanted struct {
+	Host int // from 1
+	program.Needed
+}
+
+// Found is what a host answers about a program.
+type Found struct {
+	Version string // "" if the program must not be started for that
+	// Err is nil if the program is installed, and a [linux.UnsupportedError] if it is not. It names the host unless all
+	// hosts have the files of one machine.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	Err error
 }
 
 // A Layout describes the turn of the workers of a generation.

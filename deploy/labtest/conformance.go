@@ -11,13 +11,18 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // limit is how long a call may take on a busy machine.
 const limit = 30 * time.Second
+
+// Missing is a program that no host has.
+const Missing = "no-such-program"
 
 // Lab returns the spec of a lab with a stack on this number of hosts, and with a pair whose ends are as far apart as
 // possible.
@@ -57,6 +62,21 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 		}
 		if !errors.Is(answers[len(good)], errors.ErrUnsupported) {
 			t.Errorf("lab %s: error %v, want one that says what is missing", bad.ID, answers[len(good)])
+		}
+	})
+	t.Run("programs", func(t *testing.T) {
+		of := func(name string) deploy.Wanted {
+			return deploy.Wanted{Host: 1, Needed: program.Needed{By: "a test", Program: name, Unasked: true}}
+		}
+		found, err := open().Programs(t.Context(), []deploy.Wanted{of("sh"), of(Missing), of("sh")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) != 3 || found[0].Err != nil || found[2].Err != nil {
+			t.Errorf("%+v, want that sh is installed, twice", found)
+		}
+		if _, lacks := errors.AsType[*linux.UnsupportedError](found[1].Err); !lacks {
+			t.Errorf("program %s: error %v, want one that says what is missing", Missing, found[1].Err)
 		}
 	})
 	t.Run("watch", func(t *testing.T) {

@@ -22,6 +22,9 @@ import (
 type Fake struct {
 	// Refuses holds the reasons why labs cannot be built, by ID, for [deploy.Deployment.Check].
 	Refuses map[string]error
+	// Installed, if not nil, returns the version of a program on a host, from 1; "" if it is not installed there. nil:
+	// every host has every program.
+	Installed func(host int, program string) string
 	// Fails, if not nil, returns why a lab cannot be built the nth time, from 1; nil if it can.
 	Fails func(lab string, n int) error
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
@@ -79,6 +82,27 @@ func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
 	answers := make([]error, len(labs))
 	for i, l := range labs {
 		answers[i] = f.Refuses[l.ID]
+	}
+	return answers, nil
+}
+
+// Programs answers as Installed does.
+func (f *Fake) Programs(_ context.Context, wanted []deploy.Wanted) ([]deploy.Found, error) {
+	answers := make([]deploy.Found, len(wanted))
+	for i, w := range wanted {
+		version := "1.0"
+		if f.Installed != nil {
+			version = f.Installed(w.Host, w.Program)
+		}
+		if !w.Unasked {
+			answers[i].Version = version
+		}
+		if version == "" {
+			answers[i].Err = w.NotInstalled()
+			if len(f.Machines) > 1 {
+				answers[i].Err = fmt.Errorf("host %q: %w", network.Host{Index: w.Host}.Name(), answers[i].Err)
+			}
+		}
 	}
 	return answers, nil
 }

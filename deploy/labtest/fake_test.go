@@ -20,7 +20,10 @@ func TestFake(t *testing.T) {
 	one.ID, two.ID = "one", "two"
 	bad := Lab(s, 1)
 	bad.ID = "bad"
-	fake := &Fake{Refuses: map[string]error{"bad": &linux.UnsupportedError{What: "stand", Missing: "ground"}}}
+	fake := &Fake{
+		Refuses:   map[string]error{"bad": &linux.UnsupportedError{What: "stand", Missing: "ground"}},
+		Installed: func(_ int, program string) string { return map[bool]string{true: "1.0"}[program != Missing] },
+	}
 	Conformance(t, func() deploy.Deployment { return fake }, []deploy.Spec{one, two}, bad)
 	if left := fake.Left(); len(left) > 0 {
 		t.Errorf("these labs still stand: %q", left)

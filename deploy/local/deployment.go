@@ -83,11 +83,8 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 		q := l.Question()
 		answer, asked := known[q]
 		if !asked {
-			answer = h.Check(ctx, q)
-			if refused, ok := errors.AsType[*protocol.Error](answer); ok {
-				answer = refused
-			} else if answer != nil {
-				return nil, answer
+			if answer, err = refused(h.Check(ctx, q, nil)); err != nil {
+				return nil, err
 			}
 			known[q] = answer
 		}
@@ -97,6 +94,42 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 					thing, other)
 			}
 			borrowed[thing] = l.ID
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// refused returns an answer of a host as it is on every host of this machine, without the name of the host. If the host
+// gave none, it returns the error as err.
+func refused(answer error) (_, err error) {
+	if r, ok := errors.AsType[*protocol.Error](answer); ok {
+		return r, nil
+	}
+	return nil, answer
+}
+
+// Programs starts a host and asks it. All hosts have the files of this machine: each program is looked up once.
+func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]deploy.Found, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	h, err := d.start(ctx, "host1", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	answers := make([]deploy.Found, len(wanted))
+	known := map[string]deploy.Found{} // by program
+	for i, w := range wanted {
+		key := fmt.Sprintf("%+v", w.Needed)
+		answer, asked := known[key]
+		if !asked {
+			answer.Err = h.Check(ctx, deploy.Question{Program: &w.Needed}, &answer.Version)
+			if answer.Err, err = refused(answer.Err); err != nil {
+				return nil, err
+			}
+			known[key] = answer
 		}
 		answers[i] = answer
 	}
