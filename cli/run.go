@@ -210,7 +210,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	}
 	if past == nil {
 		resolved.Experiment.Source = withCommand(resolved.Experiment.Source, r.args)
-	} else if err := past.Fits(o); err != nil {
+	} else if err := past.Fits(cmd.Context(), o); err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
 	p := newProgress(r.Err, resolved)

@@ -91,7 +91,7 @@ func TestProgramsOfSides(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var asked []string
-			fake := &labtest.Fake{Machines: []string{"", "there"}, Installed: func(host int, program string) string {
+			fake := &labtest.Fake{On: []string{"", "there"}, Installed: func(host int, program string) string {
 				of := fmt.Sprintf("%d %s", host, program)
 				asked = append(asked, of)
 				return c.has[of]

@@ -115,7 +115,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := describe(o, cpus, w)
+	run, err := describe(ctx, o, cpus, w)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 }
 
 // describe makes run.json.
-func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
+func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run, error) {
 	given, err := json.Marshal(o.Resolved.Experiment)
 	if err != nil {
 		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
@@ -237,6 +237,14 @@ func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 	if versions["binary"], err = binarySum(); err != nil {
 		return measure.Run{}, err
 	}
+	hosts := 0
+	for _, l := range o.Resolved.Labs {
+		hosts = max(hosts, l.Hosts)
+	}
+	machines, err := o.Deployment.Machines(ctx, hosts)
+	if err != nil {
+		return measure.Run{}, err
+	}
 	run := measure.Run{
 		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
 		Source: o.Resolved.Experiment.Source, Experiment: given,
@@ -245,7 +253,11 @@ func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 			Generations: d.Generations, Seed: d.Seed,
 			TrialSeconds: map[string]float64{},
 		},
-		Versions: versions, Facts: o.Deployment.Facts(), Metrics: o.Resolved.Metrics.All(),
+		Versions: versions, Facts: maps.Clone(machines[0].Facts), Metrics: o.Resolved.Metrics.All(),
+	}
+	for _, m := range machines[1:] {
+		run.Facts["hosts"] = machines[0].Hosts
+		run.Machines = append(run.Machines, measure.MachineFacts{Machine: m.Name, Hosts: m.Hosts, Facts: m.Facts})
 	}
 	for _, c := range o.Resolved.Cells {
 		c.Idle = w.of(c)

@@ -19,9 +19,9 @@ import (
 type Deployment interface {
 	// CPUs returns the numbers of the CPUs that workers of a host may use.
 	CPUs() ([]int, error)
-	// Facts returns the facts about the machines for the records, as values that JSON can hold: kernel, CPUs, limits,
-	// privileges.
-	Facts() map[string]any
+	// Machines returns the machines of labs with this number of hosts, that of host 1 first. Each of them is listed once,
+	// with all of its hosts. All but the first have names.
+	Machines(ctx context.Context, hosts int) ([]Machine, error)
 	// Check asks hosts like those that would do the work whether labs can be built here. It returns an error for each
 	// lab, nil if the lab can be built, and a [linux.UnsupportedError] if something is missing. It changes nothing. The
 	// last error means that no host could be asked.
@@ -45,6 +45,14 @@ type Deployment interface {
 	// Close releases what labs have shared, after all labs are closed. It is idempotent. The error lists what could not
 	// be released.
 	Close() error
+}
+
+// A Machine is a machine on which hosts are.
+type Machine struct {
+	Name  string   // "" for the machine of this process, if host 1 is on it
+	Hosts []string // "host1", in order
+	// Facts are for the records, as values that JSON can hold: kernel, CPUs, limits, privileges.
+	Facts map[string]any
 }
 
 // A Wanted is a program that workers start on a host.
@@ -179,7 +187,7 @@ type Place interface {
 
 // Load is how busy a machine was.
 type Load struct {
-	Machine  string             // "" for the machine of this process
+	Machine  string             // as in [Machine]
 	CPU      map[string]float64 // cores by mode, as in measure.BlockFacts
 	Load1    float64            // load average over a minute
 	Programs []procfs.User      // that do not belong to this run

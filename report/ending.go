@@ -61,7 +61,11 @@ func spread(lo, hi float64) string {
 func (v *Reading) Circumstances() string {
 	fact := func(key string) string {
 		if x, ok := v.Run.Facts[key]; ok {
-			return Printable(fmt.Sprint(x))
+			text := Printable(fmt.Sprint(x))
+			for _, m := range v.Run.Differing(key) {
+				text += Printable(fmt.Sprintf(" (%s: %v)", m.Machine, m.Facts[key]))
+			}
+			return text
 		}
 		for _, f := range v.Analysis.Facts {
 			if f.Key == key {

@@ -64,6 +64,33 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 			t.Errorf("lab %s: error %v, want one that says what is missing", bad.ID, answers[len(good)])
 		}
 	})
+	t.Run("machines", func(t *testing.T) {
+		list, err := open().Machines(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hosts, names []string
+		for _, m := range list {
+			names, hosts = append(names, m.Name), append(hosts, m.Hosts...)
+			if len(m.Hosts) == 0 || len(m.Facts) == 0 {
+				t.Errorf("%+v, want a machine with hosts and facts", m)
+			}
+		}
+		if len(list) == 0 || list[0].Hosts[0] != "host1" {
+			t.Errorf("%+v, want the machine of host1 first", list)
+		}
+		slices.Sort(hosts)
+		if diff := cmp.Diff([]string{"host1", "host2", "host3"}, hosts); diff != "" {
+			t.Errorf("hosts (-want +got):\n%s", diff)
+		}
+		if len(list) > 0 && slices.Contains(names[1:], "") {
+			t.Errorf("machines %q, want names of all but the first", names)
+		}
+		slices.Sort(names)
+		if len(slices.Compact(names)) < len(list) {
+			t.Errorf("machines %q, want each once", names)
+		}
+	})
 	t.Run("programs", func(t *testing.T) {
 		of := func(name string) deploy.Wanted {
 			return deploy.Wanted{Host: 1, Needed: program.Needed{By: "a test", Program: name, Unasked: true}}

@@ -31,8 +31,10 @@ type Fake struct {
 	During func(n int) Fault
 	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
 	Changes func(lab string, n int) []string
-	// Machines are the names of the machines, "" for that of this process; nil means that machine alone.
-	Machines []string
+	// On are the names of the machines, "" for that of this process; nil means that machine alone. The hosts are
+	// dealt out to them in turn. Facts, if not nil, returns what the facts about a machine are.
+	On    []string
+	Facts func(machine string) map[string]any
 	// Sleepless is the reason why CPUs cannot be kept awake; nil if they can. Asleep is the share of the time for which
 	// they sleep then.
 	Sleepless error
@@ -74,8 +76,30 @@ var (
 // CPUs returns two CPUs.
 func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
 
-// Facts returns a few facts.
-func (f *Fake) Facts() map[string]any { return map[string]any{"kernel": "none", "cpus": 2} }
+// names returns the names of the machines.
+func (f *Fake) names() []string {
+	if f.On == nil {
+		return []string{""}
+	}
+	return f.On
+}
+
+// Machines returns the machines that have hosts.
+func (f *Fake) Machines(_ context.Context, hosts int) ([]deploy.Machine, error) {
+	names := f.names()
+	list := make([]deploy.Machine, min(hosts, len(names)))
+	for i := range list {
+		list[i] = deploy.Machine{Name: names[i], Facts: map[string]any{"kernel": "none", "cpus": 2}}
+		if f.Facts != nil {
+			list[i].Facts = f.Facts(names[i])
+		}
+	}
+	for i := range hosts {
+		m := &list[i%len(list)]
+		m.Hosts = append(m.Hosts, network.Host{Index: i + 1}.Name())
+	}
+	return list, nil
+}
 
 // Check returns the errors in Refuses.
 func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
@@ -99,7 +123,7 @@ func (f *Fake) Programs(_ context.Context, wanted []deploy.Wanted) ([]deploy.Fou
 		}
 		if version == "" {
 			answers[i].Err = w.NotInstalled()
-			if len(f.Machines) > 1 {
+			if len(f.On) > 1 {
 				answers[i].Err = fmt.Errorf("host %q: %w", network.Host{Index: w.Host}.Name(), answers[i].Err)
 			}
 		}
@@ -109,10 +133,7 @@ func (f *Fake) Programs(_ context.Context, wanted []deploy.Wanted) ([]deploy.Fou
 
 // Watch reports that no machine was busy.
 func (f *Fake) Watch() (func() []deploy.Load, error) {
-	machines := f.Machines
-	if machines == nil {
-		machines = []string{""}
-	}
+	machines := f.names()
 	return func() []deploy.Load {
 		loads := make([]deploy.Load, len(machines))
 		for i, name := range machines {

@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
 )
@@ -45,8 +46,8 @@ var _ deploy.Deployment = (*Deployment)(nil)
 // CPUs returns the CPUs of this process.
 func (d *Deployment) CPUs() ([]int, error) { return thread.CPUs() }
 
-// Facts returns facts about the machine and about the privileges of this process.
-func (d *Deployment) Facts() map[string]any {
+// Machines returns this machine, with facts about it and about the privileges of this process.
+func (d *Deployment) Machines(_ context.Context, hosts int) ([]deploy.Machine, error) {
 	facts := procfs.Machine()
 	if facts["user_namespace"] = userns.Inside(); userns.Inside() {
 		facts["not_granted"] = userns.Refused()
@@ -55,7 +56,11 @@ func (d *Deployment) Facts() map[string]any {
 		// if set, the run time of a thread does not include the softirqs that interrupt it
 		facts["irq_time_accounting"] = value == "y"
 	}
-	return facts
+	m := deploy.Machine{Facts: facts}
+	for i := range hosts {
+		m.Hosts = append(m.Hosts, network.Host{Index: i + 1}.Name())
+	}
+	return []deploy.Machine{m}, nil
 }
 
 // Check starts a host and asks it. The host inherits the namespace of the machine, to look for what labs take from
