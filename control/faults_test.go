@@ -16,6 +16,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/stack"
@@ -39,7 +40,7 @@ func imagined(t *testing.T, by runtime.Runtime, change ...func(*experiment.Exper
 	}
 	parts := experiment.Parts{
 		Kinds:     stack.Kinds{network.Kind{called("base"), called("other")}, runtime.Kind{by}},
-		Workloads: []workload.Workload{udprr.Workload{}},
+		Workloads: []workload.Workload{udprr.Workload{}}, Probes: []probe.Probe{remote{}},
 	}
 	e := experiment.Base(parts)
 	other, err := parts.Kinds.Choose("network", "other", nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/proof"
 )
 
@@ -119,9 +118,9 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	var loaded probe.Loaded
+	var loaded deploy.LoadedProbe
 	if p := o.Resolved.Probe; p != nil {
-		if loaded, err = p.Load(); err != nil {
+		if loaded, err = o.Deployment.LoadProbe(p); err != nil {
 			return nil, err
 		}
 		defer loaded.Close() // what is left is removed with the process

@@ -40,8 +40,13 @@ type Deployment interface {
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Awake() (end func() (asleep float64, err error), err error)
+	// LoadProbe loads a probe on the machines, switched off. Workers of generations that begin while it is loaded read
+	// its counters. The error is a [linux.UnsupportedError] if something is missing.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	LoadProbe(p probe.Probe) (LoadedProbe, error)
 	// Begin makes the turn of a generation's workers.
-	Begin(l Layout) (Generation, error)
+	Begin(l traffic.Layout) (Generation, error)
 	// Close releases what labs have shared, after all labs are closed. It is idempotent. The error lists what could not
 	// be released.
 	Close() error
@@ -71,13 +76,13 @@ type Found struct {
 	Err error
 }
 
-// A Layout describes the turn of the workers of a generation.
-type Layout struct {
-	traffic.Layout
-	// Probe is the name of the probe whose counters the workers read, and Loaded is the probe; nil if nothing is
-	// probed.
-	Probe  string
-	Loaded probe.Loaded
+// A LoadedProbe is a probe that is loaded on all machines. No other one is loaded meanwhile.
+type LoadedProbe interface {
+	// On switches it on everywhere, and Off switches it off. A second call changes nothing.
+	On() error
+	Off() error
+	// Close switches it off and removes it. It is idempotent, and may be called after the deployment was closed.
+	Close() error
 }
 
 // A Generation is a set of labs whose workers share one turn.

@@ -11,7 +11,7 @@ import (
 type Probe interface {
 	// Describe returns the description of the probe.
 	Describe() Description
-	// Load makes the probe ready on this machine, switched off. If the machine lacks something, the error is a
+	// Load makes the probe ready on the machine of this process, switched off: a deployment calls it where hosts are. If the machine lacks something, the error is a
 	// linux.UnsupportedError that says what.
 	Load() (Loaded, error)
 	// Open returns a function that reads, in a worker, the total that the probe has counted so far on some CPUs. The

@@ -13,6 +13,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe/probetest"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
@@ -128,6 +129,20 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 			t.Errorf("CPUs that were kept awake slept for %v of the time, error %v", asleep, err)
 		}
 	})
+	t.Run("probe", func(t *testing.T) {
+		d := open()
+		for range 2 { // the second one after the first is removed
+			loaded, err := d.LoadProbe(probetest.Fake{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := begin(t, d)
+			if err := errors.Join(loaded.On(), loaded.On(), loaded.Off(), g.Close(), d.Close(), loaded.Close(),
+				loaded.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for _, spec := range good {
 		t.Run(spec.ID, func(t *testing.T) { lives(t, open(), spec) })
 	}
@@ -144,7 +159,7 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 // begin begins a generation of two workers with a thread each, and one cell.
 func begin(t *testing.T, d deploy.Deployment) deploy.Generation {
 	t.Helper()
-	g, err := d.Begin(deploy.Layout{Layout: traffic.Layout{Workers: 2, Pairs: 1, Cells: 1}})
+	g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 )
 
@@ -39,6 +40,9 @@ type Fake struct {
 	// they sleep then.
 	Sleepless error
 	Asleep    float64
+	// Blind is the reason why no probe can be loaded; nil if they can. A loaded probe counts 1 in each trial in which it
+	// is switched on.
+	Blind error
 
 	mu     sync.Mutex
 	builds map[string]int
@@ -48,6 +52,7 @@ type Fake struct {
 	awake  int // callers of Awake that have not ended it yet
 	rises  int // calls of Awake
 	audits map[string]int
+	probed *switched // nil: no probe is loaded
 }
 
 // A Fault is a fault during a trial. The zero value is no fault.
@@ -167,8 +172,65 @@ func (f *Fake) Awakened() (times int, still bool) {
 	return f.rises, f.awake > 0
 }
 
+// switched is a loaded probe.
+type switched struct {
+	fake *Fake
+	on   bool
+}
+
+// LoadProbe loads nothing.
+func (f *Fake) LoadProbe(probe.Probe) (deploy.LoadedProbe, error) {
+	if f.Blind != nil {
+		return nil, f.Blind
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.probed = &switched{fake: f}
+	return f.probed, nil
+}
+
+func (s *switched) turn(on bool) error {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	s.on = on
+	return nil
+}
+
+// On has trials counted.
+func (s *switched) On() error { return s.turn(true) }
+
+// Off has them not counted any more.
+func (s *switched) Off() error { return s.turn(false) }
+
+// Close removes the probe.
+func (s *switched) Close() error {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	if s.fake.probed == s {
+		s.fake.probed = nil
+	}
+	return nil
+}
+
+// Probed reports whether a probe is loaded.
+func (f *Fake) Probed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probed != nil
+}
+
+// counted returns what a probe counts in a trial.
+func (f *Fake) counted() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.probed != nil && f.probed.on {
+		return 1
+	}
+	return 0
+}
+
 // Begin begins a generation.
-func (f *Fake) Begin(deploy.Layout) (deploy.Generation, error) { return &generation{fake: f}, nil }
+func (f *Fake) Begin(traffic.Layout) (deploy.Generation, error) { return &generation{fake: f}, nil }
 
 // Close does nothing.
 func (f *Fake) Close() error { return nil }
@@ -264,7 +326,7 @@ func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic
 			return timings, &traffic.StalledError{Cell: cell, Missing: []traffic.Seat{{Worker: w.number}}, Opened: true}
 		case None:
 		}
-		timings[i] = traffic.Timing{Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond}
+		timings[i] = traffic.Timing{Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond, Probe: t.fake.counted()}
 	}
 	return timings, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
 )
@@ -35,6 +36,7 @@ type Deployment struct {
 
 	mu      sync.Mutex
 	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
+	probe   *loadedProbe     // nil: none is loaded
 
 	// alone is held exclusively by a lab whose rules or entries are loaded and changed, and shared by all others. The
 	// reason is that memory is measured machine-wide, and that other labs would use the same CPUs.
@@ -204,6 +206,50 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	}, nil
 }
 
+// loadedProbe is a probe that observes this machine.
+type loadedProbe struct {
+	probe.Loaded
+	name       string
+	deployment *Deployment
+}
+
+// LoadProbe loads the probe in this process: hosts have the kernel of this machine, and one probe observes them all.
+func (d *Deployment) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
+	name := p.Describe().Name
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.probe != nil {
+		return nil, fmt.Errorf("load probe %q: probe %q is loaded", name, d.probe.name)
+	}
+	loaded, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	d.probe = &loadedProbe{loaded, name, d}
+	return d.probe, nil
+}
+
+// Close removes the probe.
+func (p *loadedProbe) Close() error {
+	p.deployment.mu.Lock()
+	defer p.deployment.mu.Unlock()
+	if p.deployment.probe == p {
+		p.deployment.probe = nil
+	}
+	return p.Loaded.Close()
+}
+
+// counters opens the file in which the loaded probe counts, and returns its name for workers; nil if none is loaded.
+func (d *Deployment) counters() (name string, f *os.File, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.probe == nil {
+		return "", nil, nil
+	}
+	f, err = d.probe.File()
+	return probeFile + d.probe.name, f, err
+}
+
 // generation is a set of labs whose workers share a board.
 type generation struct {
 	*Deployment
@@ -212,8 +258,8 @@ type generation struct {
 }
 
 // Begin makes the board and opens the files that every worker inherits.
-func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
-	turns, err := board.New(l.Layout)
+func (d *Deployment) Begin(l traffic.Layout) (_ deploy.Generation, err error) {
+	turns, err := board.New(l)
 	if err != nil {
 		return nil, err
 	}
@@ -237,14 +283,13 @@ func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
 		}
 		g.files[fmt.Sprintf("%s%d", softirqdFile, cpu)] = f
 	}
-	if l.Loaded == nil {
-		return g, nil
-	}
-	f, err := l.Loaded.File()
+	name, f, err := d.counters()
 	if err != nil {
 		return nil, err
 	}
-	g.files[probeFile+l.Probe] = f
+	if f != nil {
+		g.files[name] = f
+	}
 	return g, nil
 }
 

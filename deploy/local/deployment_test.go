@@ -3,6 +3,7 @@ package local
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -13,9 +14,11 @@ import (
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/probe/probetest"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
 )
 
@@ -75,5 +78,34 @@ func TestProgramsOfHosts(t *testing.T) {
 	const want = `use a test: not supported here: missing program "no-such-program" (hint: apt-get install p)`
 	if found[1].Err == nil || found[1].Err.Error() != want {
 		t.Errorf("error %v, want %s", found[1].Err, want)
+	}
+}
+
+// Workers inherit the counters of the loaded probe, and of no other one: there is one at a time.
+func TestProbeOfMachine(t *testing.T) {
+	d := &Deployment{}
+	loaded, err := d.LoadProbe(probetest.Fake{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := func() map[string]*os.File {
+		g, err := d.Begin(traffic.Layout{Workers: 1, Pairs: 1, Cells: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		return g.(*generation).files
+	}
+	if files()[probeFile+"fake"] == nil {
+		t.Error("workers do not inherit the counters of the probe")
+	}
+	if _, err := d.LoadProbe(probetest.Fake{}); err == nil || !strings.Contains(err.Error(), `probe "fake" is loaded`) {
+		t.Errorf("a second probe: error %v", err)
+	}
+	if err := loaded.Close(); err != nil {
+		t.Error(err)
+	}
+	if files()[probeFile+"fake"] != nil {
+		t.Error("workers inherit the counters of a probe that was removed")
 	}
 }
