@@ -13,7 +13,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/probe/probetest"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/program"
@@ -48,8 +48,9 @@ func Lab(s stack.Stack, hosts int) deploy.Spec {
 
 // Conformance checks that a deployment builds labs as specified, and that their workers answer and end. It checks that
 // nothing is left of a lab that is closed or could not be built. Good can be built; bad cannot, because something is
-// missing.
-func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec, bad deploy.Spec) {
+// missing. The observer can be loaded.
+func Conformance(t *testing.T, open func() deploy.Deployment, observer probe.Probe, good []deploy.Spec, bad deploy.Spec,
+) {
 	t.Run("check", func(t *testing.T) {
 		d := open()
 		answers, err := d.Check(t.Context(), append(slices.Clone(good), bad))
@@ -132,7 +133,7 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 	t.Run("probe", func(t *testing.T) {
 		d := open()
 		for range 2 { // the second one after the first is removed
-			loaded, err := d.LoadProbe(probetest.Fake{})
+			loaded, err := d.LoadProbe(observer)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -326,7 +326,9 @@ func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic
 			return timings, &traffic.StalledError{Cell: cell, Missing: []traffic.Seat{{Worker: w.number}}, Opened: true}
 		case None:
 		}
-		timings[i] = traffic.Timing{Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond, Probe: t.fake.counted()}
+		timings[i] = traffic.Timing{
+			Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond, Probe: t.fake.counted(),
+		}
 	}
 	return timings, nil
 }

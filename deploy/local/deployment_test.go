@@ -52,7 +52,8 @@ func TestDeployment(t *testing.T) {
 	}
 	one, two := wanted("bridge", 1), wanted("bridge", 2)
 	one.ID, two.ID = "one", "two"
-	labtest.Conformance(t, func() deploy.Deployment { return &Deployment{} }, []deploy.Spec{one, two}, wanted("lacking", 1))
+	labtest.Conformance(t, func() deploy.Deployment { return &Deployment{} }, probetest.Fake{}, []deploy.Spec{one, two},
+		wanted("lacking", 1))
 }
 
 // Programs are looked up where the hosts are, by their PATH, and not by that of this process. As all hosts have the
