@@ -345,7 +345,7 @@ func (b *bench) stand(ctx context.Context, encryption string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	stage, err := new(local.Deployment).Begin(deploy.Layout{Layout: traffic.Layout{Workers: 1, Pairs: 1, Cells: 1}})
+	stage, err := new(local.Deployment).Begin(traffic.Layout{Workers: 1, Pairs: 1, Cells: 1})
 	if err != nil {
 		return 0, err
 	}

@@ -157,9 +157,7 @@ func sides() []workload.Side { return []workload.Side{workload.Source, workload.
 
 // layOut creates the board of turns.
 func (l *lab) layOut() (err error) {
-	l.stage, err = new(local.Deployment).Begin(deploy.Layout{
-		Layout: traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)},
-	})
+	l.stage, err = new(local.Deployment).Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: len(l.cells)})
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) [
 		probed := &attempt{What: p.Describe().Switches}
 		d.Tried = append(d.Tried, probed)
 		if probed.explain(refused); refused == nil {
-			probed.explain(control.TryProbe(p))
+			probed.explain(control.TryProbe(p, &local.Deployment{}))
 		}
 	}
 	for _, d := range t.parts {

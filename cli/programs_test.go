@@ -7,8 +7,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
 )
+
+// without returns a deployment whose hosts have no programs. They are one machine: as with namespaces, no host is named.
+func without() deploy.Deployment {
+	return &labtest.Fake{Installed: func(int, string) string { return "" }}
+}
 
 // resolveText resolves an experiment with these workloads.
 func resolveText(t *testing.T, workloads ...string) (library, *experiment.Resolved) {
@@ -29,10 +36,9 @@ func resolveText(t *testing.T, workloads ...string) (library, *experiment.Resolv
 
 // If programs are missing, workloads that need none are measured. The others are left out, each by its name.
 func TestLackingPrograms(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
 	l, r := resolveText(t, "udp-rr", "kv: {server: redis}", "kv", "http: {driver: wrk}", "command",
 		"mix: [{kv: {server: redis}}, {tcp-stream: {}}]")
-	can, found, lacking, err := l.lacking(t.Context(), r, build{})
+	can, found, lacking, err := l.lacking(t.Context(), r, without(), build{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,11 +79,10 @@ func TestLackingPrograms(t *testing.T) {
 
 // If nothing is left, the run ends before anything is built, and the error gives each reason once.
 func TestNothingButLackingPrograms(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
 	// tbench has one port, but the host has two pairs: again nothing is left
 	for _, also := range []string{"http: {driver: wrk}", "tbench"} {
 		l, r := resolveText(t, "kv: {server: redis, payload: [64, 1KiB]}", also)
-		_, _, _, err := l.lacking(t.Context(), r, build{})
+		_, _, _, err := l.lacking(t.Context(), r, without(), build{})
 		if err == nil || strings.Count(err.Error(), `"redis-server"`) != 1 ||
 			!strings.Contains(err.Error(), strings.Trim(also[len(also)-4:], " }")) {
 			t.Errorf("%v: want redis-server once, and a word of %s", err, also)
@@ -87,9 +92,8 @@ func TestNothingButLackingPrograms(t *testing.T) {
 
 // An experiment that needs no program is returned unchanged.
 func TestLackingNothing(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
 	l, r := resolveText(t, "udp-rr")
-	can, _, lacking, err := l.lacking(t.Context(), r, build{})
+	can, _, lacking, err := l.lacking(t.Context(), r, without(), build{})
 	if err != nil || can != r || lacking != nil {
 		t.Errorf("%p, left out %v, %v: want %p as it was", can, lacking, err, r)
 	}

@@ -172,7 +172,12 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 		return usageError{errors.New("--pcap: no stack is measured across hosts, so no frame passes between hosts (hint: " +
 			"--placement cross-host)")}
 	}
-	resolved, versions, lacking, err := r.lacking(cmd.Context(), resolved, r.build)
+	uid, err := r.user()
+	if err != nil {
+		return err
+	}
+	at := here(uid)
+	resolved, versions, lacking, err := r.lacking(cmd.Context(), resolved, at, r.build)
 	if err != nil {
 		return err
 	}
@@ -196,12 +201,8 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	if tried := r.tried(resolved); tried != "" {
 		fmt.Fprintln(r.Err, tried)
 	}
-	uid, err := r.user()
-	if err != nil {
-		return err
-	}
 	o := control.Options{
-		Resolved: resolved, Dir: dir, Versions: versions, Deployment: here(uid), Past: past,
+		Resolved: resolved, Dir: dir, Versions: versions, Deployment: at, Past: past,
 		PCAP: how.pcap,
 	}
 	if s := r.paperOf(resolved); s != nil {
@@ -209,7 +210,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	}
 	if past == nil {
 		resolved.Experiment.Source = withCommand(resolved.Experiment.Source, r.args)
-	} else if err := past.Fits(o); err != nil {
+	} else if err := past.Fits(cmd.Context(), o); err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
 	p := newProgress(r.Err, resolved)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -50,10 +49,10 @@ type generation struct {
 type configurator struct {
 	resolved   *experiment.Resolved
 	deployment deploy.Deployment
-	cpus       []int        // that workers may use
-	congestion string       // chosen in the first generation
-	probe      probe.Loaded // nil: nothing is probed
-	keeps      bool         // frames between hosts of proofs
+	cpus       []int              // that workers may use
+	congestion string             // chosen in the first generation
+	probe      deploy.LoadedProbe // nil: nothing is probed
+	keeps      bool               // frames between hosts of proofs
 }
 
 // patience is how long all labs of a generation may take to build.
@@ -187,13 +186,12 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 
 // layOut makes the turn.
 func (c *configurator) layOut(g *generation, cells []int) (err error) {
-	layout := deploy.Layout{Layout: traffic.Layout{
-		Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Visits),
-	}}
 	if c.probe != nil {
-		layout.Probe, layout.Loaded, g.watched = c.resolved.Probe.Describe().Name, c.probe, c.cpus
+		g.watched = c.cpus
 	}
-	if g.stage, err = c.deployment.Begin(layout); err != nil {
+	if g.stage, err = c.deployment.Begin(traffic.Layout{
+		Workers: len(g.seats), Pairs: slices.Max(g.seats), Cells: len(c.resolved.Visits),
+	}); err != nil {
 		return err
 	}
 	g.turns = g.stage.Turns()

@@ -16,6 +16,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/stack"
@@ -39,7 +40,7 @@ func imagined(t *testing.T, by runtime.Runtime, change ...func(*experiment.Exper
 	}
 	parts := experiment.Parts{
 		Kinds:     stack.Kinds{network.Kind{called("base"), called("other")}, runtime.Kind{by}},
-		Workloads: []workload.Workload{udprr.Workload{}},
+		Workloads: []workload.Workload{udprr.Workload{}}, Probes: []probe.Probe{remote{}},
 	}
 	e := experiment.Base(parts)
 	other, err := parts.Kinds.Choose("network", "other", nil)
@@ -247,10 +248,51 @@ func TestWorkersOfContainers(t *testing.T) {
 	}
 }
 
+// The facts about every machine are in run.json, with its hosts. If all hosts are on one, they are there once.
+func TestFactsOfMachines(t *testing.T) {
+	facts := func(machine string) map[string]any {
+		return map[string]any{"kernel": "6.1 of " + machine, "cgroup": "of this time"}
+	}
+	one := &labtest.Fake{Facts: facts}
+	out, err := Run(t.Context(), Options{Resolved: imagined(t, netns.Runtime{}), Deployment: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Run.Machines != nil || out.Run.Facts["hosts"] != nil || out.Run.Facts["kernel"] != "6.1 of " {
+		t.Errorf("facts %v of one machine, and %v of others", out.Run.Facts, out.Run.Machines)
+	}
+	two := &labtest.Fake{On: []string{"", "node2"}, Facts: facts}
+	again := Options{Resolved: imagined(t, netns.Runtime{}), Deployment: two}
+	if out, err = Run(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	want := []measure.MachineFacts{{Machine: "node2", Hosts: []string{"host2"}, Facts: facts("node2")}}
+	if diff := cmp.Diff(want, out.Run.Machines); diff != "" {
+		t.Errorf("other machines (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(any([]string{"host1"}), out.Run.Facts["hosts"]); diff != "" || out.Run.Facts["kernel"] != "6.1 of " {
+		t.Errorf("facts of the first machine %v, hosts (-want +got):\n%s", out.Run.Facts, diff)
+	}
+	past := &Past{Run: out.Run}
+	two.Facts = func(machine string) map[string]any {
+		return map[string]any{"kernel": "6.1 of " + machine, "cgroup": "of another session"}
+	}
+	if err := past.Fits(t.Context(), again); err != nil {
+		t.Errorf("the same machines: %v", err)
+	}
+	two.Facts = func(machine string) map[string]any {
+		return map[string]any{"kernel": "6." + map[string]string{"": "1 of "}[machine], "cgroup": "of another session"}
+	}
+	err = past.Fits(t.Context(), again)
+	if want := `machines.0.facts.kernel: "6.1 of node2" then, "6." now`; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("another kernel on node2: %v, want %s", err, want)
+	}
+}
+
 // The load of every machine is in the records.
 func TestMachines(t *testing.T) {
 	out, err := Run(t.Context(), Options{
-		Resolved: imagined(t, netns.Runtime{}), Deployment: &labtest.Fake{Machines: []string{"", "node2"}},
+		Resolved: imagined(t, netns.Runtime{}), Deployment: &labtest.Fake{On: []string{"", "node2"}},
 	})
 	if err != nil {
 		t.Fatal(err)

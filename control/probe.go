@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/workload"
 )
 
-// TryProbe loads a probe, switches it on and off, and removes it. It returns what did not work: a
-// [linux.UnsupportedError] if the machine or the privilege lacks something.
+// TryProbe has a deployment load a probe, switches it on and off, and removes it. It returns what did not work: a
+// [linux.UnsupportedError] if a machine or the privilege lacks something.
 //
 // [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
-func TryProbe(p probe.Probe) error {
-	loaded, err := p.Load()
+func TryProbe(p probe.Probe, at deploy.Deployment) error {
+	loaded, err := at.LoadProbe(p)
 	if err != nil {
 		return err
 	}

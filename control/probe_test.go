@@ -1,15 +1,21 @@
 package control
 
 import (
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/probe/probetest"
+	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/workload"
 )
 
@@ -93,6 +99,48 @@ func TestProbed(t *testing.T) {
 		probed(&r, probetest.Fake{}, c.cell, workload.Trial{}, c.counted)
 		if len(r.Warnings) != c.warnings || len(r.Metrics) != c.metric {
 			t.Errorf("probe %q, %d counted: %+v", c.cell.Probe, c.counted, r)
+		}
+	}
+}
+
+// remote is a probe that is on the machines of hosts, and cannot be loaded by this process.
+type remote struct{ probetest.Fake }
+
+func (remote) Load() (probe.Loaded, error) { return nil, errors.New("loaded by the controller") }
+
+// The deployment loads and switches the probe, and not the controller: it counts in every probed trial and in no other.
+func TestDeploymentLoadsProbe(t *testing.T) {
+	r := imagined(t, netns.Runtime{}, func(e *experiment.Experiment) { e.Design.Probe = "fake" })
+	fake := &labtest.Fake{}
+	out, err := Run(t.Context(), Options{Resolved: r, Deployment: fake})
+	if err != nil {
+		t.Fatal(err)
+	}
+	with, without := 0, 0
+	for _, x := range out.Log.Trials {
+		count, probed := x.Metrics["fake_count"]
+		if probed != strings.HasSuffix(x.Cell, "+fake") || probed && count != 1 || len(x.Warnings) > 0 {
+			t.Errorf("trial of %s: counted %v, warnings %q", x.Cell, count, x.Warnings)
+		}
+		if probed {
+			with++
+		} else {
+			without++
+		}
+	}
+	if with == 0 || without == 0 || fake.Probed() {
+		t.Errorf("%d trials with the probe and %d without, still loaded: %t", with, without, fake.Probed())
+	}
+	if err := TryProbe(remote{}, fake); err != nil || fake.Probed() {
+		t.Errorf("try: %v, still loaded: %t", err, fake.Probed())
+	}
+	blind := &labtest.Fake{Blind: &linux.UnsupportedError{What: "load a probe", Missing: "root on node2"}}
+	for _, err := range []error{TryProbe(remote{}, blind), func() error {
+		_, err := Run(t.Context(), Options{Resolved: r, Deployment: blind})
+		return err
+	}()} {
+		if !errors.Is(err, blind.Blind) {
+			t.Errorf("error %v, want %v", err, blind.Blind)
 		}
 	}
 }

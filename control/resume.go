@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -20,7 +21,6 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/process"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -130,8 +130,8 @@ func (p *Past) Experiment() (experiment.Experiment, error) {
 
 // Fits returns an error that wraps [ErrNotResumable] and names all that differs, unless plan, programs, machine and
 // kernel are those with which the run began.
-func (p *Past) Fits(o Options) error {
-	cpus, err := thread.CPUs()
+func (p *Past) Fits(ctx context.Context, o Options) error {
+	cpus, err := o.Deployment.CPUs()
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (p *Past) Fits(o Options) error {
 	if err != nil {
 		return err
 	}
-	now, err := describe(o, cpus, w)
+	now, err := describe(ctx, o, cpus, w)
 	if err != nil {
 		return err
 	}
@@ -180,6 +180,11 @@ func (p *Past) Fits(o Options) error {
 func flatten(run measure.Run) (map[string]string, error) {
 	run.V, run.Started, run.Source = 0, time.Time{}, ""
 	run.Facts = maps.Clone(run.Facts)
+	run.Machines = slices.Clone(run.Machines)
+	for i := range run.Machines {
+		run.Machines[i].Facts = maps.Clone(run.Machines[i].Facts)
+		delete(run.Machines[i].Facts, "cgroup")
+	}
 	delete(run.Facts, "cgroup") // of the session that it was started from
 	text, err := json.Marshal(run)
 	if err != nil {

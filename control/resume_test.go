@@ -117,7 +117,7 @@ func play(t *testing.T, r *experiment.Resolved, dir string, m *simulation, again
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := past.Fits(o); err != nil {
+		if err := past.Fits(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		o.Past = past
@@ -371,12 +371,12 @@ func TestResumeRefuses(t *testing.T) {
 	if d := cmp.Diff(r.Experiment, e, cmpopts.EquateEmpty()); d != "" {
 		t.Errorf("the experiment is read otherwise than it was written:\n%s", d)
 	}
-	if err := p.Fits(Options{Resolved: r, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v1"}}); err != nil {
+	if err := p.Fits(t.Context(), Options{Resolved: r, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v1"}}); err != nil {
 		t.Error(err)
 	}
 	p.Run.Facts["kernel"] = "5.4.0-old"
 	other := simulated(t, 4*time.Second)
-	err = p.Fits(Options{Resolved: other, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v2"}})
+	err = p.Fits(t.Context(), Options{Resolved: other, Deployment: &labtest.Fake{}, Versions: map[string]string{"nettoll": "v2"}})
 	if !errors.Is(err, ErrNotResumable) {
 		t.Fatal(err)
 	}

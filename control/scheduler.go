@@ -16,7 +16,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/proof"
 )
 
@@ -115,13 +114,13 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := describe(o, cpus, w)
+	run, err := describe(ctx, o, cpus, w)
 	if err != nil {
 		return nil, err
 	}
-	var loaded probe.Loaded
+	var loaded deploy.LoadedProbe
 	if p := o.Resolved.Probe; p != nil {
-		if loaded, err = p.Load(); err != nil {
+		if loaded, err = o.Deployment.LoadProbe(p); err != nil {
 			return nil, err
 		}
 		defer loaded.Close() // what is left is removed with the process
@@ -225,7 +224,7 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 }
 
 // describe makes run.json.
-func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
+func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run, error) {
 	given, err := json.Marshal(o.Resolved.Experiment)
 	if err != nil {
 		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
@@ -238,6 +237,14 @@ func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 	if versions["binary"], err = binarySum(); err != nil {
 		return measure.Run{}, err
 	}
+	hosts := 0
+	for _, l := range o.Resolved.Labs {
+		hosts = max(hosts, l.Hosts)
+	}
+	machines, err := o.Deployment.Machines(ctx, hosts)
+	if err != nil {
+		return measure.Run{}, err
+	}
 	run := measure.Run{
 		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
 		Source: o.Resolved.Experiment.Source, Experiment: given,
@@ -246,7 +253,11 @@ func describe(o Options, cpus []int, w *wake) (measure.Run, error) {
 			Generations: d.Generations, Seed: d.Seed,
 			TrialSeconds: map[string]float64{},
 		},
-		Versions: versions, Facts: o.Deployment.Facts(), Metrics: o.Resolved.Metrics.All(),
+		Versions: versions, Facts: maps.Clone(machines[0].Facts), Metrics: o.Resolved.Metrics.All(),
+	}
+	for _, m := range machines[1:] {
+		run.Facts["hosts"] = machines[0].Hosts
+		run.Machines = append(run.Machines, measure.MachineFacts{Machine: m.Name, Hosts: m.Hosts, Facts: m.Facts})
 	}
 	for _, c := range o.Resolved.Cells {
 		c.Idle = w.of(c)

@@ -12,21 +12,25 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // A Deployment is a place for labs. Its methods may be called from several goroutines.
 type Deployment interface {
 	// CPUs returns the numbers of the CPUs that workers of a host may use.
 	CPUs() ([]int, error)
-	// Facts returns the facts about the machines for the records, as values that JSON can hold: kernel, CPUs, limits,
-	// privileges.
-	Facts() map[string]any
+	// Machines returns the machines of labs with this number of hosts, that of host 1 first. Each of them is listed once,
+	// with all of its hosts. All but the first have names.
+	Machines(ctx context.Context, hosts int) ([]Machine, error)
 	// Check asks hosts like those that would do the work whether labs can be built here. It returns an error for each
 	// lab, nil if the lab can be built, and a [linux.UnsupportedError] if something is missing. It changes nothing. The
 	// last error means that no host could be asked.
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Check(ctx context.Context, labs []Spec) ([]error, error)
+	// Programs asks hosts like those that would do the work for programs, and returns an answer for each. It changes
+	// nothing. The error means that no host could be asked.
+	Programs(ctx context.Context, wanted []Wanted) ([]Found, error)
 	// Watch begins to observe the machines. The returned function ends that and reports how busy each machine was; it
 	// leaves out what it cannot read.
 	Watch() (end func() []Load, err error)
@@ -36,20 +40,49 @@ type Deployment interface {
 	//
 	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
 	Awake() (end func() (asleep float64, err error), err error)
+	// LoadProbe loads a probe on the machines, switched off. Workers of generations that begin while it is loaded read
+	// its counters. The error is a [linux.UnsupportedError] if something is missing.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	LoadProbe(p probe.Probe) (LoadedProbe, error)
 	// Begin makes the turn of a generation's workers.
-	Begin(l Layout) (Generation, error)
+	Begin(l traffic.Layout) (Generation, error)
 	// Close releases what labs have shared, after all labs are closed. It is idempotent. The error lists what could not
 	// be released.
 	Close() error
 }
 
-// A Layout describes the turn of the workers of a generation.
-type Layout struct {
-	traffic.Layout
-	// Probe is the name of the probe whose counters the workers read, and Loaded is the probe; nil if nothing is
-	// probed.
-	Probe  string
-	Loaded probe.Loaded
+// A Machine is a machine on which hosts are.
+type Machine struct {
+	Name  string   // "" for the machine of this process, if host 1 is on it
+	Hosts []string // "host1", in order
+	// Facts are for the records, as values that JSON can hold: kernel, CPUs, limits, privileges.
+	Facts map[string]any
+}
+
+// A Wanted is a program that workers start on a host.
+type Wanted struct {
+	Host int // from 1
+	program.Needed
+}
+
+// Found is what a host answers about a program.
+type Found struct {
+	Version string // "" if the program must not be started for that
+	// Err is nil if the program is installed, and a [linux.UnsupportedError] if it is not. It names the host unless all
+	// hosts have the files of one machine.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	Err error
+}
+
+// A LoadedProbe is a probe that is loaded on all machines. No other one is loaded meanwhile.
+type LoadedProbe interface {
+	// On switches it on everywhere, and Off switches it off. A second call changes nothing.
+	On() error
+	Off() error
+	// Close switches it off and removes it. It is idempotent, and may be called after the deployment was closed.
+	Close() error
 }
 
 // A Generation is a set of labs whose workers share one turn.
@@ -159,7 +192,7 @@ type Place interface {
 
 // Load is how busy a machine was.
 type Load struct {
-	Machine  string             // "" for the machine of this process
+	Machine  string             // as in [Machine]
 	CPU      map[string]float64 // cores by mode, as in measure.BlockFacts
 	Load1    float64            // load average over a minute
 	Programs []procfs.User      // that do not belong to this run

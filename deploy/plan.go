@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -8,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // A Plan holds the plans of the hosts of a lab.
@@ -45,10 +47,11 @@ func Borrowed(s stack.Stack) []string {
 	return nil
 }
 
-// A Question is sent to a host before a lab is built.
+// A Question is sent to a host before a lab is built: about the lab, or about a program.
 type Question struct {
-	Stack    string         `json:"stack"` // id, with every parameter
-	Underlay network.Medium `json:"underlay"`
+	Stack    string          `json:"stack,omitempty"` // id, with every parameter
+	Underlay network.Medium  `json:"underlay"`
+	Program  *program.Needed `json:"program,omitempty"` // nil: the question is about the lab
 }
 
 // Question returns the question for a host of the lab.
@@ -64,20 +67,24 @@ func (s Spec) Question() Question {
 	return q
 }
 
-// Answer returns a function that answers a [Question] on a host: nil if the lab can be built there.
-func Answer(kinds stack.Kinds) func(question json.RawMessage) error {
-	return func(question json.RawMessage) error {
+// Answer returns a function that answers a [Question] on a host. The error is nil if the lab can be built there, or if
+// the program is installed. The answer is the version of the program, see [program.Needed.Version].
+func Answer(kinds stack.Kinds) func(ctx context.Context, question json.RawMessage) (any, error) {
+	return func(ctx context.Context, question json.RawMessage) (any, error) {
 		var q Question
 		if err := json.Unmarshal(question, &q); err != nil {
-			return fmt.Errorf("read the request: %w", err)
+			return nil, fmt.Errorf("read the request: %w", err)
+		}
+		if q.Program != nil {
+			return q.Program.Version(ctx)
 		}
 		if err := q.Underlay.Check(); err != nil {
-			return err
+			return nil, err
 		}
 		s, err := kinds.Parse(q.Stack)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return s.Check()
+		return nil, s.Check()
 	}
 }

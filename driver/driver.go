@@ -2,7 +2,6 @@ package driver
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -98,11 +97,18 @@ func (d Description) Understands(w workload.Description, p part.Params, known ..
 	return nil
 }
 
-// Version returns the version that a driver's program prints: "3.12". If it is not installed, the error is that of
-// [Find].
-func Version(ctx context.Context, d Driver) (string, error) {
-	about := d.Describe()
-	return about.needed(about.Program).Version(ctx)
+// Programs returns the programs that the endpoints of a side start. The server is not asked for its version, which is
+// that of the source's program.
+func (d Description) Programs(side workload.Side) []program.Needed {
+	n := d.needed(d.Program)
+	switch {
+	case side == workload.Source:
+	case d.SourceOnly:
+		return nil
+	case d.Server != "":
+		n.Program, n.Unasked = d.Server, true
+	}
+	return []program.Needed{n}
 }
 
 func (d Description) needed(name string) program.Needed {

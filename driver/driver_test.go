@@ -62,7 +62,10 @@ func TestFind(t *testing.T) {
 	if !ok || u.Missing != `program "none"` || !strings.Contains(u.Hint, "n-package") {
 		t.Errorf("not installed: %v", err)
 	}
-	if _, err := Version(t.Context(), named{"none"}); !errors.Is(err, errors.ErrUnsupported) {
+	version := func(name string) (string, error) {
+		return named{name}.Describe().Programs(workload.Source)[0].Version(t.Context())
+	}
+	if _, err := version("none"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("version of what is not installed: %v", err)
 	}
 	for name, tt := range map[string]struct{ script, want, err string }{
@@ -79,7 +82,7 @@ func TestFind(t *testing.T) {
 		if got, err := Find(named{name}); got != path || err != nil {
 			t.Errorf("%s: found %q, %v", name, got, err)
 		}
-		got, err := Version(t.Context(), named{name})
+		got, err := version(name)
 		if got != tt.want || (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: version %q, %v, want %q, %q", name, got, err, tt.want, tt.err)
 		}

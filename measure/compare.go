@@ -404,8 +404,13 @@ func facts(s Side) map[string]string {
 			m[f.Key] = plainly(f.Value)
 		}
 	}
-	for k, x := range s.Run.Facts {
-		m[k] = plainly(x)
+	for _, k := range s.Run.FactKeys() {
+		if x, known := s.Run.Facts[k]; known {
+			m[k] = plainly(x)
+		}
+		for _, other := range s.Run.Differing(k) {
+			m[k] += fmt.Sprintf("; %s: %s", other.Machine, plainly(other.Facts[k]))
+		}
 	}
 	if m["underlay"] == "" { // recorded only if it differs from the kernel's default
 		m["underlay"] = "as the kernel makes it"

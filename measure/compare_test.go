@@ -458,6 +458,11 @@ func TestObstacles(t *testing.T) {
 			{What: "mitigations of the CPU's faults", Old: `{"retbleed":"Vulnerable"}`, New: `{"retbleed":"Mitigation: x"}`},
 			{What: "CPUs of the sinks", Old: "[1]", New: "[2]"},
 		}},
+		{"another machine", func(s *Side) {
+			s.Run.Machines = []MachineFacts{{Machine: "node2", Hosts: []string{"host2"}, Facts: map[string]any{
+				"kernel": "6.12.10", "mtu": 1500.0, "governor": "powersave",
+			}}}
+		}, []Obstacle{{What: "kernel release", Old: "6.12.9", New: "6.12.9; node2: 6.12.10"}}},
 		{"the CPUs of another affinity", func(s *Side) { // the keys of the first affinity have no suffix
 			for i := range s.Run.Cells[:2] {
 				s.Run.Cells[i].ID, s.Run.Cells[i].Affinity = "free-"+s.Run.Cells[i].ID, "free"

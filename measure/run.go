@@ -25,7 +25,39 @@ type Run struct {
 	Probe    *Probe            `json:"probe,omitempty"`
 	Metrics  []Metric          `json:"metrics,omitempty"` // metrics that its records may hold; see [Run.Vocabulary]
 	Versions map[string]string `json:"versions,omitempty"`
-	Facts    map[string]any    `json:"facts,omitempty"`
+	// Facts are about the run, and about the machine of host 1.
+	Facts map[string]any `json:"facts,omitempty"`
+	// Machines holds the facts about the other machines, if hosts are on several. The fact "hosts" then has those of the
+	// first.
+	Machines []MachineFacts `json:"machines,omitempty"`
+}
+
+// MachineFacts holds the facts about one machine, as in [Run].
+type MachineFacts struct {
+	Machine string         `json:"machine"`
+	Hosts   []string       `json:"hosts"` // that are on it: "host2"
+	Facts   map[string]any `json:"facts"`
+}
+
+// FactKeys returns the keys of the facts about the run and about all machines, sorted.
+func (r Run) FactKeys() []string {
+	keys := slices.Collect(maps.Keys(r.Facts))
+	for _, m := range r.Machines {
+		keys = slices.AppendSeq(keys, maps.Keys(m.Facts))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// Differing returns the other machines about which a fact is known that differs from the one in Facts.
+func (r Run) Differing(key string) []MachineFacts {
+	var list []MachineFacts
+	for _, m := range r.Machines {
+		if x, known := m.Facts[key]; known && plainly(x) != plainly(r.Facts[key]) {
+			list = append(list, m)
+		}
+	}
+	return list
 }
 
 // Design says how precisely a run is to measure.

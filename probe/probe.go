@@ -11,8 +11,8 @@ import (
 type Probe interface {
 	// Describe returns the description of the probe.
 	Describe() Description
-	// Load makes the probe ready on this machine, switched off. If the machine lacks something, the error is a
-	// linux.UnsupportedError that says what.
+	// Load makes the probe ready on the machine of this process, switched off. A deployment calls it on the machines of
+	// its hosts. If the machine lacks something, the error is a linux.UnsupportedError that says what.
 	Load() (Loaded, error)
 	// Open returns a function that reads, in a worker, the total that the probe has counted so far on some CPUs. The
 	// file is the inherited one from [Loaded.File]. Reading allocates nothing and makes no system call.

@@ -61,7 +61,11 @@ func spread(lo, hi float64) string {
 func (v *Reading) Circumstances() string {
 	fact := func(key string) string {
 		if x, ok := v.Run.Facts[key]; ok {
-			return Printable(fmt.Sprint(x))
+			text := []string{fmt.Sprint(x)}
+			for _, m := range v.Run.Differing(key) {
+				text = append(text, fmt.Sprintf("(%s: %v)", m.Machine, m.Facts[key]))
+			}
+			return Printable(strings.Join(text, " "))
 		}
 		for _, f := range v.Analysis.Facts {
 			if f.Key == key {

@@ -16,7 +16,9 @@ import (
 func (v *Reading) environmentPart() Part {
 	p := Part{Title: "The environment", ID: "environment"}
 	all := map[string]any{}
-	maps.Copy(all, v.Run.Facts)
+	for _, k := range v.Run.FactKeys() {
+		all[k] = v.Run.Facts[k]
+	}
 	for _, f := range v.Analysis.Facts {
 		all[f.Key] = f.Value
 	}
@@ -46,6 +48,12 @@ func (v *Reading) environmentPart() Part {
 			text = measure.Format(s, measure.UnitSecond)
 		}
 		t.Rows = append(t.Rows, []Field{{Text: factLabel(key)}, {Text: text}})
+		for _, m := range v.Run.Differing(key) {
+			t.Rows = append(t.Rows, []Field{{Text: factLabel(key) + " of " + Printable(m.Machine)}, {Text: flat(m.Facts[key])}})
+		}
+	}
+	for _, m := range v.Run.Machines {
+		t.Rows = append(t.Rows, []Field{{Text: "hosts of " + Printable(m.Machine)}, {Text: flat(m.Hosts)}})
 	}
 	for _, of := range []struct {
 		key   string

@@ -265,7 +265,7 @@ func (b *between) build(ctx context.Context, c carried, hosts int) (_ *standing,
 	if err != nil {
 		return nil, 0, err
 	}
-	g, err := b.deployment.Begin(deploy.Layout{Layout: traffic.Layout{Workers: 1, Pairs: 1, Cells: 1}})
+	g, err := b.deployment.Begin(traffic.Layout{Workers: 1, Pairs: 1, Cells: 1})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -63,9 +63,9 @@ type Description struct {
 	// for checked values: why the two ends, which do not trust each other by hand, cannot run it; nil: they can
 	ByHand func(part.Params) error
 	Refuse func(part.Params) error // for checked values: an error if they do not fit together; nil: all do
-	// Programs returns the external programs that its endpoints start; nil: none. Their versions are part of the
-	// record. By hand they are refused.
-	Programs func(part.Params) []program.Needed
+	// Programs returns the external programs that the endpoints of a side start; nil: none. Their versions are part of
+	// the record. By hand they are refused.
+	Programs func(part.Params, Side) []program.Needed
 	// Memory returns the largest number of bytes that a sink holds while it serves one source of the same workload, for
 	// checked values, in addition to what every endpoint holds; nil: 0. [Description.SinkMemory] adds the kernel's
 	// memory.
@@ -77,12 +77,12 @@ type Description struct {
 	Declares []measure.Metric
 }
 
-// Needs returns the external programs that endpoints with these parameters start.
-func (d Description) Needs(p part.Params) []program.Needed {
+// Needs returns the external programs that the endpoints of a side with these parameters start.
+func (d Description) Needs(p part.Params, side Side) []program.Needed {
 	if d.Programs == nil {
 		return nil
 	}
-	return d.Programs(p)
+	return d.Programs(p, side)
 }
 
 const (
@@ -275,7 +275,7 @@ func (d Description) AcrossTrust(p part.Params) error {
 			return fmt.Errorf("workload %s does not run by hand: %w", d.Name, err)
 		}
 	}
-	if needs := d.Needs(p); len(needs) > 0 {
+	if needs := append(d.Needs(p, Source), d.Needs(p, Sink)...); len(needs) > 0 {
 		return fmt.Errorf("workload %s does not run by hand, because it needs %s, and neither end may start programs at "+
 			"the other (use nettoll run)", d.ID(p), needs[0].Program)
 	}

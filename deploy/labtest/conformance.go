@@ -11,13 +11,19 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/program"
 )
 
 // limit is how long a call may take on a busy machine.
 const limit = 30 * time.Second
+
+// Missing is a program that no host has.
+const Missing = "no-such-program"
 
 // Lab returns the spec of a lab with a stack on this number of hosts, and with a pair whose ends are as far apart as
 // possible.
@@ -42,8 +48,9 @@ func Lab(s stack.Stack, hosts int) deploy.Spec {
 
 // Conformance checks that a deployment builds labs as specified, and that their workers answer and end. It checks that
 // nothing is left of a lab that is closed or could not be built. Good can be built; bad cannot, because something is
-// missing.
-func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec, bad deploy.Spec) {
+// missing. The observer can be loaded.
+func Conformance(t *testing.T, open func() deploy.Deployment, observer probe.Probe, good []deploy.Spec, bad deploy.Spec,
+) {
 	t.Run("check", func(t *testing.T) {
 		d := open()
 		answers, err := d.Check(t.Context(), append(slices.Clone(good), bad))
@@ -57,6 +64,48 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 		}
 		if !errors.Is(answers[len(good)], errors.ErrUnsupported) {
 			t.Errorf("lab %s: error %v, want one that says what is missing", bad.ID, answers[len(good)])
+		}
+	})
+	t.Run("machines", func(t *testing.T) {
+		list, err := open().Machines(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hosts, names []string
+		for _, m := range list {
+			names, hosts = append(names, m.Name), append(hosts, m.Hosts...)
+			if len(m.Hosts) == 0 || len(m.Facts) == 0 {
+				t.Errorf("%+v, want a machine with hosts and facts", m)
+			}
+		}
+		if len(list) == 0 || list[0].Hosts[0] != "host1" {
+			t.Errorf("%+v, want the machine of host1 first", list)
+		}
+		slices.Sort(hosts)
+		if diff := cmp.Diff([]string{"host1", "host2", "host3"}, hosts); diff != "" {
+			t.Errorf("hosts (-want +got):\n%s", diff)
+		}
+		if len(list) > 0 && slices.Contains(names[1:], "") {
+			t.Errorf("machines %q, want names of all but the first", names)
+		}
+		slices.Sort(names)
+		if len(slices.Compact(names)) < len(list) {
+			t.Errorf("machines %q, want each once", names)
+		}
+	})
+	t.Run("programs", func(t *testing.T) {
+		of := func(name string) deploy.Wanted {
+			return deploy.Wanted{Host: 1, Needed: program.Needed{By: "a test", Program: name, Unasked: true}}
+		}
+		found, err := open().Programs(t.Context(), []deploy.Wanted{of("sh"), of(Missing), of("sh")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(found) != 3 || found[0].Err != nil || found[2].Err != nil {
+			t.Errorf("%+v, want that sh is installed, twice", found)
+		}
+		if _, lacks := errors.AsType[*linux.UnsupportedError](found[1].Err); !lacks {
+			t.Errorf("program %s: error %v, want one that says what is missing", Missing, found[1].Err)
 		}
 	})
 	t.Run("watch", func(t *testing.T) {
@@ -81,6 +130,20 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 			t.Errorf("CPUs that were kept awake slept for %v of the time, error %v", asleep, err)
 		}
 	})
+	t.Run("probe", func(t *testing.T) {
+		d := open()
+		for range 2 { // the second one after the first is removed
+			loaded, err := d.LoadProbe(observer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			g := begin(t, d)
+			if err := errors.Join(loaded.On(), loaded.On(), loaded.Off(), g.Close(), d.Close(), loaded.Close(),
+				loaded.Close()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for _, spec := range good {
 		t.Run(spec.ID, func(t *testing.T) { lives(t, open(), spec) })
 	}
@@ -97,7 +160,7 @@ func Conformance(t *testing.T, open func() deploy.Deployment, good []deploy.Spec
 // begin begins a generation of two workers with a thread each, and one cell.
 func begin(t *testing.T, d deploy.Deployment) deploy.Generation {
 	t.Helper()
-	g, err := d.Begin(deploy.Layout{Layout: traffic.Layout{Workers: 2, Pairs: 1, Cells: 1}})
+	g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 )
 
@@ -22,18 +23,26 @@ import (
 type Fake struct {
 	// Refuses holds the reasons why labs cannot be built, by ID, for [deploy.Deployment.Check].
 	Refuses map[string]error
+	// Installed, if not nil, returns the version of a program on a host, from 1; "" if it is not installed there. nil:
+	// every host has every program.
+	Installed func(host int, program string) string
 	// Fails, if not nil, returns why a lab cannot be built the nth time, from 1; nil if it can.
 	Fails func(lab string, n int) error
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
 	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
 	Changes func(lab string, n int) []string
-	// Machines are the names of the machines, "" for that of this process; nil means that machine alone.
-	Machines []string
+	// On are the names of the machines, "" for that of this process; nil means that machine alone. The hosts are
+	// dealt out to them in turn. Facts, if not nil, returns what the facts about a machine are.
+	On    []string
+	Facts func(machine string) map[string]any
 	// Sleepless is the reason why CPUs cannot be kept awake; nil if they can. Asleep is the share of the time for which
 	// they sleep then.
 	Sleepless error
 	Asleep    float64
+	// Blind is the reason why no probe can be loaded; nil if they can. A loaded probe counts 1 in each trial in which it
+	// is switched on.
+	Blind error
 
 	mu     sync.Mutex
 	builds map[string]int
@@ -43,6 +52,7 @@ type Fake struct {
 	awake  int // callers of Awake that have not ended it yet
 	rises  int // calls of Awake
 	audits map[string]int
+	probed *switched // nil: no probe is loaded
 }
 
 // A Fault is a fault during a trial. The zero value is no fault.
@@ -71,8 +81,30 @@ var (
 // CPUs returns two CPUs.
 func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
 
-// Facts returns a few facts.
-func (f *Fake) Facts() map[string]any { return map[string]any{"kernel": "none", "cpus": 2} }
+// names returns the names of the machines.
+func (f *Fake) names() []string {
+	if f.On == nil {
+		return []string{""}
+	}
+	return f.On
+}
+
+// Machines returns the machines that have hosts.
+func (f *Fake) Machines(_ context.Context, hosts int) ([]deploy.Machine, error) {
+	names := f.names()
+	list := make([]deploy.Machine, min(hosts, len(names)))
+	for i := range list {
+		list[i] = deploy.Machine{Name: names[i], Facts: map[string]any{"kernel": "none", "cpus": 2}}
+		if f.Facts != nil {
+			list[i].Facts = f.Facts(names[i])
+		}
+	}
+	for i := range hosts {
+		m := &list[i%len(list)]
+		m.Hosts = append(m.Hosts, network.Host{Index: i + 1}.Name())
+	}
+	return list, nil
+}
 
 // Check returns the errors in Refuses.
 func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
@@ -83,12 +115,30 @@ func (f *Fake) Check(_ context.Context, labs []deploy.Spec) ([]error, error) {
 	return answers, nil
 }
 
+// Programs answers as Installed does.
+func (f *Fake) Programs(_ context.Context, wanted []deploy.Wanted) ([]deploy.Found, error) {
+	answers := make([]deploy.Found, len(wanted))
+	for i, w := range wanted {
+		version := "1.0"
+		if f.Installed != nil {
+			version = f.Installed(w.Host, w.Program)
+		}
+		if !w.Unasked {
+			answers[i].Version = version
+		}
+		if version == "" {
+			answers[i].Err = w.NotInstalled()
+			if len(f.On) > 1 {
+				answers[i].Err = fmt.Errorf("host %q: %w", network.Host{Index: w.Host}.Name(), answers[i].Err)
+			}
+		}
+	}
+	return answers, nil
+}
+
 // Watch reports that no machine was busy.
 func (f *Fake) Watch() (func() []deploy.Load, error) {
-	machines := f.Machines
-	if machines == nil {
-		machines = []string{""}
-	}
+	machines := f.names()
 	return func() []deploy.Load {
 		loads := make([]deploy.Load, len(machines))
 		for i, name := range machines {
@@ -122,8 +172,65 @@ func (f *Fake) Awakened() (times int, still bool) {
 	return f.rises, f.awake > 0
 }
 
+// switched is a loaded probe.
+type switched struct {
+	fake *Fake
+	on   bool
+}
+
+// LoadProbe loads nothing.
+func (f *Fake) LoadProbe(probe.Probe) (deploy.LoadedProbe, error) {
+	if f.Blind != nil {
+		return nil, f.Blind
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.probed = &switched{fake: f}
+	return f.probed, nil
+}
+
+func (s *switched) turn(on bool) error {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	s.on = on
+	return nil
+}
+
+// On has trials counted.
+func (s *switched) On() error { return s.turn(true) }
+
+// Off has them not counted any more.
+func (s *switched) Off() error { return s.turn(false) }
+
+// Close removes the probe.
+func (s *switched) Close() error {
+	s.fake.mu.Lock()
+	defer s.fake.mu.Unlock()
+	if s.fake.probed == s {
+		s.fake.probed = nil
+	}
+	return nil
+}
+
+// Probed reports whether a probe is loaded.
+func (f *Fake) Probed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.probed != nil
+}
+
+// counted returns what a probe counts in a trial.
+func (f *Fake) counted() int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.probed != nil && f.probed.on {
+		return 1
+	}
+	return 0
+}
+
 // Begin begins a generation.
-func (f *Fake) Begin(deploy.Layout) (deploy.Generation, error) { return &generation{fake: f}, nil }
+func (f *Fake) Begin(traffic.Layout) (deploy.Generation, error) { return &generation{fake: f}, nil }
 
 // Close does nothing.
 func (f *Fake) Close() error { return nil }
@@ -219,7 +326,9 @@ func (t turns) Run(ctx context.Context, order []int, _ func(int) int) ([]traffic
 			return timings, &traffic.StalledError{Cell: cell, Missing: []traffic.Seat{{Worker: w.number}}, Opened: true}
 		case None:
 		}
-		timings[i] = traffic.Timing{Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond}
+		timings[i] = traffic.Timing{
+			Cell: cell, Done: true, Opened: clock.Now(), Dead: time.Microsecond, Probe: t.fake.counted(),
+		}
 	}
 	return timings, nil
 }

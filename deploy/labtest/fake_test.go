@@ -7,6 +7,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/probe/probetest"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -20,8 +21,11 @@ func TestFake(t *testing.T) {
 	one.ID, two.ID = "one", "two"
 	bad := Lab(s, 1)
 	bad.ID = "bad"
-	fake := &Fake{Refuses: map[string]error{"bad": &linux.UnsupportedError{What: "stand", Missing: "ground"}}}
-	Conformance(t, func() deploy.Deployment { return fake }, []deploy.Spec{one, two}, bad)
+	fake := &Fake{
+		Refuses:   map[string]error{"bad": &linux.UnsupportedError{What: "stand", Missing: "ground"}},
+		Installed: func(_ int, program string) string { return map[bool]string{true: "1.0"}[program != Missing] },
+	}
+	Conformance(t, func() deploy.Deployment { return fake }, probetest.Fake{}, []deploy.Spec{one, two}, bad)
 	if left := fake.Left(); len(left) > 0 {
 		t.Errorf("these labs still stand: %q", left)
 	}

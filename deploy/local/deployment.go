@@ -19,6 +19,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
 )
@@ -34,6 +36,7 @@ type Deployment struct {
 
 	mu      sync.Mutex
 	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
+	probe   *loadedProbe     // nil: none is loaded
 
 	// alone is held exclusively by a lab whose rules or entries are loaded and changed, and shared by all others. The
 	// reason is that memory is measured machine-wide, and that other labs would use the same CPUs.
@@ -45,8 +48,8 @@ var _ deploy.Deployment = (*Deployment)(nil)
 // CPUs returns the CPUs of this process.
 func (d *Deployment) CPUs() ([]int, error) { return thread.CPUs() }
 
-// Facts returns facts about the machine and about the privileges of this process.
-func (d *Deployment) Facts() map[string]any {
+// Machines returns this machine, with facts about it and about the privileges of this process.
+func (d *Deployment) Machines(_ context.Context, hosts int) ([]deploy.Machine, error) {
 	facts := procfs.Machine()
 	if facts["user_namespace"] = userns.Inside(); userns.Inside() {
 		facts["not_granted"] = userns.Refused()
@@ -55,7 +58,11 @@ func (d *Deployment) Facts() map[string]any {
 		// if set, the run time of a thread does not include the softirqs that interrupt it
 		facts["irq_time_accounting"] = value == "y"
 	}
-	return facts
+	m := deploy.Machine{Facts: facts}
+	for i := range hosts {
+		m.Hosts = append(m.Hosts, network.Host{Index: i + 1}.Name())
+	}
+	return []deploy.Machine{m}, nil
 }
 
 // Check starts a host and asks it. The host inherits the namespace of the machine, to look for what labs take from
@@ -83,11 +90,8 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 		q := l.Question()
 		answer, asked := known[q]
 		if !asked {
-			answer = h.Check(ctx, q)
-			if refused, ok := errors.AsType[*protocol.Error](answer); ok {
-				answer = refused
-			} else if answer != nil {
-				return nil, answer
+			if answer, err = refused(h.Check(ctx, q, nil)); err != nil {
+				return nil, err
 			}
 			known[q] = answer
 		}
@@ -97,6 +101,42 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 					thing, other)
 			}
 			borrowed[thing] = l.ID
+		}
+		answers[i] = answer
+	}
+	return answers, nil
+}
+
+// refused returns an answer of a host as it is on every host of this machine, without the name of the host. If the host
+// gave none, it returns the error as err.
+func refused(answer error) (_, err error) {
+	if r, ok := errors.AsType[*protocol.Error](answer); ok {
+		return r, nil
+	}
+	return nil, answer
+}
+
+// Programs starts a host and asks it. All hosts have the files of this machine: each program is looked up once.
+func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]deploy.Found, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	h, err := d.start(ctx, "host1", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	answers := make([]deploy.Found, len(wanted))
+	known := map[string]deploy.Found{} // by program
+	for i, w := range wanted {
+		key := fmt.Sprintf("%+v", w.Needed)
+		answer, asked := known[key]
+		if !asked {
+			answer.Err = h.Check(ctx, deploy.Question{Program: &w.Needed}, &answer.Version)
+			if answer.Err, err = refused(answer.Err); err != nil {
+				return nil, err
+			}
+			known[key] = answer
 		}
 		answers[i] = answer
 	}
@@ -166,6 +206,50 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	}, nil
 }
 
+// loadedProbe is a probe that observes this machine.
+type loadedProbe struct {
+	probe.Loaded
+	name       string
+	deployment *Deployment
+}
+
+// LoadProbe loads the probe in this process: hosts have the kernel of this machine, and one probe observes them all.
+func (d *Deployment) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
+	name := p.Describe().Name
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.probe != nil {
+		return nil, fmt.Errorf("load probe %q: probe %q is loaded", name, d.probe.name)
+	}
+	loaded, err := p.Load()
+	if err != nil {
+		return nil, err
+	}
+	d.probe = &loadedProbe{loaded, name, d}
+	return d.probe, nil
+}
+
+// Close removes the probe.
+func (p *loadedProbe) Close() error {
+	p.deployment.mu.Lock()
+	defer p.deployment.mu.Unlock()
+	if p.deployment.probe == p {
+		p.deployment.probe = nil
+	}
+	return p.Loaded.Close()
+}
+
+// counters opens the file in which the loaded probe counts, and returns its name for workers; nil if none is loaded.
+func (d *Deployment) counters() (name string, f *os.File, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.probe == nil {
+		return "", nil, nil
+	}
+	f, err = d.probe.File()
+	return probeFile + d.probe.name, f, err
+}
+
 // generation is a set of labs whose workers share a board.
 type generation struct {
 	*Deployment
@@ -174,8 +258,8 @@ type generation struct {
 }
 
 // Begin makes the board and opens the files that every worker inherits.
-func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
-	turns, err := board.New(l.Layout)
+func (d *Deployment) Begin(l traffic.Layout) (_ deploy.Generation, err error) {
+	turns, err := board.New(l)
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +283,13 @@ func (d *Deployment) Begin(l deploy.Layout) (_ deploy.Generation, err error) {
 		}
 		g.files[fmt.Sprintf("%s%d", softirqdFile, cpu)] = f
 	}
-	if l.Loaded == nil {
-		return g, nil
-	}
-	f, err := l.Loaded.File()
+	name, f, err := d.counters()
 	if err != nil {
 		return nil, err
 	}
-	g.files[probeFile+l.Probe] = f
+	if f != nil {
+		g.files[name] = f
+	}
 	return g, nil
 }
 

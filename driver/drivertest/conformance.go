@@ -50,7 +50,7 @@ func Conformance(t *testing.T, d driver.Driver, cases ...Case) {
 	_, err := driver.Find(d)
 	testnet.Skip(t, err)
 	t.Run("version", func(t *testing.T) {
-		if v, err := driver.Version(t.Context(), d); err != nil || v == "" {
+		if v, err := d.Describe().Programs(workload.Source)[0].Version(t.Context()); err != nil || v == "" {
 			t.Errorf("version %q, %v", v, err)
 		}
 	})

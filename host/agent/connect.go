@@ -165,10 +165,10 @@ func (h *Host) call(ctx context.Context, method string, params, result any) erro
 // Name returns the name that was given to [Connect].
 func (h *Host) Name() string { return h.name }
 
-// Check asks the agent's program why something cannot be built on the host. The question is JSON. Check changes
-// nothing.
-func (h *Host) Check(ctx context.Context, question any) error {
-	return h.call(ctx, methodCheck, question, nil)
+// Check asks the agent's program whether the host has what a lab or a worker needs. The question and the answer are
+// JSON; a nil answer discards it. Check changes nothing.
+func (h *Host) Check(ctx context.Context, question, answer any) error {
+	return h.call(ctx, methodCheck, question, answer)
 }
 
 // Entrust gives the host the secret of its lab, see [host.Kernel.Derive].

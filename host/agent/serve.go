@@ -36,8 +36,8 @@ type Config struct {
 	Steps map[string]func() host.Step
 	// UpdateRule updates rules of steps of these kinds, see [Host.UpdateRule]; nil if none can be updated.
 	UpdateRule host.RuleUpdater
-	// Check returns why something cannot be built on the host, see [Host.Check]; nil if it cannot be checked.
-	Check func(question json.RawMessage) error
+	// Check answers the question of [Host.Check]. The error says what the host lacks. nil: nothing can be checked.
+	Check func(ctx context.Context, question json.RawMessage) (answer any, err error)
 	// Files are the open files that it inherited, by name. Its workers inherit all except "netns:…" and "journal:…".
 	Files map[string]*os.File
 	// Executable is the program of its workers; "" means the agent's own. It is started with the argument "worker" and
@@ -115,15 +115,19 @@ type none struct{}
 
 // check runs in the namespace of the machine if the host has that, because it looks there for what labs take from the
 // machine.
-func (a *server) check(_ context.Context, question json.RawMessage) (none, error) {
+func (a *server) check(ctx context.Context, question json.RawMessage) (answer any, err error) {
 	if a.config.Check == nil {
-		return none{}, errors.New("check a lab: this agent cannot check labs")
+		return nil, errors.New("check the host: this agent cannot check hosts")
 	}
 	in := ""
 	if a.config.Files[machineFile] != nil {
 		in = host.Machine
 	}
-	return none{}, a.kernel.Do(in, func() error { return a.config.Check(question) })
+	err = a.kernel.Do(in, func() error {
+		answer, err = a.config.Check(ctx, question)
+		return err
+	})
+	return answer, err
 }
 
 // entrust never shows the secret, not even in an error.

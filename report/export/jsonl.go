@@ -12,18 +12,20 @@ import (
 )
 
 type runLine struct {
-	Type        string            `json:"type"` // "run"
-	V           int               `json:"v"`
-	Name        string            `json:"name"`
-	Started     time.Time         `json:"started"`
-	Design      measure.Design    `json:"design"`
-	Versions    map[string]string `json:"versions,omitempty"`
-	Facts       map[string]any    `json:"facts,omitempty"`
-	Blocks      int               `json:"blocks"`
-	Generations int               `json:"generations"`
-	Trials      int               `json:"trials"`
-	Measured    float64           `json:"measured"`        // s
-	Ended       string            `json:"ended,omitempty"` // as in [CSV]
+	Type     string            `json:"type"` // "run"
+	V        int               `json:"v"`
+	Name     string            `json:"name"`
+	Started  time.Time         `json:"started"`
+	Design   measure.Design    `json:"design"`
+	Versions map[string]string `json:"versions,omitempty"`
+	Facts    map[string]any    `json:"facts,omitempty"`
+	// of the other machines, if hosts are on several
+	Machines    []measure.MachineFacts `json:"machines,omitempty"`
+	Blocks      int                    `json:"blocks"`
+	Generations int                    `json:"generations"`
+	Trials      int                    `json:"trials"`
+	Measured    float64                `json:"measured"`        // s
+	Ended       string                 `json:"ended,omitempty"` // as in [CSV]
 	// sentences that every view begins with: the run did not end, or its records were changed
 	Standing []string `json:"standing,omitempty"`
 }
@@ -194,7 +196,7 @@ func newRunLine(d *report.Data) runLine {
 	run, a := d.Run, d.Analysis
 	return runLine{
 		Type: "run", V: measure.Version, Name: run.Name, Started: run.Started, Design: run.Design, Versions: run.Versions,
-		Facts:  run.Facts,
+		Facts: run.Facts, Machines: run.Machines,
 		Blocks: a.Blocks, Generations: a.Generations, Trials: a.Trials, Measured: a.Measured, Ended: ended(run, a),
 		Standing: d.Standing(),
 	}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
+	"github.com/nettoll/nettoll/report/markdown"
 	"github.com/nettoll/nettoll/report/text"
 	"github.com/nettoll/nettoll/report/view"
 )
@@ -279,6 +281,42 @@ func TestCircumstances(t *testing.T) {
 	}
 	if strings.Contains(said, "sha256") {
 		t.Errorf("%q has the sum of the program", said)
+	}
+}
+
+// If hosts are on several machines, views show each fact once, and again for each machine on which it differs.
+func TestSeveralMachines(t *testing.T) {
+	loads := []load{udprr("cross-host", 1)}
+	m := start(t, loads, "host", "bridge")
+	m.measure(loads, 5, 8, nil)
+	m.run.Facts["hosts"] = []string{"host1"}
+	m.run.Machines = []measure.MachineFacts{{Machine: "node\x1b2", Hosts: []string{"host2", "host3"}, Facts: map[string]any{
+		"kernel": "6.18.1", "cpus": 2, "numa_nodes": 4,
+	}}}
+	if said, want := report.Read(m.run, m.analysis(), nil).Circumstances(),
+		"Linux 6.12.9 (node\ufffd2: 6.18.1) · Example 9000, 2 CPUs · "; !strings.Contains(said, want) {
+		t.Errorf("no %q in %q", want, said)
+	}
+	var b, lines bytes.Buffer
+	if err := markdown.Write(&b, m.data(), report.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| kernel | 6.12.9 |\n| kernel of node\ufffd2 | 6.18.1 |", "| numa nodes | – |\n| numa nodes of node\ufffd2 | 4 |",
+		"| hosts | host1 |", "| hosts of node\ufffd2 | host2, host3 |",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), "CPUs of node") {
+		t.Error("a fact that is the same is shown twice")
+	}
+	if err := export.JSONL(&lines, m.data()); err != nil {
+		t.Fatal(err)
+	}
+	if want := `"machines":[{"machine":"node\u001b2","hosts":["host2","host3"],"facts":{`; !strings.Contains(lines.String(), want) {
+		t.Errorf("no %s in %s", want, strings.SplitN(lines.String(), "\n", 2)[0])
 	}
 }
 

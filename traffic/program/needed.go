@@ -14,26 +14,32 @@ import (
 // A Needed is a program that a part requires.
 type Needed struct {
 	// By names what requires it: "driver sockperf", "kv with server redis".
-	By string
+	By string `json:"by"`
 	// Program is looked up in PATH. Package is the name of its Debian package, "" if unknown.
-	Program, Package string
+	Program string `json:"program"`
+	Package string `json:"package,omitempty"`
 	// AskVersion are the arguments that make it print its version; nil: --version.
-	AskVersion []string
-	// Unasked says that it may be any program, and that starting it for its version could do anything. It is looked up,
-	// but not started.
-	Unasked bool
+	AskVersion []string `json:"ask_version,omitempty"`
+	// Unasked says that it is looked up, but not started for its version: it may be any program, and could do anything,
+	// or it prints none.
+	Unasked bool `json:"unasked,omitempty"`
 }
 
-// Locate returns the path of a program. If it is not installed, the error is a [linux.UnsupportedError] that names what
-// requires it, and the package.
+// NotInstalled returns the error for a program that is not installed. It names what requires it, and the package.
+func (n Needed) NotInstalled() error {
+	hint := "install it, or name its path"
+	if n.Package != "" {
+		hint = "apt-get install " + n.Package
+	}
+	return &linux.UnsupportedError{What: "use " + n.By, Missing: fmt.Sprintf("program %q", n.Program), Hint: hint}
+}
+
+// Locate returns the path of a program on the machine of this process. If it is not installed, the error is that of
+// [Needed.NotInstalled], a [linux.UnsupportedError].
 func (n Needed) Locate() (string, error) {
 	path, err := exec.LookPath(n.Program)
 	if errors.Is(err, exec.ErrNotFound) {
-		hint := "install it, or name its path"
-		if n.Package != "" {
-			hint = "apt-get install " + n.Package
-		}
-		return "", &linux.UnsupportedError{What: "use " + n.By, Missing: fmt.Sprintf("program %q", n.Program), Hint: hint}
+		return "", n.NotInstalled()
 	}
 	if err != nil {
 		return "", fmt.Errorf("find program %q of %s: %w", n.Program, n.By, err)

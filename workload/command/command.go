@@ -255,15 +255,13 @@ func (w Workload) refuse(p part.Params) error {
 	return nil
 }
 
-// programs returns the programs with which the two commands begin.
-func programs(p part.Params) []program.Needed {
-	var list []program.Needed
-	for _, side := range []string{"source", "sink"} {
-		if c, err := parse(p, side); err == nil && len(c.words) > 0 {
-			list = append(list, program.Needed{By: "command " + p["name"], Program: c.words[0], Unasked: true})
-		}
+// programs returns the program with which the command of a side begins.
+func programs(p part.Params, side workload.Side) []program.Needed {
+	c, err := parse(p, string(side))
+	if err != nil || len(c.words) == 0 {
+		return nil
 	}
-	return list
+	return []program.Needed{{By: "command " + p["name"], Program: c.words[0], Unasked: true}}
 }
 
 // Open implements [workload.Workload].

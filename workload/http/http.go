@@ -86,8 +86,8 @@ func (Workload) Describe() workload.Description {
 				"busy, as soon as one is free; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
-		Programs: func(p part.Params) []program.Needed {
-			if p["server"] == nginx {
+		Programs: func(p part.Params, side workload.Side) []program.Needed {
+			if side == workload.Sink && p["server"] == nginx {
 				return []program.Needed{nginxNeeded()}
 			}
 			return nil

@@ -100,8 +100,8 @@ func (Workload) Describe() workload.Description {
 				"their limit in flight, as soon as one has room; closed: each follows a response"),
 			workload.StreamParams()),
 		Refuse: refuse,
-		Programs: func(p part.Params) []program.Needed {
-			if p["server"] == redis {
+		Programs: func(p part.Params, side workload.Side) []program.Needed {
+			if side == workload.Sink && p["server"] == redis {
 				return []program.Needed{redisNeeded()}
 			}
 			return nil

@@ -28,7 +28,7 @@ func withRedis(t *testing.T, given map[string]string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := kv.Workload{}.Describe().Needs(params)
+	needs := kv.Workload{}.Describe().Needs(params, workload.Sink)
 	if len(needs) != 1 || needs[0].Program != "redis-server" {
 		t.Fatalf("it needs %+v", needs)
 	}

@@ -65,7 +65,9 @@ func (Workload) Describe() workload.Description {
 				Check:   part.CountBetween(1, mostClients),
 			},
 		},
-		Programs: func(part.Params) []program.Needed { return []program.Needed{needed(workload.Source)} },
+		Programs: func(_ part.Params, side workload.Side) []program.Needed {
+			return []program.Needed{needed(side)}
+		},
 		Metrics: slices.Concat(
 			[]string{
 				"goodput", "goodput_per_pair", "transaction_rate", "transaction_rate_per_pair", "latency_max",
@@ -79,7 +81,7 @@ func (Workload) Describe() workload.Description {
 func needed(side workload.Side) program.Needed {
 	n := program.Needed{By: "workload tbench", Program: "tbench", Package: "dbench"}
 	if side == workload.Sink {
-		n.Program = "tbench_srv"
+		n.Program, n.Unasked = "tbench_srv", true // its version is that of tbench
 	}
 	return n
 }

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { testnet.Main(m) }
 // needed skips a test if tbench is not installed.
 func needed(t *testing.T) {
 	t.Helper()
-	_, err := tbench.Workload{}.Describe().Programs(nil)[0].Locate()
+	_, err := tbench.Workload{}.Describe().Programs(nil, workload.Source)[0].Locate()
 	testnet.Skip(t, err)
 }
 
