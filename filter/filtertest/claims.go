@@ -78,6 +78,7 @@ func (s *stand) played(t testing.TB, lab proof.Lab) error {
 	}}
 	var errs []error
 	for _, p := range proof.Play(t.Context(), lab.Claims(nil), players) {
+		t.Logf("%s: %s: %v tried, %v as expected (%s)", p.Name, p.Claim, p.Tried, p.Seen, p.Expected)
 		if !p.OK {
 			errs = append(errs, fmt.Errorf("it does not hold that %s: %s", p.Claim, p.Detail))
 		}
@@ -90,9 +91,27 @@ func (c *trial) held(t testing.TB, s *stand, lab attack.Target, claims ...string
 	list, err := attack.Hold(t.Context(), lab, c.rules(s), claims...)
 	errs := []error{err}
 	for _, h := range list {
+		t.Logf("%s: %s: %v tried, %v as expected (%s)", h.Name, h.Claim, h.Tried, h.Seen, h.Expected)
 		errs = append(errs, h.Err())
 	}
 	return list, errors.Join(errs...)
+}
+
+// attacks are those that are made on each network. The others are made on a choice of labs by package attack: they take
+// as long again. The filter has to claim to withstand them.
+func (c *trial) attacks() ([]attack.Attack, error) {
+	list := []attack.Attack{threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments}
+	d := c.Filter.Describe()
+	claims := d.Claims
+	if claims == nil {
+		claims = filter.Claims(d.Errors)
+	}
+	for _, a := range list {
+		if !claims(c.where.Point, c.params).Claimed(a) {
+			return nil, fmt.Errorf("it does not claim to withstand attack %q, as every filter does", a)
+		}
+	}
+	return list, nil
 }
 
 // claims wants the stand to hold what every lab with a filter claims, as each run proves it, and to withstand attacks.
@@ -100,13 +119,16 @@ func (c *trial) held(t testing.TB, s *stand, lab attack.Target, claims ...string
 func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 	target := s.described(c, families, true)
 	errs := []error{s.played(t, target.Lab)}
-	outcomes, err := attack.Run(t.Context(), target, []attack.Attack{
-		threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments,
-	})
+	attacks, err := c.attacks()
+	if err != nil {
+		return err
+	}
+	outcomes, err := attack.Run(t.Context(), target, attacks)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	for _, o := range outcomes {
+		t.Logf("attack %q, %s: %d of %d pass %s", o.Attack, o.Family, o.Arrived, o.Sent, o.NotTried)
 		if o.Arrived > 0 {
 			errs = append(errs, fmt.Errorf("attack %q, %s: %d of %d pass, and must not:\n%s", o.Attack, o.Family, o.Arrived,
 				o.Sent, strings.Join(o.Holes, "\n")))

@@ -121,6 +121,9 @@ type probe struct {
 	send func(key string) (frames int, err error)
 	// asks, in place of send: it says whether the sender was answered, and may take its time.
 	asks func() bool
+	// to is who has to take it for its own, if it passes, and at which port; nil: anybody who hears it.
+	to   *end
+	port uint16
 	// forwarded: it is heard only where a router has passed it on.
 	forwarded bool
 	// own is the host that sends it: what arrives there is nothing. ends: it is heard by containers only.
@@ -228,6 +231,10 @@ func (s *stand) heard(p probe) bool {
 	if p.asks != nil {
 		return p.yes.Load()
 	}
+	if p.expect == passes && p.to != nil {
+		return slices.Contains(s.taps.got(inside, p.to.index, p.number), 0) &&
+			s.taps.port(inside, p.to.index, p.number, 0) == p.port
+	}
 	where := s.behind()
 	if p.forwarded {
 		where = passedOn
@@ -273,7 +280,7 @@ func (s *stand) translates() bool {
 	return slices.ContainsFunc(s.ends, func(e *end) bool { return e.Own(false) != e.Public(false) })
 }
 
-// may says whether a datagram from here to the first port of there is on the list, by addresses that stay what they are.
+// may says whether a datagram from here to the first port of there is on the list, by addresses that nobody changes.
 func (s *stand) may(from, to *end, v6 bool) bool {
 	return !s.translates() && s.listed(v6) && s.paired(from, to)
 }

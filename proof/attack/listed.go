@@ -9,7 +9,7 @@ import (
 )
 
 // between adds probes of one packet each from a container to another, in frames for every link that could take it.
-func (s *stand) between(list *[]probe, from, to *end, v6 bool) func(what string, want bool, made func(key string) []byte) {
+func (s *stand) between(list *[]probe, from, to *end, v6 bool) adder {
 	return func(what string, want bool, made func(key string) []byte) {
 		*list = append(*list, probe{
 			text: told(what, from, to, v6), v6: v6, from: from, expect: expect(want),
@@ -17,6 +17,9 @@ func (s *stand) between(list *[]probe, from, to *end, v6 bool) func(what string,
 		})
 	}
 }
+
+// An adder adds a probe, which is to pass or not, of one packet.
+type adder func(what string, want bool, made func(key string) []byte)
 
 // each yields each ordered two containers in each family.
 func (s *stand) each(f func(from, to *end, v6 bool)) {
@@ -74,8 +77,8 @@ func (s *stand) ownPorts(ctx context.Context) (Held, error) {
 			}
 		}
 	})
-	return s.held(ctx, OwnPorts, "packets of a pair pass between the source's own ports and the service's, and between no "+
-		"others", list)
+	return s.held(ctx, OwnPorts, "packets of a pair pass between the source's own ports and the service's, and between "+
+		"no others", list)
 }
 
 // strangePorts are some that are none of a container's.
@@ -141,8 +144,8 @@ func (s *stand) links(ctx context.Context) (Held, error) {
 			list[len(list)-1].forwarded = true
 		}
 	})
-	return s.held(ctx, Messages, "messages of ICMP that are for one link alone, or for nobody, do not pass from container "+
-		"to container", list)
+	return s.held(ctx, Messages, "messages of ICMP that are for one link alone, or for nobody, do not pass between "+
+		"containers", list)
 }
 
 // quotesOfFlows sends errors of ICMP that say that a packet was too big: about a flow that there is none of, and about

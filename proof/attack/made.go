@@ -22,7 +22,7 @@ func (s *stand) madeUp(ctx context.Context) (Held, error) {
 	var list []probe
 	s.pairs(func(source, sink *end) {
 		for _, v6 := range families() {
-			if s.listed(v6) {
+			if s.listed(v6) && len(s.Places) > source.machine.index {
 				list = append(list, s.inNames(source, sink, v6)...)
 			}
 		}

@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/net/icmp"
@@ -19,6 +16,7 @@ import (
 	"golang.org/x/net/ipv6"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -137,7 +135,7 @@ func (s *stand) bySockets(from, to *end, v6 bool, outs []*net.UDPConn) (list []p
 			answer := public && !s.Stateful && s.paired(to, from) // a datagram that looks like one
 			for i, out := range outs {
 				add(fmt.Sprintf("udp %s from %s#%d to %s:%d", family, from.Name, i, at, way), (may || answer) && i == 0,
-					probe{send: func(key string) (int, error) {
+					probe{to: to, port: port, send: func(key string) (int, error) {
 						_, err := out.WriteToUDPAddrPort([]byte(key), at)
 						return 1, err
 					}})
@@ -306,51 +304,13 @@ func second(from, to netip.Addr) error {
 }
 
 // reassembling returns how many pieces a container was asked to put together.
-func (e *end) reassembling(v6 bool) (n int, err error) {
+func (e *end) reassembling(v6 bool) (n uint64, err error) {
 	err = netns.Do(int(e.ns.Fd()), func() error {
-		if v6 {
-			n, err = reassembling6()
-		} else {
-			n, err = reassembling4()
+		ipv4, ipv6, err := procfs.Fragments()
+		if n = ipv4; v6 {
+			n = ipv6
 		}
 		return err
 	})
 	return n, err
-}
-
-func reassembling6() (int, error) {
-	data, err := os.ReadFile("/proc/thread-self/net/snmp6")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) == 2 && f[0] == "Ip6ReasmReqds" {
-			return strconv.Atoi(f[1])
-		}
-	}
-	return 0, errors.New("no Ip6ReasmReqds in /proc/net/snmp6")
-}
-
-func reassembling4() (int, error) {
-	data, err := os.ReadFile("/proc/thread-self/net/snmp")
-	if err != nil {
-		return 0, err
-	}
-	var names []string
-	for line := range strings.Lines(string(data)) {
-		f := strings.Fields(line)
-		if len(f) == 0 || f[0] != "Ip:" {
-			continue
-		}
-		if names == nil {
-			names = f
-			continue
-		}
-		for i, name := range names {
-			if name == "ReasmReqds" && i < len(f) {
-				return strconv.Atoi(f[i])
-			}
-		}
-	}
-	return 0, errors.New("no ReasmReqds in /proc/net/snmp")
 }

@@ -91,7 +91,7 @@ func (s *stand) errors(v6 bool) (list []try) {
 // else.
 func (s *stand) knownErrors(o *Outcome, v6 bool) error {
 	if !s.listed(v6) {
-		o.NotTried = "no pair may talk in this family"
+		o.NotTried = noPair
 		return nil
 	}
 	var list []try
