@@ -277,7 +277,7 @@ func Connect(lab Target) (all *Connections, err error) {
 
 // Survive says whether something can still be said over each of them, both ways. When is "after changes".
 func (c *Connections) Survive(when string) Held {
-	h := newHeld("connections", "connections of pairs go on "+when, "what is said arrives, equal byte by byte")
+	h := newHeld(GoesOn, "connections of pairs go on "+when, "what is said arrives, equal byte by byte")
 	for i, one := range c.list {
 		wrong := ""
 		if err := one.say(word); err != nil {

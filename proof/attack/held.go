@@ -51,6 +51,7 @@ const (
 	FromHosts  = "from-hosts"
 	Spoofed    = "spoofed"
 	MadeUp     = "made-up"
+	GoesOn     = "goes-on" // see [Connections]
 )
 
 // A Held is what came of a claim.

@@ -225,8 +225,8 @@ func (s *stand) fromHosts(ctx context.Context) (Held, error) {
 				})
 		}
 	}
-	return s.held(ctx, FromHosts, "what a host sends to its containers arrives, and is answered where the filter knows "+
-		"connections", list)
+	return s.held(ctx, FromHosts, "what a host sends to its containers arrives, and is answered where the filter tracks "+
+		"what it lets in", list)
 }
 
 // stray sends to the addresses of hosts in frames for other containers. Where filters stand inside, the containers take
