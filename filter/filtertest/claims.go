@@ -16,51 +16,119 @@ import (
 )
 
 // described is the stand as claims and attacks know it. Families are those that the list has.
-func (s *stand) described(c *trial, families []string) proof.Lab {
+func (s *stand) described(c *trial, families []string, filtered bool) attack.Target {
 	l := proof.Lab{
-		Families: families, MTU: s.Lab.MTU, Filtered: true, Stateful: c.params.On(filter.Stateful),
-		Inside: c.where.Point == network.InContainer,
+		Families: families, MTU: s.Lab.MTU, Filtered: filtered, Stateful: filtered && c.params.On(filter.Stateful),
+		Inside: filtered && c.where.Point == network.InContainer,
 	}
-	for _, h := range s.Lab.Hosts {
-		l.Hosts = append(l.Hosts, proof.Host{Name: h.Name()})
-	}
-	for _, e := range s.ends() {
-		h, ports := &l.Hosts[e.spot.Host], e.ports
-		if slices.ContainsFunc(s.pairs, func(p network.Pair) bool { return p.Source == e.spot }) {
-			ports = e.sending
+	for h, of := range s.Lab.Hosts {
+		host := proof.Host{Name: of.Name()}
+		for i, container := range of.Containers {
+			spot, e, ports := network.Spot{Host: h, Container: i}, s.Ends[h][i], container.Ports
+			if slices.ContainsFunc(s.pairs, func(p network.Pair) bool { return p.Source == spot }) {
+				ports = container.Sending()
+			}
+			host.Containers = append(host.Containers, proof.Container{
+				Name: container.Name, Namespace: e.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
+				PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"), First: ports.First, Last: ports.Last,
+			})
 		}
-		h.Containers = append(h.Containers, proof.Container{
-			Name: e.name, Namespace: e.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
-			PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"), First: ports.First, Last: ports.Last,
-		})
+		l.Hosts = append(l.Hosts, host)
 	}
+	name := func(at network.Spot) string { return l.Hosts[at.Host].Containers[at.Container].Name }
 	for _, p := range s.pairs {
-		l.Pairs = append(l.Pairs, proof.Pair{Source: s.end(p.Source).name, Sink: s.end(p.Sink).name})
+		l.Pairs = append(l.Pairs, proof.Pair{Source: name(p.Source), Sink: name(p.Sink)})
 	}
-	return l
+	return attack.Target{
+		Lab: l, Open: func(h int, namespace string) (*os.File, error) { return s.Hosts[h].Kernel.Open(namespace) },
+	}
+}
+
+// rules are what the filter says of itself, and where the hosts are on what joins them.
+func (c *trial) rules(s *stand) attack.Rules {
+	r := attack.Rules{
+		ByAddress: c.fragments == filter.ByAddress, ByConnection: c.errors == filter.ByConnection,
+		Followed: c.extensions == filter.Followed, Bound: c.params.On(filter.Antispoof), Floods: c.on.Floods,
+	}
+	if len(s.Lab.Hosts) < 2 {
+		return r
+	}
+	spans := s.Lab.Spans
+	if len(spans) == 0 {
+		spans = []network.Span{s.Lab.Top()}
+	}
+	for h := range s.Lab.Hosts {
+		var places []attack.Place
+		for _, span := range spans {
+			own := span.Reach[h][h]
+			places = append(places, attack.Place{Name: span.Name, IPv4: own.IPv4, IPv6: own.IPv6})
+		}
+		r.Places = append(r.Places, places)
+	}
+	return r
+}
+
+// played wants what every lab claims to hold.
+func (s *stand) played(t testing.TB, lab proof.Lab) error {
+	players := &proof.Here{In: func(e proof.End, f func() error) error {
+		h := slices.IndexFunc(lab.Hosts, func(h proof.Host) bool {
+			return slices.ContainsFunc(h.Containers, func(c proof.Container) bool { return c.Name == e.Container })
+		})
+		return s.Hosts[h].Kernel.Do(e.Namespace, f)
+	}}
+	var errs []error
+	for _, p := range proof.Play(t.Context(), lab.Claims(nil), players) {
+		t.Logf("%s: %s: %v tried, %v as expected (%s)", p.Name, p.Claim, p.Tried, p.Seen, p.Expected)
+		if !p.OK {
+			errs = append(errs, fmt.Errorf("it does not hold that %s: %s", p.Claim, p.Detail))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// held wants claims about the list to hold, and returns what came of them.
+func (c *trial) held(t testing.TB, s *stand, lab attack.Target, claims ...string) ([]attack.Held, error) {
+	list, err := attack.Hold(t.Context(), lab, c.rules(s), claims...)
+	errs := []error{err}
+	for _, h := range list {
+		t.Logf("%s: %s: %v tried, %v as expected (%s)", h.Name, h.Claim, h.Tried, h.Seen, h.Expected)
+		errs = append(errs, h.Err())
+	}
+	return list, errors.Join(errs...)
+}
+
+// attacks are those that are made on each network. The others are made on a choice of labs by package attack: they take
+// as long again. The filter has to claim to withstand them.
+func (c *trial) attacks() ([]attack.Attack, error) {
+	list := []attack.Attack{threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments}
+	d := c.Filter.Describe()
+	claims := d.Claims
+	if claims == nil {
+		claims = filter.Claims(d.Errors)
+	}
+	for _, a := range list {
+		if !claims(c.where.Point, c.params).Claimed(a) {
+			return nil, fmt.Errorf("it does not claim to withstand attack %q, as every filter does", a)
+		}
+	}
+	return list, nil
 }
 
 // claims wants the stand to hold what every lab with a filter claims, as each run proves it, and to withstand attacks.
 // Each attack also sends packets that must pass: else it would show nothing.
 func (c *trial) claims(t testing.TB, s *stand, families []string) error {
-	lab := s.described(c, families)
-	players := &proof.Here{In: func(e proof.End, f func() error) error {
-		_, err := inside(s.named(e.Container), func() (struct{}, error) { return struct{}{}, f() })
+	target := s.described(c, families, true)
+	errs := []error{s.played(t, target.Lab)}
+	attacks, err := c.attacks()
+	if err != nil {
 		return err
-	}}
-	var errs []error
-	for _, p := range proof.Play(t.Context(), lab.Claims(nil), players) {
-		if !p.OK {
-			errs = append(errs, fmt.Errorf("it does not hold that %s: %s", p.Claim, p.Detail))
-		}
 	}
-	outcomes, err := attack.Run(t.Context(), attack.Target{Lab: lab, Open: s.open}, []attack.Attack{
-		threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments,
-	})
+	outcomes, err := attack.Run(t.Context(), target, attacks)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	for _, o := range outcomes {
+		t.Logf("attack %q, %s: %d of %d pass %s", o.Attack, o.Family, o.Arrived, o.Sent, o.NotTried)
 		if o.Arrived > 0 {
 			errs = append(errs, fmt.Errorf("attack %q, %s: %d of %d pass, and must not:\n%s", o.Attack, o.Family, o.Arrived,
 				o.Sent, strings.Join(o.Holes, "\n")))
@@ -70,19 +138,4 @@ func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// named is the end of a container.
-func (s *stand) named(name string) end {
-	ends := s.ends()
-	return ends[slices.IndexFunc(ends, func(e end) bool { return e.name == name })]
-}
-
-// open opens a namespace of a host, which is the caller's to close.
-func (s *stand) open(h int, namespace string) (f *os.File, err error) {
-	err = s.Hosts[h].Kernel.Do(namespace, func() (err error) {
-		f, err = os.Open("/proc/thread-self/ns/net")
-		return err
-	})
-	return f, err
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -471,12 +471,12 @@ func (c *trial) change(t testing.TB) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Undo()) }()
-	flows, err := s.established()
+	flows, err := attack.Connect(s.described(c, []string{"ipv4", "ipv6"}, true))
 	if err != nil {
 		return err
 	}
-	defer flows.close()
-	if err := flows.talk("before a change"); err != nil {
+	defer flows.Close()
+	if err := flows.Survive("before a change").Err(); err != nil {
 		return err
 	}
 	for i, step := range s.steps {
@@ -492,7 +492,7 @@ func (c *trial) change(t testing.TB) (err error) {
 			}
 		}
 	}
-	if err := flows.talk("after changes"); err != nil {
+	if err := flows.Survive("after changes").Err(); err != nil {
 		return err
 	}
 	if err := s.Verify(t); err != nil {
@@ -616,6 +616,3 @@ func (c *trial) twice(t testing.TB, s *stand, stacks []*host.Stack) error {
 	}
 	return nil
 }
-
-// settle is how long what is to arrive is waited for, and what is not to.
-const settle = 300 * time.Millisecond

@@ -222,6 +222,22 @@ func TestFullTable(t *testing.T) {
 	}
 }
 
+// Where no pair may talk in a family, nobody can take over what it sends: that is said, and not that the lab is broken.
+func TestOneFamily(t *testing.T) {
+	t.Parallel()
+	_, target := stood(t, "bridge+nftables(antispoof=true)/same-host/2")
+	target.Families = []string{"ipv4"}
+	outcomes, err := attack.Run(t.Context(), target, []attack.Attack{threat.Takeover, threat.KnownErrors})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range outcomes {
+		if tried := o.Family == "ipv4"; (o.Sent > 0) != tried || (o.NotTried == "") != tried || len(o.Missing) > 0 {
+			t.Errorf("%+v, want it tried: %t", o, tried)
+		}
+	}
+}
+
 // Nothing is sent from the namespace of this process, nor by a network card.
 func TestForeignLink(t *testing.T) {
 	t.Parallel()

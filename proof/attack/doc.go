@@ -7,6 +7,9 @@
 // raw sockets. What a lab without a filter lets arrive shows that a try works at all: an attack that does not succeed
 // there shows nothing elsewhere.
 //
+// A claim about what a filter's list decides ([Hold]) is tried with the same packets and taps, and by sockets: some
+// packets have to arrive, and others must not. It gives one record.
+//
 // The package knows no network and no filter: a lab is where its containers are, which of them may talk, and what is
-// claimed of the rest ([Target]).
+// claimed of the rest ([Target], [Rules]).
 package attack

@@ -1,10 +1,12 @@
 package attack
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
@@ -24,38 +26,207 @@ func (m *machine) of(v6 bool) (list []netip.Addr) {
 	return list
 }
 
+// A message is what a host would listen to.
+type message struct {
+	what string
+	made func(key string) [][]byte // one packet, or the pieces of one
+}
+
 // messages are packets of each protocol that a host would listen to, from a container.
-func (e *end) messages(to netip.Addr, key string) [][]byte {
+func (s *stand) messages(e *end, to netip.Addr) []message {
 	from := e.Own(to.Is6())
 	a, b := netip.AddrPortFrom(from, nobodys), netip.AddrPortFrom(to, ssh)
-	echo := byte(8)
+	whole := func(made func(key string) []byte) func(key string) [][]byte {
+		return func(key string) [][]byte { return [][]byte{made(key)} }
+	}
+	request := byte(echoRequest)
+	list := []message{
+		{"UDP", whole(func(key string) []byte { return udp(a, b, key) })},
+		{"UDP from a port of the container", whole(func(key string) []byte {
+			return udp(netip.AddrPortFrom(from, e.First), netip.AddrPortFrom(to, nobodys), key)
+		})},
+		{"TCP that opens a connection", whole(func(key string) []byte { return tcp(a, b, packet.SYN, key) })},
+		{"TCP with ACK", whole(func(key string) []byte { return tcp(a, b, packet.ACK, key) })},
+		{"a protocol that nobody has", whole(func(key string) []byte {
+			return packet.IP(from, to, experimental, packet.Hops, []byte(key))
+		})},
+		{"UDP in pieces", func(key string) [][]byte {
+			s.pieces++
+			payload := packet.Datagram(a, b, string(make([]byte, 16))+key)
+			return packet.Fragments(from, to, packet.UDP, payload, 16, s.pieces)
+		}},
+	}
 	if to.Is6() {
-		echo = 128
+		request = echoRequest6
+		list = append(list, message{"UDP behind options", whole(func(key string) []byte {
+			next, payload := packet.Behind([]byte{packet.HopByHop}, packet.UDP, packet.Datagram(a, b, key))
+			return packet.IP(from, to, next, packet.Hops, payload)
+		})})
 	}
-	return [][]byte{
-		udp(a, b, key), tcp(a, b, packet.SYN, key),
-		packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.Message(from, to, echo, 0, 1, []byte(key))),
-		packet.IP(from, to, experimental, packet.Hops, []byte(key)),
+	return append(list, message{"an echo request", whole(func(key string) []byte {
+		return packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.Message(from, to, request, 0, 1, []byte(key)))
+	})})
+}
+
+// everyone are the addresses that all machines of a link listen to: RFC 919; RFC 1112, section 4; RFC 4291, section
+// 2.7.1.
+func everyone(v6 bool) []netip.Addr {
+	if v6 {
+		return []netip.Addr{netip.IPv6LinkLocalAllNodes()}
 	}
+	return []netip.Addr{netip.AddrFrom4([4]byte{255, 255, 255, 255}), netip.AddrFrom4([4]byte{224, 0, 0, 1})}
+}
+
+// reached are the addresses of a host that a container could ask for: those for all on a link only of its own host.
+func (m *machine) reached(from *end, v6 bool) []netip.Addr {
+	if from.machine == m {
+		return append(m.of(v6), everyone(v6)...)
+	}
+	return m.of(v6)
+}
+
+// spread puts a message into frames for every link. Its pieces are made anew for each.
+func (s *stand) spread(from *end, m message, key string) (frames [][]byte) {
+	for _, mac := range s.everywhere(from) {
+		for _, p := range m.made(key) {
+			frames = append(frames, from.in(p, mac)...)
+		}
+	}
+	return frames
 }
 
 // toHost sends to every address of every host, in frames for every link.
 func (s *stand) toHost(v6 bool) (list []try) {
 	for _, from := range s.ends {
 		for _, m := range s.machines {
-			for _, a := range m.of(v6) {
-				for i, protocol := range []string{"UDP", "TCP", "an echo request", "a protocol that nobody has"} {
+			for _, a := range m.reached(from, v6) {
+				for _, one := range s.messages(from, a) {
 					list = append(list, try{
-						what: fmt.Sprintf("%s for %s of %s", protocol, a, m.name), from: from, hosts: true,
-						made: func(key string, _ uint16) [][]byte {
-							return from.in(from.messages(a, key)[i], s.everywhere(from)...)
-						},
+						what: fmt.Sprintf("%s for %s of %s", one.what, a, m.name), from: from, hosts: true,
+						made: func(key string, _ uint16) [][]byte { return s.spread(from, one, key) },
 					})
 				}
 			}
 		}
 	}
 	return list
+}
+
+// toHosts sends the same, and what any program of a container can send by a socket. Where filters stand inside, only
+// the sockets are behind them.
+func (s *stand) toHosts(ctx context.Context) (Held, error) {
+	var list []probe
+	for _, m := range s.machines {
+		l, err := listenTCP(m.ns, netip.AddrPortFrom(netip.IPv6Unspecified(), ssh))
+		if err != nil {
+			return Held{}, err
+		}
+		defer l.Close()
+		go accept(l)
+		for _, from := range s.ends {
+			for _, v6 := range families() {
+				for _, a := range m.reached(from, v6) {
+					if s.Filtered || from.near(a) {
+						list = append(list, s.forHost(from, m, a)...)
+					}
+				}
+			}
+		}
+	}
+	return s.held(ctx, ToHosts, "no container reaches an address of a host", list)
+}
+
+// near says whether a container has a link on which an address of link scope is reached.
+func (e *end) near(a netip.Addr) bool {
+	if !a.IsLinkLocalUnicast() {
+		return true
+	}
+	for _, l := range e.machine.links {
+		local, _ := linkLocal(l.MAC)
+		if local == a && (l.Name == e.Link || l.Index == e.master()) {
+			return true
+		}
+	}
+	return false
+}
+
+// master is the index of the bridge or switch that the host's end of the container's link is a port of, 0 if of none.
+func (e *end) master() int {
+	for _, l := range e.machine.links {
+		if l.Name == e.Link {
+			return l.Master
+		}
+	}
+	return 0
+}
+
+// forHost are the probes from a container to an address of a host.
+func (s *stand) forHost(from *end, m *machine, a netip.Addr) (list []probe) {
+	add := func(what string, p probe) {
+		there := &end{Container: proof.Container{Name: m.name}}
+		p.text = told(fmt.Sprintf("%s for %s of the host", what, a), from, there, a.Is6())
+		p.v6, p.from, p.expect = a.Is6(), from, expect(!s.Filtered)
+		list = append(list, p)
+	}
+	if !s.Inside { // where root sends past its own filter
+		for _, one := range s.messages(from, a) {
+			add(one.what, probe{send: framed(from, func(key string) [][]byte { return s.spread(from, one, key) })})
+		}
+	}
+	if a.IsLinkLocalUnicast() || slices.Contains(everyone(a.Is6()), a) {
+		return list
+	}
+	own, at := from.Own(a.Is6()), netip.AddrPortFrom(a, ssh)
+	add("a datagram of a socket", probe{send: func(key string) (int, error) {
+		return 1, sendFrom(from.ns, netip.AddrPortFrom(own, 0), at, key)
+	}})
+	add("a connection", probe{asks: func() bool { return from.connects(at) }})
+	add("an echo", probe{asks: func() bool { return echoed(from.ns, own, a, small, patience) == nil }})
+	return list
+}
+
+// sendFrom sends a datagram by a socket of its own.
+func sendFrom(ns *os.File, from, to netip.AddrPort, text string) error {
+	c, err := listenUDP(ns, from)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.WriteToUDPAddrPort([]byte(text), to)
+	return err
+}
+
+// fromHosts sends from each host to its containers, by sockets, which nobody refuses unless the filter stands inside
+// the container. An echo is answered where connections are known.
+func (s *stand) fromHosts(ctx context.Context) (Held, error) {
+	var list []probe
+	for _, to := range s.ends {
+		if s.Inside {
+			break
+		}
+		m := to.machine
+		here := &end{Container: proof.Container{Name: m.name}}
+		for _, v6 := range families() {
+			anywhere, target := netip.IPv4Unspecified(), to.Own(v6)
+			if v6 {
+				anywhere = netip.IPv6Unspecified()
+			}
+			list = append(list,
+				probe{
+					text: told("a datagram of the host", here, to, v6), v6: v6, own: m, expect: passes,
+					send: func(key string) (int, error) {
+						return 1, sendFrom(m.ns, netip.AddrPortFrom(anywhere, 0), netip.AddrPortFrom(target, nobodys), key)
+					},
+				},
+				probe{
+					text: told("the answer to an echo of the host", to, here, v6), v6: v6, own: m,
+					expect: expect(!s.Filtered || s.Stateful && s.ByConnection),
+					asks:   func() bool { return echoed(m.ns, anywhere, target, small, patience) == nil },
+				})
+		}
+	}
+	return s.held(ctx, FromHosts, "what a host sends to its containers arrives, and is answered where the filter tracks "+
+		"what it lets in", list)
 }
 
 // stray sends to the addresses of hosts in frames for other containers. Where filters stand inside, the containers take
@@ -83,8 +254,10 @@ func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 			list = append(list, try{
 				what: fmt.Sprintf("packets for %s in frames for %s", a, to.Name), from: from,
 				made: func(key string, _ uint16) (frames [][]byte) {
-					for _, p := range from.messages(a, key) {
-						frames = append(frames, from.in(p, to.mac)...)
+					for _, one := range s.messages(from, a) {
+						for _, p := range one.made(key) {
+							frames = append(frames, from.in(p, to.mac)...)
+						}
 					}
 					return frames
 				},

@@ -139,6 +139,10 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	if len(s.Pairs) == 0 {
 		return nil
 	}
+	if !s.listed(v6) {
+		o.NotTried = noPair
+		return nil
+	}
 	source, sink := s.end(s.Pairs[0].Source), s.end(s.Pairs[0].Sink)
 	flow, err := s.flow(source, sink, v6)
 	if err != nil {

@@ -34,6 +34,7 @@ const (
 // A stand is a lab with its taps.
 type stand struct {
 	Target
+	Rules    // of the lab's filter, for its claims
 	ends     []*end
 	machines []*machine
 	known    map[bool]map[[2]*end]net.HardwareAddr // see way
@@ -70,9 +71,7 @@ type machine struct {
 
 // Run makes the attacks on a lab, one after another, and returns what came of each in each family.
 func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err error) {
-	s := &stand{Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
-	_, _ = rand.Read(s.magic[:]) // it never fails
-	_, _ = rand.Read(s.forged[:])
+	s := newStand(lab)
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(); err != nil {
 		return nil, err
@@ -97,6 +96,13 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 		}
 	}
 	return list, nil
+}
+
+func newStand(lab Target) *stand {
+	s := &stand{Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
+	_, _ = rand.Read(s.magic[:]) // it never fails
+	_, _ = rand.Read(s.forged[:])
+	return s
 }
 
 func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {

@@ -58,8 +58,7 @@ func errorsOf(v6 bool) []uint16 {
 // quoting makes an error that quotes a datagram with the key of a try in it. One that says that a packet was too big
 // names the MTU that everybody has already.
 func (s *stand) quoting(from, to netip.Addr, a, b netip.AddrPort, key string, kind uint16) []byte {
-	forged := string(s.forged[:]) + key[len(s.forged):]
-	quoted := udp(a, b, forged)
+	quoted := udp(a, b, s.forge(key))
 	rest := uint32(0)
 	switch {
 	case !to.Is6() && kind == 3<<8|4, to.Is6() && kind == 2<<8:
@@ -92,7 +91,7 @@ func (s *stand) errors(v6 bool) (list []try) {
 // else.
 func (s *stand) knownErrors(o *Outcome, v6 bool) error {
 	if !s.listed(v6) {
-		o.NotTried = "no pair may talk in this family"
+		o.NotTried = noPair
 		return nil
 	}
 	var list []try

@@ -71,7 +71,7 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 	}
 	source, sink := s.end(s.Pairs[0].Source), s.end(s.Pairs[0].Sink)
 	if _, ok := s.way(source, sink, v6); !ok || !s.listed(v6) {
-		return nil, 0, "no pair may talk in this family", nil
+		return nil, 0, noPair, nil
 	}
 	if m, n, err = s.tracker(); err != nil {
 		return nil, 0, "", err

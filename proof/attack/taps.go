@@ -34,9 +34,10 @@ const buffer = 16 << 20
 type place int
 
 const (
-	atLink place = iota // of a container
-	inside              // of a container, behind its filter
-	onHost              // behind the filters of the host's own
+	atLink   place = iota // of a container
+	inside                // of a container, behind its filter
+	onHost                // behind the filters of the host's own
+	passedOn              // at the link of a container, by IPv6, and fewer hops to go than neighbour discovery begins with
 )
 
 // A receipt is where a try has arrived.
@@ -128,6 +129,9 @@ func (t *taps) container(e *end, magic, forged []byte) error {
 				in = forged
 			}
 			t.note(atLink, e.index, destination(frame), frame, in)
+			if len(frame) > 21 && binary.BigEndian.Uint16(frame[12:]) == packet.TypeIPv6 && frame[21] < packet.NDHops {
+				t.note(passedOn, e.index, 0, frame, in)
+			}
 			t.told(e.index, frame)
 		})
 	})
@@ -147,8 +151,8 @@ func (t *taps) raw(ns uintptr, where place, at int, magic, forged []byte) error 
 		network   string
 		protocols []int
 	}{
-		{"ip4", append([]int{packet.ICMP, packet.TCP, packet.UDP}, others...)},
-		{"ip6", append([]int{packet.ICMPv6, packet.TCP, packet.UDP}, others...)},
+		{"ip4", append([]int{packet.ICMP, packet.ICMPv6, packet.TCP, packet.UDP}, others...)},
+		{"ip6", append([]int{packet.ICMPv6, packet.ICMP, packet.TCP, packet.UDP}, others...)},
 	} {
 		for _, protocol := range n.protocols {
 			var c *net.IPConn
@@ -161,7 +165,7 @@ func (t *taps) raw(ns uintptr, where place, at int, magic, forged []byte) error 
 			}
 			t.closers = append(t.closers, c)
 			_ = c.SetReadBuffer(buffer) // as much as there is
-			icmp := protocol == packet.ICMP || protocol == packet.ICMPv6
+			icmp := protocol == packet.ICMPv6 && n.network == "ip6" || protocol == packet.ICMP && n.network == "ip4"
 			t.group.Go(func() {
 				read(func(b []byte) (int, error) {
 					n, _, err := c.ReadFromIP(b)

@@ -51,5 +51,8 @@ type Outcome struct {
 	NotTried string `json:"not_tried,omitempty"`
 }
 
+// noPair is why an attack on a flow that goes on is not tried.
+const noPair = "no pair may talk in this family"
+
 // Neither is the family of an attack that uses no packets of IP.
 const Neither = "neither"

@@ -185,15 +185,6 @@ func Message(from, to netip.Addr, kind, code byte, rest uint32, body []byte) []b
 	return summed(from, to, ICMPOf(to), 2, append(m, body...))
 }
 
-// TooBig quotes a packet that was too big: RFC 792 and RFC 1191, section 4; RFC 4443, section 3.2. The MTU it says is
-// that of the link: nobody takes notice.
-func TooBig(from, to netip.Addr, mtu int, quoted []byte) []byte {
-	if to.Is6() {
-		return Message(from, to, 2, 0, uint32(mtu), quoted)
-	}
-	return Message(from, to, 3, 4, uint32(mtu), quoted)
-}
-
 // Behind puts headers of IPv6 before a payload, each of eight bytes (RFC 8200, sections 4.2 to 4.6): options that pad;
 // a route that has ended; a fragment that is the whole packet. It returns the number of the first.
 func Behind(headers []byte, next byte, payload []byte) (byte, []byte) {

@@ -113,6 +113,12 @@ func (*Handle) DeleteNeighbour(Neighbour) error { return unsupported() }
 // StaticNeighbour is not supported here.
 func StaticNeighbour(int, netip.Addr, bool) (Neighbour, error) { return Neighbour{}, unsupported() }
 
+// Neighbours is not supported here.
+func (*Handle) Neighbours(netip.Addr) ([]Neighbour, error) { return nil, unsupported() }
+
+// Stations is not supported here.
+func (*Handle) Stations(int) ([]net.HardwareAddr, error) { return nil, unsupported() }
+
 // Routes is not supported here.
 func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported() }
 

@@ -2,6 +2,7 @@ package link
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
@@ -48,6 +49,38 @@ func StaticNeighbour(index int, a netip.Addr, proxy bool) (Neighbour, error) {
 		return Neighbour{}, fmt.Errorf("%s: %w", what, ErrNotFound)
 	}
 	return Neighbour{Link: index, Address: a, MAC: n.HardwareAddr, Proxy: proxy}, nil
+}
+
+// Neighbours reads the entries of an address, learned ones too, on all links.
+func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
+	family := unix.AF_INET
+	if of.Is6() {
+		family = unix.AF_INET6
+	}
+	found, err := dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
+	if err != nil {
+		return nil, explain(fmt.Sprintf("read neighbours %q", of), err, "")
+	}
+	for _, n := range found {
+		if a, _ := netip.AddrFromSlice(n.IP); a.Unmap() == of {
+			list = append(list, Neighbour{Link: n.LinkIndex, Address: of, MAC: n.HardwareAddr})
+		}
+	}
+	return list, nil
+}
+
+// Stations reads which MAC addresses a bridge knows at one of its ports, those of the port itself among them.
+func (h *Handle) Stations(port int) (list []net.HardwareAddr, err error) {
+	found, err := dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(port, unix.AF_BRIDGE) })
+	if err != nil {
+		return nil, explain(fmt.Sprintf("read the stations at link %d", port), err, "")
+	}
+	for _, n := range found {
+		if n.LinkIndex == port {
+			list = append(list, n.HardwareAddr)
+		}
+	}
+	return list, nil
 }
 
 // askForNeighbour asks for one entry.
