@@ -76,8 +76,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 	var b bytes.Buffer
 	w := NewWriter(&b)
 	for _, r := range []Record{
-		*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Blocks[1], want.Proofs[0], want.Labs[0],
-		want.Warnings[0], want.Facts[0], want.Generations[0], want.Resumes[0], *want.End,
+		*want.Begin, want.Trials[0], want.Trials[1], want.Histograms[0], want.Blocks[0], want.Blocks[1],
+		want.Proofs[0], want.Labs[0], want.Warnings[0], want.Facts[0], want.Generations[0], want.Resumes[0], *want.End,
 	} {
 		if err := w.Write(r); err != nil {
 			t.Fatal(err)

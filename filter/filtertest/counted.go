@@ -77,8 +77,8 @@ func (s *stand) counters() (sum filter.Counters, err error) {
 	return sum, nil
 }
 
-// spoofing wants nobody to use the addresses of others if the filter binds them to links, all of that to be counted, and
-// allowed traffic to go on.
+// spoofing wants nobody to use the addresses of others if the filter binds them to links, all of that to be counted,
+// and allowed traffic to go on.
 func (c *trial) spoofing(t testing.TB) error {
 	if c.where.Point == network.InContainer {
 		return nil // its root sends what it likes

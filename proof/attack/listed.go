@@ -197,8 +197,8 @@ func (s *stand) quotesOfFlows(ctx context.Context) (Held, error) {
 	return s.held(ctx, Quotes, quotesText, list)
 }
 
-const quotesText = "an error of ICMP passes only from the sink of the flow that it quotes to the flow's source, if the " +
-	"filter says that it does"
+const quotesText = "an error of ICMP passes only from the sink of the flow that it quotes to the flow's source, if " +
+	"the filter says that it does"
 
 // extensions puts headers between that of IPv6 and that with the ports of what is allowed: a filter says whether it
 // looks behind them. What is refused is refused behind them too: see [threat.Options].

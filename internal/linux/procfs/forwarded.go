@@ -17,8 +17,8 @@ func Forwarded() (ipv4, ipv6 uint64, err error) {
 	return ipv4, ipv6, err
 }
 
-// Fragments returns the number of fragments of each family that the network namespace of the calling thread was asked to
-// put together (ReasmReqds of RFC 4293). Without IPv6 in the kernel, ipv6 is 0.
+// Fragments returns the number of fragments of each family that the network namespace of the calling thread was asked
+// to put together (ReasmReqds of RFC 4293). Without IPv6 in the kernel, ipv6 is 0.
 func Fragments() (ipv4, ipv6 uint64, err error) {
 	if ipv4, ipv6, err = counted("ReasmReqds", "Ip6ReasmReqds"); err != nil {
 		err = fmt.Errorf("count fragments: %w", err)

@@ -238,8 +238,8 @@ func address(key []byte) netip.Addr {
 	return a
 }
 
-// Forwarded returns how many packets the programs at the links of the table have sent on, in the network namespace of the
-// calling thread; false if none of them is there. A large segment is one packet.
+// Forwarded returns how many packets the programs at the links of the table have sent on, in the network namespace of
+// the calling thread; false if none of them is there. A large segment is one packet.
 func Forwarded(t Table) (n uint64, ok bool, err error) {
 	if err := t.check(); err != nil {
 		return 0, false, err
