@@ -335,14 +335,14 @@ func read(pids []int, begins bool) (r reading, err error) {
 // spent adds the run times and the run delays of the threads of a process (Documentation/scheduler/sched-stats.rst).
 func spent(pid int, threads map[string]account) error {
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil && !os.IsNotExist(err) && !errors.Is(err, unix.ESRCH) { // it has ended
+	if err != nil && !ended(err) {
 		return err
 	}
 	for _, task := range tasks {
 		a := account{dir: fmt.Sprintf("/proc/%d/task/%s", pid, task.Name())}
 		stat, err := os.ReadFile(a.dir + "/schedstat")
 		if err != nil {
-			if gone(a.dir) {
+			if ended(err) {
 				continue
 			}
 			return err
@@ -355,17 +355,16 @@ func spent(pid int, threads map[string]account) error {
 	return nil
 }
 
-func gone(dir string) bool {
-	_, err := os.Stat(dir)
-	return os.IsNotExist(err)
-}
+// ended reports whether a file in /proc could not be opened or read because its process or thread has ended. Its folder
+// may be there a moment longer.
+func ended(err error) bool { return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH) }
 
 // describe reads the names of threads and their CPUs, and removes threads that have ended.
 func describe(threads map[string]account) error {
 	for id, a := range threads {
 		status, err := os.ReadFile(a.dir + "/status")
 		if err != nil {
-			if gone(a.dir) {
+			if ended(err) {
 				delete(threads, id)
 				continue
 			}
