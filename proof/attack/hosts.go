@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -140,7 +139,7 @@ func (s *stand) fromHost(o *Outcome, v6 bool) error {
 			}
 		}
 	}
-	time.Sleep(settle)
+	s.settle()
 	for _, t := range list {
 		s.count(o, t)
 	}

@@ -25,6 +25,8 @@ import (
 const (
 	// settle is how long packets that were sent are waited for.
 	settle = 120 * time.Millisecond
+	// longest is how long they are waited for if more and more arrive.
+	longest = 10 * time.Second
 	// burst is how many frames are sent without a pause: a switch in userspace reads its ports by queues that have room
 	// for some hundreds.
 	burst = 32
@@ -434,7 +436,7 @@ func (s *stand) try(o *Outcome, list []try) error {
 			}
 		}
 	}
-	time.Sleep(settle)
+	s.settle()
 	if err := s.again(list); err != nil {
 		return err
 	}
@@ -443,6 +445,9 @@ func (s *stand) try(o *Outcome, list []try) error {
 	}
 	return nil
 }
+
+// settle waits for the packets that were sent.
+func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
 
 // again sends those that are allowed and did not arrive once more, without haste: on a busy machine a queue may have
 // been full.
@@ -473,7 +478,7 @@ func (s *stand) again(list []try) error {
 		if !lost {
 			return nil
 		}
-		time.Sleep(settle)
+		s.settle()
 	}
 	return nil
 }
