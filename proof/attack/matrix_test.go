@@ -35,8 +35,9 @@ var (
 	all  = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
 	only = flag.String("only", "",
 		"attack the labs that match this regular expression, and those without a filter of the same networks")
+	on      = flag.String("network", "", "attack only labs of this network, such as ipvlan(mode=l3)")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
-	table   = flag.String("table", "", "write the table to this file")
+	table   = flag.String("table", "", "write the table to this file; - is standard output")
 	workers = flag.Int("labs", 4, "how many labs are attacked at the same time")
 )
 
@@ -83,7 +84,7 @@ func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List
 	return choices
 }
 
-// stacks returns all labs of the catalogue, and what is left out with the reason.
+// stacks returns all labs of the catalogue, or of one network, and what is left out with the reason.
 func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omission) {
 	t.Helper()
 	parts := catalogue.New().Parts()
@@ -95,6 +96,9 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 		d := n.Describe()
 		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, network.LinkParams().Names()...) {
+			if *on != "" && choice.ID() != *on {
+				continue
+			}
 			e := experiment.Base(parts)
 			e.Factors = experiment.Factors{
 				Parts: []stack.Stack{{choice}, filters}, Placements: experiment.Placements(), Pairs: []int{2, 3},
@@ -204,6 +208,9 @@ func ci() []string {
 func TestMatrix(t *testing.T) {
 	testnet.Root(t)
 	labs, omitted := stacks(t)
+	if len(labs) == 0 {
+		t.Fatalf("there is no network %s", *on)
+	}
 	chosen := labs
 	switch {
 	case *only != "":
@@ -249,7 +256,9 @@ func TestMatrix(t *testing.T) {
 	group.Wait()
 	if *table != "" {
 		text := written(rows, omitted, time.Since(began))
-		if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
+		if *table == "-" {
+			fmt.Print(text)
+		} else if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
