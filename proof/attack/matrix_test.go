@@ -368,6 +368,8 @@ func cell(rows []row, r row, a attack.Attack) string {
 	}
 	arrived, sent := sum(r)
 	switch {
+	case sent == 0:
+		return "not tried"
 	case arrived > 0:
 		return fmt.Sprintf("%d of %d", arrived, sent)
 	case filtered(r.lab) && !slices.Contains([]attack.Attack{threat.Answers, threat.Bypass}, a):
@@ -380,4 +382,34 @@ func cell(rows []row, r row, a attack.Attack) string {
 		}
 	}
 	return "refused"
+}
+
+// What nobody has tried is not refused, and a filter does not refuse what works nowhere.
+func TestCell(t *testing.T) {
+	labs, _ := stacks(t)
+	made := func(id string, outcomes ...attack.Outcome) row {
+		i := slices.IndexFunc(labs, func(r *experiment.Resolved) bool { return r.Labs[0].ID == id })
+		if i < 0 {
+			t.Fatalf("there is no lab %s", id)
+		}
+		return row{lab: labs[i].Labs[0], outcomes: outcomes}
+	}
+	of := func(a attack.Attack, arrived, sent int) attack.Outcome {
+		return attack.Outcome{Attack: a, Arrived: arrived, Sent: sent}
+	}
+	rows := []row{
+		made("bridge/same-host/2", of(threat.Ports, 2, 2), of(threat.Ports, 1, 1), of(threat.Errors, 0, 3)),
+		made("bridge+nftables/same-host/2", of(threat.Ports, 0, 3), of(threat.Errors, 0, 3)),
+		made("bridge+ipset/same-host/2"),
+	}
+	want := [][]string{
+		{"3 of 3", "refused", "not tried"}, {"refused", "never", "not tried"}, {"not tried", "not tried", "not tried"},
+	}
+	for i, r := range rows {
+		for j, a := range []attack.Attack{threat.Ports, threat.Errors, threat.Bypass} {
+			if got := cell(rows, r, a); got != want[i][j] {
+				t.Errorf("%s, %s: %s, want %s", r.lab.ID, a, got, want[i][j])
+			}
+		}
+	}
 }
