@@ -375,7 +375,7 @@ func cell(rows []row, r row, a attack.Attack) string {
 	case filtered(r.lab) && !slices.Contains([]attack.Attack{threat.Answers, threat.Bypass}, a):
 		for _, other := range rows {
 			if !filtered(other.lab) && bare(other.lab) == bare(r.lab) {
-				if arrived, _ := sum(other); arrived == 0 {
+				if arrived, sent := sum(other); arrived == 0 && sent > 0 {
 					return "never"
 				}
 			}
@@ -398,11 +398,14 @@ func TestCell(t *testing.T) {
 		return attack.Outcome{Attack: a, Arrived: arrived, Sent: sent}
 	}
 	rows := []row{
+		made("bridge/cross-host/2"), // could not be built
+		made("bridge+nftables/cross-host/2", of(threat.Ports, 0, 3), of(threat.Errors, 1, 3)),
 		made("bridge/same-host/2", of(threat.Ports, 2, 2), of(threat.Ports, 1, 1), of(threat.Errors, 0, 3)),
 		made("bridge+nftables/same-host/2", of(threat.Ports, 0, 3), of(threat.Errors, 0, 3)),
 		made("bridge+ipset/same-host/2"),
 	}
 	want := [][]string{
+		{"not tried", "not tried", "not tried"}, {"refused", "1 of 3", "not tried"},
 		{"3 of 3", "refused", "not tried"}, {"refused", "never", "not tried"}, {"not tried", "not tried", "not tried"},
 	}
 	for i, r := range rows {
