@@ -196,7 +196,7 @@ func ci() []string {
 		"nat(hairpin=true)+ipset(stateful=true,variant=legacy)/same-host/2",
 		"nat+nftables(stateful=true,match=map)/cross-host/3",
 		"macvlan+nftables(match=set)/same-host/2", "macvlan(mode=passthru)+iptables/cross-host/2",
-		"ipvlan+nftables/same-host/2",
+		"ipvlan+nftables/same-host/2", "ipvlan(mode=l3)+nftables/cross-host/2",
 		"passthrough+iptables(stateful=true)/cross-host/3",
 		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2",
 		"ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
