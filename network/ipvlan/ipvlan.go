@@ -29,8 +29,8 @@ func (Network) Describe() network.Description {
 		Claims:         claims,
 		Params: part.List{{
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
-			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, and " +
-				"received packets also pass the host's netfilter",
+			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, but " +
+				"packets from other hosts pass the host's netfilter and not the container's",
 		}},
 	}
 }
@@ -59,6 +59,16 @@ func (Network) Steps() map[string]func() host.Step {
 // FilterPoint says that packets can be filtered inside the containers only: in no mode does the host see those between
 // them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
+
+// Unfilterable says that in mode l3s a filter inside a container does not see what comes from another host: the packet is
+// routed to the container, and passes the INPUT of the host only (drivers/net/ipvlan/ipvlan_l3s.c, ipvlan_nf_input).
+func (Network) Unfilterable(hosts int, p part.Params) string {
+	if p[mode] == "l3s" && hosts > 1 {
+		return "with mode=l3s packets from other hosts do not pass the netfilter of the container, where filters under " +
+			"ipvlan are (use mode=l3 or mode=l2)"
+	}
+	return ""
+}
 
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
