@@ -216,6 +216,21 @@ func TestSettingsLeftOut(t *testing.T) {
 	}
 }
 
+// A filter is left out where some packets of the network do not pass it.
+func TestUnfilterable(t *testing.T) {
+	r := given(t, "baseline: {network: host}\nfactors: {network: [{ipvlan: {mode: [l3, l3s]}}], filter: [none, nftables], "+
+		"placement: [same-host, cross-host]}\n"+streams)
+	want := []experiment.Omission{{
+		What: "ipvlan(mode=l3s)+nftables/cross-host", Stack: "ipvlan(mode=l3s)+nftables",
+		Reason: "with mode=l3s packets from other hosts do not pass the netfilter of the container, where filters under " +
+			"ipvlan are (use mode=l3 or mode=l2)",
+	}}
+	left := slices.DeleteFunc(r.Omitted, func(o experiment.Omission) bool { return !strings.Contains(o.What, "ipvlan") })
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A network whose links cannot have an MTU is left out for that MTU.
 func TestNarrowNetwork(t *testing.T) {
 	r := given(t, "factors: {network: [bridge, ovs], placement: same-host, mtu: [1500, 65521, 65535]}\n"+streams)

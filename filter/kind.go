@@ -76,6 +76,11 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 		return fmt.Sprintf("network %s has no point at which packets between containers can be filtered",
 			d.Params.Short(d.Name, ofNetwork))
 	}
+	if u, ok := n.(network.Unfilterable); ok {
+		if why := u.Unfilterable(hosts, ofNetwork); why != "" {
+			return why
+		}
+	}
 	if t, ok := n.(network.Translator); ok {
 		w.Translated = t.Translates(hosts, ofNetwork)
 	}

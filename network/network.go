@@ -103,6 +103,12 @@ type Filterable interface {
 	FilterPoint(p part.Params) (at Point, bridge string)
 }
 
+// An Unfilterable is a network some of whose packets pass no filter at its point.
+type Unfilterable interface {
+	// Unfilterable returns why no filter can stand there in labs of so many hosts, "" if one can.
+	Unfilterable(hosts int, p part.Params) string
+}
+
 // A Lab describes the hosts and containers that a network is to join.
 type Lab struct {
 	// Hosts are the container hosts; the first is host 1. More than one are joined by an underlay.

@@ -131,6 +131,7 @@ func script(tests []testBinary, o options) string {
 		if run := cmp.Or(o.run, t.run); run != "" {
 			args = append(args, "-test.run="+run)
 		}
+		args = append(args, o.args...)
 		for i := range args {
 			args[i] = quote(args[i])
 		}

@@ -1,6 +1,7 @@
 // Command testguest runs the tests of packages in a guest, a virtual machine with another kernel: testguest [-kernel
-// SERIES] [-limit TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... Its exit status is 0 if all passed, 1 if not, and 2
-// for wrong usage. To look around in a guest: testguest -sh COMMANDS, with the exit status of the commands.
+// SERIES] [-limit TIME] [-run PATTERN] [-v] PACKAGE[=PATTERN]... [-args ARGUMENT...]. The tests get the arguments as
+// they do from go test. The exit status is 0 if all passed, 1 if not, and 2 for wrong usage. To look around in a guest:
+// testguest -sh COMMANDS, with the exit status of the commands.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -30,6 +32,9 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	flags := flag.NewFlagSet("testguest", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	var o options
+	if i := slices.Index(args, "-args"); i >= 0 {
+		args, o.args = args[:i], args[i+1:]
+	}
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the guest may run")
 	flags.StringVar(&o.run, "run", "", "run only tests that match, in all packages, as go test -run does")
 	flags.BoolVar(&o.verbose, "v", false, "show subtests, and the output of tests that pass")
@@ -38,7 +43,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 	if err := flags.Parse(args); err != nil {
 		return 2
 	}
-	if (flags.NArg() == 0) == (o.commands == "") {
+	if (flags.NArg() == 0) == (o.commands == "") || o.commands != "" && len(o.args) > 0 {
 		fmt.Fprintln(stderr, "testguest: want packages or commands: testguest ./network/..., testguest -sh 'ip link'")
 		return 2
 	}
@@ -64,6 +69,7 @@ func run(ctx context.Context, stdout, stderr io.Writer, args []string) int {
 type options struct {
 	patterns []string // patterns of packages, each with =PATTERN to run only some of its tests
 	run      string   // pattern of tests
+	args     []string // arguments of the tests
 	verbose  bool
 	kernel   string
 	commands string // shell commands to run instead of tests

@@ -192,8 +192,26 @@ func TestScript(t *testing.T) {
 	}
 }
 
+// Arguments reach the test binary as they are.
+func TestScriptArguments(t *testing.T) {
+	text := script([]testBinary{{pkg: "x"}}, options{run: "TestA", args: []string{"-only", `^a\(b='c d'\)$`, ""}})
+	place := t.TempDir()
+	text = strings.NewReplacer("'/src/x'", "'"+place+"'", "'/test/x.test'", "printf '<%s>\n'").Replace(text)
+	out, err := exec.Command("sh", "-c", text).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\x16guest begin x\n<-test.v=test2json>\n<-test.timeout=0s>\n<-test.run=TestA>\n<-only>\n" +
+		"<^a\\(b='c d'\\)$>\n<>\n\x16guest end 0\n"
+	if diff := cmp.Diff(want, string(out)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{{}, {"-limit", "soon", "./x"}, {"-sh", "true", "./x"}, {"-nothing"}} {
+	for _, args := range [][]string{
+		{}, {"-limit", "soon", "./x"}, {"-sh", "true", "./x"}, {"-nothing"}, {"-args", "./x"}, {"-sh", "true", "-args", "x"},
+	} {
 		var out, said bytes.Buffer
 		if got := run(t.Context(), &out, &said, args); got != 2 || said.Len() == 0 || out.Len() > 0 {
 			t.Errorf("testguest %q ends with %d, says %q and prints %q", args, got, said.String(), out.String())

@@ -29,17 +29,26 @@ func (Network) Describe() network.Description {
 		Claims:         claims,
 		Params: part.List{{
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
-			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, and " +
-				"received packets also pass the host's netfilter",
+			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, but " +
+				"packets from other hosts pass the host's netfilter and not the container's",
 		}},
 	}
 }
 
-// claims are those of links that hear what is for their own addresses.
-func claims(int, part.Params) threat.Claims {
-	return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood),
-		network.Believes("ipvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),
-		threat.Leaves("ipvlan passes broadcasts to all containers in mode l2", threat.DHCP, threat.Router))
+// claims are those of links that hear what is for their own addresses. In modes l3 and l3s they pass no broadcasts, but a
+// packet for one container arrives as another one has sent it.
+func claims(_ int, p part.Params) threat.Claims {
+	own := slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood))
+	if bridges(p) {
+		return slices.Concat(own,
+			network.Believes("ipvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),
+			threat.Leaves("ipvlan passes broadcasts to all containers", threat.DHCP, threat.Router))
+	}
+	return slices.Concat(own,
+		network.Believes("ipvlan does not stop containers from sending with other addresses, nor from adding the address "+
+			"of a container on another host"),
+		threat.Leaves("ipvlan does not stop containers from sending to one container as a router or a server of DHCP",
+			threat.DHCP, threat.Router))
 }
 
 // Steps are the kinds of steps of its own.
@@ -51,6 +60,16 @@ func (Network) Steps() map[string]func() host.Step {
 // them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
+// Unfilterable says that in mode l3s a filter inside a container does not see what comes from another host: the packet is
+// routed to the container, and passes the INPUT of the host only (drivers/net/ipvlan/ipvlan_l3s.c, ipvlan_nf_input).
+func (Network) Unfilterable(hosts int, p part.Params) string {
+	if p[mode] == "l3s" && hosts > 1 {
+		return "with mode=l3s packets from other hosts do not pass the netfilter of the container, where filters under " +
+			"ipvlan are (use mode=l3 or mode=l2)"
+	}
+	return ""
+}
+
 // Check says whether this kernel has such links.
 func (Network) Check(part.Params) error {
 	return link.CheckKind("ipvlan",
@@ -61,7 +80,7 @@ func (Network) Check(part.Params) error {
 func (Network) Trace(t network.Trip) network.Way {
 	var w network.Way
 	mac := ""
-	l2 := bridges(t.Lab)
+	l2 := bridges(t.Lab.Params)
 	if l2 {
 		lower, _ := network.Below(t.Lab, t.To.Host)
 		mac = network.MAC(t.Lab.Seed, t.To.Host.Name(), lower)
@@ -82,18 +101,18 @@ func (Network) Trace(t network.Trip) network.Way {
 
 // Serves returns the ranges of the host's containers, unless they are on the underlay.
 func (Network) Serves(lab network.Lab, h network.Host) []netip.Prefix {
-	if bridges(lab) {
+	if bridges(lab.Params) {
 		return nil
 	}
 	return network.Ranges(h)
 }
 
 // bridges says whether the containers of a lab are neighbours on the underlay.
-func bridges(lab network.Lab) bool { return lab.Params[mode] == "" || lab.Params[mode] == bridged }
+func bridges(p part.Params) bool { return p[mode] == "" || p[mode] == bridged }
 
 // Build makes a link for every container above its host's uplink, or above one of its own in a lab of one host.
 func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error) {
-	l2 := bridges(lab)
+	l2 := bridges(lab.Params)
 	check := lab.Check
 	if l2 {
 		check = lab.CheckSegment

@@ -170,7 +170,7 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 			}
 		}
 		asked.Wait()
-		time.Sleep(settle)
+		s.settle()
 		if err := ctx.Err(); err != nil {
 			return h, err
 		}
@@ -267,7 +267,7 @@ func refusedAtOnce(err error) bool {
 func framed(from *end, made func(key string) [][]byte) func(key string) (int, error) {
 	return func(key string) (frames int, err error) {
 		for _, f := range made(key) {
-			if err := send(from.frames, f); err != nil && !refusedAtOnce(err) {
+			if err := from.send(f); err != nil && !refusedAtOnce(err) {
 				return frames, err
 			}
 			frames++

@@ -8,7 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"time"
+	"syscall"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -267,14 +267,16 @@ func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 	return s.try(o, list)
 }
 
-// take adds addresses to all containers, or takes them away.
+// take adds addresses to all containers, or takes them away. Of ipvlan links on one link only the first one can add an
+// address (drivers/net/ipvlan/ipvlan_main.c, ipvlan_addr4_validator_event).
 func (s *stand) take(addresses []netip.Addr, change func(h *link.Handle, index int, a netip.Prefix) error) error {
 	var errs []error
 	for _, e := range s.ends {
 		errs = append(errs, within(e.ns, func(h *link.Handle) error {
 			for _, a := range addresses {
-				if err := change(h, e.at, netip.PrefixFrom(a, a.BitLen())); err != nil && !errors.Is(err, link.ErrExists) &&
-					!errors.Is(err, link.ErrNotFound) {
+				err := change(h, e.at, netip.PrefixFrom(a, a.BitLen()))
+				if err != nil && !errors.Is(err, link.ErrExists) && !errors.Is(err, link.ErrNotFound) &&
+					!errors.Is(err, syscall.EADDRINUSE) {
 					return err
 				}
 			}
@@ -313,7 +315,7 @@ func (s *stand) fromHost(o *Outcome, v6 bool) error {
 			}
 		}
 	}
-	time.Sleep(settle)
+	s.settle()
 	for _, t := range list {
 		s.count(o, t)
 	}

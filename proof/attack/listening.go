@@ -52,7 +52,7 @@ func (s *stand) promiscuous(f func() error) (err error) {
 func (s *stand) overhear(o *Outcome, v6 bool) error {
 	for _, e := range s.ends {
 		for _, f := range e.announce(e.mac, e.Own(v6)) {
-			if err := send(e.frames, f); err != nil {
+			if err := e.send(f); err != nil {
 				return err
 			}
 		}
@@ -123,7 +123,7 @@ func (s *stand) macFlood(o *Outcome, v6 bool) error {
 	}
 	for n := range flood {
 		mac := binary.BigEndian.AppendUint32(net.HardwareAddr{2, s.magic[0]}, uint32(n))
-		if err := send(from.frames, packet.Frame(from.mac, mac, packet.TypeOwn, make([]byte, 46))); err != nil {
+		if err := from.send(packet.Frame(from.mac, mac, packet.TypeOwn, make([]byte, 46))); err != nil {
 			return err
 		}
 		if n%burst == burst-1 {

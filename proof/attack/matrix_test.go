@@ -35,8 +35,9 @@ var (
 	all  = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
 	only = flag.String("only", "",
 		"attack the labs that match this regular expression, and those without a filter of the same networks")
+	on      = flag.String("network", "", "attack only labs of this network, such as ipvlan(mode=l3)")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
-	table   = flag.String("table", "", "write the table to this file")
+	table   = flag.String("table", "", "write the table to this file; - is standard output")
 	workers = flag.Int("labs", 4, "how many labs are attacked at the same time")
 )
 
@@ -83,7 +84,7 @@ func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List
 	return choices
 }
 
-// stacks returns all labs of the catalogue, and what is left out with the reason.
+// stacks returns all labs of the catalogue, or of one network, and what is left out with the reason.
 func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omission) {
 	t.Helper()
 	parts := catalogue.New().Parts()
@@ -95,6 +96,9 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 		d := n.Describe()
 		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, network.LinkParams().Names()...) {
+			if *on != "" && choice.ID() != *on {
+				continue
+			}
 			e := experiment.Base(parts)
 			e.Factors = experiment.Factors{
 				Parts: []stack.Stack{{choice}, filters}, Placements: experiment.Placements(), Pairs: []int{2, 3},
@@ -192,7 +196,7 @@ func ci() []string {
 		"nat(hairpin=true)+ipset(stateful=true,variant=legacy)/same-host/2",
 		"nat+nftables(stateful=true,match=map)/cross-host/3",
 		"macvlan+nftables(match=set)/same-host/2", "macvlan(mode=passthru)+iptables/cross-host/2",
-		"ipvlan+nftables/same-host/2",
+		"ipvlan+nftables/same-host/2", "ipvlan(mode=l3)+nftables/cross-host/2",
 		"passthrough+iptables(stateful=true)/cross-host/3",
 		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2",
 		"ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
@@ -204,6 +208,9 @@ func ci() []string {
 func TestMatrix(t *testing.T) {
 	testnet.Root(t)
 	labs, omitted := stacks(t)
+	if len(labs) == 0 {
+		t.Fatalf("there is no network %s", *on)
+	}
 	chosen := labs
 	switch {
 	case *only != "":
@@ -249,7 +256,9 @@ func TestMatrix(t *testing.T) {
 	group.Wait()
 	if *table != "" {
 		text := written(rows, omitted, time.Since(began))
-		if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
+		if *table == "-" {
+			fmt.Print(text)
+		} else if err := os.WriteFile(*table, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -359,16 +368,51 @@ func cell(rows []row, r row, a attack.Attack) string {
 	}
 	arrived, sent := sum(r)
 	switch {
+	case sent == 0:
+		return "not tried"
 	case arrived > 0:
 		return fmt.Sprintf("%d of %d", arrived, sent)
 	case filtered(r.lab) && !slices.Contains([]attack.Attack{threat.Answers, threat.Bypass}, a):
 		for _, other := range rows {
 			if !filtered(other.lab) && bare(other.lab) == bare(r.lab) {
-				if arrived, _ := sum(other); arrived == 0 {
+				if arrived, sent := sum(other); arrived == 0 && sent > 0 {
 					return "never"
 				}
 			}
 		}
 	}
 	return "refused"
+}
+
+// What nobody has tried is not refused, and a filter does not refuse what works nowhere.
+func TestCell(t *testing.T) {
+	labs, _ := stacks(t)
+	made := func(id string, outcomes ...attack.Outcome) row {
+		i := slices.IndexFunc(labs, func(r *experiment.Resolved) bool { return r.Labs[0].ID == id })
+		if i < 0 {
+			t.Fatalf("there is no lab %s", id)
+		}
+		return row{lab: labs[i].Labs[0], outcomes: outcomes}
+	}
+	of := func(a attack.Attack, arrived, sent int) attack.Outcome {
+		return attack.Outcome{Attack: a, Arrived: arrived, Sent: sent}
+	}
+	rows := []row{
+		made("bridge/cross-host/2"), // could not be built
+		made("bridge+nftables/cross-host/2", of(threat.Ports, 0, 3), of(threat.Errors, 1, 3)),
+		made("bridge/same-host/2", of(threat.Ports, 2, 2), of(threat.Ports, 1, 1), of(threat.Errors, 0, 3)),
+		made("bridge+nftables/same-host/2", of(threat.Ports, 0, 3), of(threat.Errors, 0, 3)),
+		made("bridge+ipset/same-host/2"),
+	}
+	want := [][]string{
+		{"not tried", "not tried", "not tried"}, {"refused", "1 of 3", "not tried"},
+		{"3 of 3", "refused", "not tried"}, {"refused", "never", "not tried"}, {"not tried", "not tried", "not tried"},
+	}
+	for i, r := range rows {
+		for j, a := range []attack.Attack{threat.Ports, threat.Errors, threat.Bypass} {
+			if got := cell(rows, r, a); got != want[i][j] {
+				t.Errorf("%s, %s: %s, want %s", r.lab.ID, a, got, want[i][j])
+			}
+		}
+	}
 }

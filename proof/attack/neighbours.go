@@ -60,10 +60,10 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 	ask := func(q question) error {
 		if v6 {
 			to, p := packet.Solicitation(q.from.mac, q.from.Own(true), q.of)
-			return send(q.from.frames, packet.Frame(to, q.from.mac, packet.TypeIPv6, p))
+			return q.from.send(packet.Frame(to, q.from.mac, packet.TypeIPv6, p))
 		}
 		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
-		return send(q.from.frames, packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
+		return q.from.send(packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
 	}
 	for i, q := range list {
 		list[i].before = len(s.taps.answered(q.from.index, q.of))
@@ -155,7 +155,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	for range 20 { // seconds
 		for _, e := range []*end{source, sink} {
 			for _, frame := range e.announce(e.mac, e.Own(v6)) {
-				if err := send(e.frames, frame); err != nil {
+				if err := e.send(frame); err != nil {
 					return err
 				}
 			}
@@ -198,20 +198,20 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		for _, w := range ways {
 			o.Sent++
 			for _, f := range w.frames {
-				if err := send(from.frames, f); err != nil {
+				if err := from.send(f); err != nil {
 					return err
 				}
 			}
 			stolen, heard := flow.send(from)
 			for _, f := range w.undone {
-				if err := send(sink.frames, f); err != nil {
+				if err := sink.send(f); err != nil {
 					return err
 				}
-				if err := send(from.frames, f); err != nil { // in the name of whoever it was
+				if err := from.send(f); err != nil { // in the name of whoever it was
 					return err
 				}
 			}
-			_ = send(sink.frames, sink.announce(sink.mac, sink.Own(v6))[0])
+			_ = sink.send(sink.announce(sink.mac, sink.Own(v6))[0])
 			if stolen {
 				o.Arrived++
 				cut := "too"

@@ -39,7 +39,7 @@ func (s *stand) spoofed(ctx context.Context) (Held, error) {
 	}
 	claims := slices.Concat(f.arp(), f.discovery())
 	for _, frame := range claims {
-		if err := send(f.attacker.frames, frame); err != nil {
+		if err := f.attacker.send(frame); err != nil {
 			return h, err
 		}
 	}
@@ -213,7 +213,7 @@ func (f forger) learned() (known []string, frames int, err error) {
 			packet.Frame(to, f.victim.mac, packet.TypeIPv4, p), packet.Frame(to, f.victim.mac, packet.TypeARP, arp),
 		} {
 			frames++
-			if err := send(f.attacker.frames, frame); err != nil {
+			if err := f.attacker.send(frame); err != nil {
 				return nil, frames, err
 			}
 			if !f.attacker.bridged() {

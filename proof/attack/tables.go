@@ -118,12 +118,12 @@ func (s *stand) beforehand(m *machine, count int) error {
 func (s *stand) occupy(source, sink *end, v6 bool) error {
 	ways, back := s.forth(source, sink, v6), s.back(source, sink, v6)
 	forth := func(f [2]netip.AddrPort) error {
-		return send(source.frames, source.in(udp(f[0], f[1], ""), ways[0])[0])
+		return source.send(source.in(udp(f[0], f[1], ""), ways[0])[0])
 	}
 	answer := func(f [2]netip.AddrPort) error {
 		a := netip.AddrPortFrom(sink.Own(v6), f[1].Port())
 		b := netip.AddrPortFrom(source.Public(v6), f[0].Port())
-		return send(sink.frames, sink.in(udp(a, b, ""), back[0])[0])
+		return sink.send(sink.in(udp(a, b, ""), back[0])[0])
 	}
 	began := time.Now()
 	for i, round := range []func(f [2]netip.AddrPort) error{forth, answer, forth} {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -29,6 +30,9 @@ const (
 
 // buffer is how much a tap can leave unread, in bytes.
 const buffer = 16 << 20
+
+// tick is how often who waits for packets looks whether some were read.
+const tick = 10 * time.Millisecond
 
 // A place is where packets are heard.
 type place int
@@ -58,6 +62,7 @@ type taps struct {
 	mu sync.Mutex
 	// came has, by the port that a packet was sent to, that for which it arrived: who translates may change it.
 	came    map[receipt]map[uint16]uint16
+	count   int                 // packets of tries that were read
 	answers map[answer][]string // MAC addresses
 	closers []io.Closer
 	group   sync.WaitGroup
@@ -101,6 +106,26 @@ func (t *taps) answered(at int, of netip.Addr) []string {
 	return t.answers[answer{at, of}]
 }
 
+// quiet waits until no packet of a try has been read for some ticks in a row, at most for limit ticks. It counts ticks
+// and does not look at the clock: when a machine that stood still goes on, much time has passed and nothing was read.
+func (t *taps) quiet(ticks, limit int) {
+	for still, before := 0, t.noted(); still < ticks && limit > 0; limit-- {
+		time.Sleep(tick)
+		if now := t.noted(); now != before {
+			still, before = 0, now
+		} else {
+			still++
+		}
+	}
+}
+
+// noted returns how many packets of tries have been read.
+func (t *taps) noted() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.count
+}
+
 // note looks for the number of a try in what arrived, for a port.
 func (t *taps) note(p place, at int, port uint16, data, magic []byte) {
 	i := bytes.Index(data, magic)
@@ -111,6 +136,7 @@ func (t *taps) note(p place, at int, port uint16, data, magic []byte) {
 	r := receipt{p, at, binary.BigEndian.Uint32(key)}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.count++
 	if t.came[r] == nil {
 		t.came[r] = map[uint16]uint16{}
 	}

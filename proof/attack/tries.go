@@ -62,7 +62,7 @@ func (s *stand) way(source, sink *end, v6 bool) (net.HardwareAddr, bool) {
 		p := udp(netip.AddrPortFrom(source.Own(v6), source.First+1), netip.AddrPortFrom(sink.Public(v6), sink.First),
 			s.key(s.number, 0))
 		for range 2 { // the first may have been waiting for a neighbour
-			if send(source.frames, source.in(p, mac)[0]) != nil {
+			if source.send(source.in(p, mac)[0]) != nil {
 				break
 			}
 			for deadline := time.Now().Add(settle); time.Now().Before(deadline) && found == nil; time.Sleep(time.Millisecond) {

@@ -16,6 +16,6 @@ type IPVlan struct {
 }
 
 // IPVlanModes returns the modes of an ipvlan, with the names of ip-link(8). In mode l2, the link is a neighbour of all
-// others on the segment. In mode l3, the namespace of the link below routes its packets. In mode l3s, received packets
-// also pass netfilter there.
+// others on the segment. In mode l3, the namespace of the link below routes its packets. In mode l3s, packets
+// that come by that link pass netfilter there, and not in the namespace of the ipvlan.
 func IPVlanModes() []string { return []string{"l2", "l3", "l3s"} }
