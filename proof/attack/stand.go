@@ -344,7 +344,8 @@ func (s *stand) ofFirst(f func(from, to *end)) {
 }
 
 // ways are the MAC addresses by which a packet of one container could reach another in an honest way: that of the
-// other, and those of its own host that route or have its link as a port.
+// other, and those of its own host that route or have its link as a port. The host's end of the link is the last: where
+// packets pass there and by another way, the other one is that of the network, and [stand.bypass] looks at this one.
 func (s *stand) ways(from, to *end) []net.HardwareAddr {
 	list, master := []net.HardwareAddr{to.mac}, 0
 	for _, l := range from.machine.links {
@@ -357,7 +358,11 @@ func (s *stand) ways(from, to *end) []net.HardwareAddr {
 			list = append(list, l.MAC)
 		}
 	}
-	return unique(list)
+	list = unique(list)
+	if i := slices.IndexFunc(list, func(mac net.HardwareAddr) bool { return slices.Equal(mac, from.outer) }); i >= 0 {
+		list = append(slices.Delete(list, i, i+1), from.outer)
+	}
+	return list
 }
 
 // everywhere are the MAC addresses of all links of a container's host and of all other containers.
