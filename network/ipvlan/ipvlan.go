@@ -35,8 +35,8 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// claims are those of links that hear what is for their own addresses. In modes l3 and l3s they pass no broadcasts, but a
-// packet for one container arrives as another one has sent it.
+// claims are those of links that hear what is for their own addresses. In modes l3 and l3s they pass no broadcasts, but
+// a packet for one container arrives as another one has sent it.
 func claims(_ int, p part.Params) threat.Claims {
 	own := slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood))
 	if bridges(p) {
@@ -60,8 +60,8 @@ func (Network) Steps() map[string]func() host.Step {
 // them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
-// Unfilterable says that in mode l3s a filter inside a container does not see what comes from another host: the packet is
-// routed to the container, and passes the INPUT of the host only (drivers/net/ipvlan/ipvlan_l3s.c, ipvlan_nf_input).
+// Unfilterable says that in mode l3s a filter inside a container does not see what comes from another host: the packet
+// is routed to the container, and passes the INPUT of the host only (drivers/net/ipvlan/ipvlan_l3s.c, ipvlan_nf_input).
 func (Network) Unfilterable(hosts int, p part.Params) string {
 	if p[mode] == "l3s" && hosts > 1 {
 		return "with mode=l3s packets from other hosts do not pass the netfilter of the container, where filters under " +

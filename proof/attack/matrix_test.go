@@ -405,8 +405,11 @@ func TestCell(t *testing.T) {
 		made("bridge+ipset/same-host/2"),
 	}
 	want := [][]string{
-		{"not tried", "not tried", "not tried"}, {"refused", "1 of 3", "not tried"},
-		{"3 of 3", "refused", "not tried"}, {"refused", "never", "not tried"}, {"not tried", "not tried", "not tried"},
+		{"not tried", "not tried", "not tried"},
+		{"refused", "1 of 3", "not tried"},
+		{"3 of 3", "refused", "not tried"},
+		{"refused", "never", "not tried"},
+		{"not tried", "not tried", "not tried"},
 	}
 	for i, r := range rows {
 		for j, a := range []attack.Attack{threat.Ports, threat.Errors, threat.Bypass} {

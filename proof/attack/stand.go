@@ -607,8 +607,8 @@ func ranges(ports []uint16, each string) string {
 const full = 100 * time.Millisecond
 
 // send sends a frame, and waits while the queue is full. Some links drop frames of some kinds with the same error, as
-// ipvlan in mode l3 all that is not IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound): nothing is sent then.
-// That is known of a link once it has dropped a frame for longer than a queue is full.
+// ipvlan in mode l3 all that is not IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound): nothing is sent
+// then. That is known of a link once it has dropped a frame for longer than a queue is full.
 func (e *end) send(frame []byte) error {
 	rounds := int(full / time.Millisecond)
 	if e.drops {

@@ -2,6 +2,7 @@ package attack
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,7 +31,7 @@ func TestQuiet(t *testing.T) {
 						time.Sleep(5 * tick)
 						taps.note(atLink, 0, 0, []byte("a packet of somebody else"), magic)
 						if i < c.packets {
-							packet := binary.BigEndian.AppendUint32(magic[:len(magic):len(magic)], uint32(i))
+							packet := binary.BigEndian.AppendUint32(slices.Clip(magic), uint32(i))
 							taps.note(atLink, 0, 0, append(packet, 0, 0), magic)
 						}
 					}
