@@ -21,6 +21,7 @@ const (
 	typeA, typeAAAA, typeOPT, typeAny = 1, 28, 41, 255
 	classIN                           = 1
 
+	labelMax = 63                      // bytes of a label (section 2.3.4): the next two upper bits are reserved
 	pointer  = 0xc0                    // the two upper bits of a length: the name continues elsewhere (section 4.1.4)
 	question = pointer<<8 | headerSize // the pointer to the question's name
 

@@ -129,7 +129,7 @@ func (z *zone) parse(q *asked, in []byte) bool {
 	}
 	at := headerSize
 	for at < len(in) && in[at] != 0 {
-		if in[at] >= pointer>>1 { // a label has at most 63 bytes; the first name of a message cannot point anywhere
+		if in[at] > labelMax { // the first name of a message cannot point anywhere
 			return false
 		}
 		at += 1 + int(in[at])
@@ -176,7 +176,7 @@ func skip(m []byte, at int) int {
 				return -1
 			}
 			return at + 2
-		case n >= pointer>>1:
+		case n > labelMax:
 			return -1
 		default:
 			at += 1 + int(n)
