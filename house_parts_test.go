@@ -46,6 +46,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"host/guest/content.go iperf3":           "a package of Debian",
 		"host/iptunnel/links.go ebpf":            "a way to implement a step",
 		"host/ovstunnel/frames.go ovs":           "a way to implement a step",
+		"proof/attack/stand.go ipvlan":           "a type of link",
 		"proof/attack/tries.go bridge":           "a type of link",
 		"proof/wire/relay.go bridge":             "a type of link",
 		"traffic/dialogue/client.go connections": "a counter",

@@ -56,7 +56,7 @@ type end struct {
 	machine *machine
 	ns      *os.File
 	frames  *os.File // at its link
-	drops   bool     // its link has dropped frames, see send
+	bare    bool     // its link may drop all that is not IP, see send
 	at      int      // index of its link
 	mac     net.HardwareAddr
 	outer   net.HardwareAddr // of its host's link to it, nil where there is none
@@ -252,7 +252,7 @@ func (e *end) look() error {
 	}
 	for _, l := range found.Links {
 		if l.Name == e.Inner {
-			e.mac, e.at = l.MAC, l.Index
+			e.mac, e.at, e.bare = l.MAC, l.Index, l.Type == "ipvlan"
 			if l.Type == "device" && l.Name != "lo" {
 				return fmt.Errorf("%w: link %q is a network card", ErrForeign, l.Name)
 			}
@@ -606,12 +606,12 @@ func ranges(ports []uint16, each string) string {
 // full is how long a queue of a link may be full.
 const full = 100 * time.Millisecond
 
-// send sends a frame, and waits while the queue is full. Some links drop frames of some kinds with the same error, as
-// ipvlan in mode l3 all that is not IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound): nothing is sent
-// then. That is known of a link once it has dropped a frame for longer than a queue is full.
+// send sends a frame, and waits while the queue is full. ipvlan in modes l3 and l3s drops with the same error all that
+// is not IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound), which is no failure of the try: the link
+// refuses it.
 func (e *end) send(frame []byte) error {
-	rounds := int(full / time.Millisecond)
-	if e.drops {
+	rounds, dropped := int(full/time.Millisecond), e.bare && !isIP(frame)
+	if dropped {
 		rounds = 2
 	}
 	for range rounds {
@@ -620,6 +620,13 @@ func (e *end) send(frame []byte) error {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	e.drops = true
-	return nil
+	if dropped {
+		return nil
+	}
+	return fmt.Errorf("a queue of the link is full for %v", full)
+}
+
+func isIP(frame []byte) bool {
+	kind := binary.BigEndian.Uint16(frame[12:])
+	return kind == packet.TypeIPv4 || kind == packet.TypeIPv6
 }
