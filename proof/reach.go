@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -44,8 +45,6 @@ const (
 	// together is how many packets are sent until it is looked for what has arrived: sockets have room for more, also
 	// those of who may not ask for much.
 	together = 128
-	// repeats is how often what must arrive is sent once more: on a busy machine a queue may have been full.
-	repeats = 3
 	// worded is how many differences are said in words.
 	worded = 12
 )
@@ -240,6 +239,7 @@ func (r *reaching) try(ctx context.Context) error {
 		return errors.New("the lab has one container, so there is nobody to reach")
 	}
 	r.greet(ways)
+	excused := busy.Watch()
 	limit := r.Budget - quiet - r.Patience.Trip // what waits afterwards
 	for i, w := range ways {
 		if i >= must && !r.complete && time.Since(r.began) > limit {
@@ -259,9 +259,10 @@ func (r *reaching) try(ctx context.Context) error {
 		}
 	}
 	r.settle(nil)
-	for range repeats {
+	// what must arrive is sent once more only if packets get lost on the way, or other work is to blame
+	for range busy.Again {
 		missing := r.missing()
-		if len(missing) == 0 {
+		if len(missing) == 0 || !r.Patience.Lossy && !excused() {
 			break
 		}
 		for _, n := range missing {

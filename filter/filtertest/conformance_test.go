@@ -104,6 +104,7 @@ func (s scriptStep) text() string {
 		"errors":     "icmp type destination-unreachable counter accept\nicmpv6 type packet-too-big counter accept\n",
 		"neighbours": "icmpv6 type nd-neighbor-solicit counter accept\n",
 		"routers":    "icmpv6 type nd-router-advert counter accept\n",
+		"some":       "meta l4proto udp numgen inc mod 4 == 0 drop\n",
 	}[s.Flaw])
 	for _, v6 := range []bool{false, true} {
 		for r := range s.List.Rules(v6) {
@@ -296,6 +297,15 @@ func TestHosts(t *testing.T) {
 func TestFlaws(t *testing.T) {
 	testnet.Program(t, "nft", "nftables")
 	packets := func(c *trial, t testing.TB) error { return c.packets(t, []string{"ipv4"}) }
+	sockets := func(c *trial, t testing.TB) (err error) {
+		s, err := c.raise(t, []string{"ipv4"})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Undo()) }()
+		_, err = c.held(t, s, s.described(c, []string{"ipv4"}, true), attack.Sockets)
+		return err
+	}
 	for _, c := range []struct {
 		flaw  string
 		check func(*trial, testing.TB) error
@@ -320,6 +330,7 @@ func TestFlaws(t *testing.T) {
 		{"errors", packets, []string{"an error about a flow that is none, ipv4 from"}},
 		{"neighbours", packets, []string{"a neighbour's solicitation that was forwarded, ipv6 from"}},
 		{"routers", packets, []string{"a router's advertisement, ipv6 from"}},
+		{"some", sockets, []string{"does not pass"}},
 		{"blind", func(c *trial, t testing.TB) error { return c.tampering(t) }, []string{"Verify does not see"}},
 		{"stays", func(c *trial, t testing.TB) error { return c.undo(t) }, []string{"undone, it is not as it was"}},
 	} {

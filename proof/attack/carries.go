@@ -9,11 +9,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/proof/busy"
 )
 
 const (
@@ -85,19 +84,16 @@ func datagrams(source, sink *end, v6 bool, sizes ...int) error {
 		return err
 	}
 	defer in.Close()
-	const each, most = 3, 3
+	const each = 3
 	for _, size := range sizes {
 		for i := range each {
 			for tries := 1; ; tries++ {
-				excused, err := excuse()
-				if err != nil {
-					return err
-				}
+				excused := busy.Watch()
 				err = exchange(out, in, sink, v6, bytes.Repeat([]byte{byte(size + i)}, size))
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, os.ErrDeadlineExceeded) || tries == most || !excused() {
+				if !errors.Is(err, os.ErrDeadlineExceeded) || tries > busy.Again || !excused() {
 					return fmt.Errorf("datagram %d of %d bytes: %w", i, size, err)
 				}
 			}
@@ -132,60 +128,6 @@ func exchange(out, in *net.UDPConn, sink *end, v6 bool, want []byte) error {
 		return fmt.Errorf("the answer arrives as %d others (%w)", n, err)
 	}
 	return nil
-}
-
-// excuse returns a function that says whether a packet may have been lost since then because of other work: a CPU's
-// backlog was full, or threads waited for a CPU half of the time or more. The second was seen with Open vSwitch in
-// userspace, while five other packages were tested: fragments of a datagram did not arrive. Where they were dropped is
-// not known. Eighteen runs beside four programs that spin, and four beside five packages, each with 300 of the largest
-// datagrams instead of 3, did not lose one.
-func excuse() (func() bool, error) {
-	drops, err := backlogDrops()
-	if err != nil {
-		return nil, err
-	}
-	began, stalled := time.Now(), stalls()
-	return func() bool {
-		now, err := backlogDrops()
-		return err == nil && now != drops || stalls()-stalled >= time.Since(began)/2
-	}, nil
-}
-
-// stalls returns for how long threads have waited for a CPU since the machine started; 0 if the kernel does not say
-// (Documentation/accounting/psi.rst).
-func stalls() time.Duration {
-	text, err := os.ReadFile("/proc/pressure/cpu")
-	if err != nil {
-		return 0
-	}
-	line, _, _ := strings.Cut(string(text), "\n") // some avg10=… avg60=… avg300=… total=µs
-	_, total, _ := strings.Cut(line, "total=")
-	us, err := strconv.ParseInt(total, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return time.Duration(us) * time.Microsecond
-}
-
-// backlogDrops returns how many packets the CPUs have dropped because their backlog was full, of all namespaces (the
-// second column of /proc/net/softnet_stat, softnet_seq_show, net/core/net-procfs.c). Floods of others fill it.
-func backlogDrops() (sum uint64, err error) {
-	text, err := os.ReadFile("/proc/net/softnet_stat")
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			return 0, fmt.Errorf("/proc/net/softnet_stat: unknown line %q", line)
-		}
-		n, err := strconv.ParseUint(fields[1], 16, 32)
-		if err != nil {
-			return 0, fmt.Errorf("/proc/net/softnet_stat: %w", err)
-		}
-		sum += n
-	}
-	return sum, nil
 }
 
 // conversation is a connection, both ends.

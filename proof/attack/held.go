@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof/busy"
 )
 
 // Rules are what a filter says of packets that its list does not decide alone.
@@ -134,10 +135,8 @@ type probe struct {
 	yes    *atomic.Bool
 }
 
-// rounds is how often what has to pass is sent, until it has: on a busy machine a queue may have been full.
-const rounds = 12
-
-// held sends probes, all at the same time, and says what came of them.
+// held sends probes, all at the same time, and says what came of them. What has to pass and does not is sent once more
+// only if other work is to blame (see [busy.Watch]) and it is seldom.
 func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held, error) {
 	h := newHeld(name, text, "what the list and the filter's description say")
 	for i := range list {
@@ -147,34 +146,22 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 	if len(list) == 0 {
 		return h, nil
 	}
-	for round := range rounds {
-		var asked sync.WaitGroup
-		for i, p := range list {
-			if round > 0 && (p.expect != passes || s.heard(p)) {
-				continue
-			}
-			if p.asks != nil {
-				asked.Go(func() {
-					if p.asks() {
-						p.yes.Store(true)
-					}
-				})
-				continue
-			}
-			frames, err := p.send(s.key(p.number, 0))
-			if err != nil && !refusedAtOnce(err) {
-				return h, fmt.Errorf("%s: %w", p.text, err)
-			}
-			if h.Frames += frames; i%burst == burst-1 {
-				time.Sleep(pause)
-			}
+	next, of := list, 0
+	for range 1 + busy.Again {
+		excused := busy.Watch()
+		frames, err := s.ask(next)
+		if h.Frames += frames; err != nil {
+			return h, err
 		}
-		asked.Wait()
-		s.settle()
 		if err := ctx.Err(); err != nil {
 			return h, err
 		}
-		if !slices.ContainsFunc(list, func(p probe) bool { return p.expect == passes && !s.heard(p) }) {
+		due := slices.DeleteFunc(slices.Clone(next), func(p probe) bool { return p.expect != passes })
+		if of == 0 {
+			of = len(due)
+		}
+		next = slices.DeleteFunc(due, s.heard)
+		if len(next) == 0 || len(next) > busy.Few(of) || !excused() {
 			break
 		}
 	}
@@ -189,6 +176,32 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 		}
 	}
 	return h.done(), nil
+}
+
+// ask sends probes, and waits for what comes of them. It returns how many frames that were.
+func (s *stand) ask(list []probe) (sent int, err error) {
+	var asked sync.WaitGroup
+	defer asked.Wait()
+	for i, p := range list {
+		if p.asks != nil {
+			asked.Go(func() {
+				if p.asks() {
+					p.yes.Store(true)
+				}
+			})
+			continue
+		}
+		frames, err := p.send(s.key(p.number, 0))
+		if err != nil && !refusedAtOnce(err) {
+			return sent, fmt.Errorf("%s: %w", p.text, err)
+		}
+		if sent += frames; i%burst == burst-1 {
+			time.Sleep(pause)
+		}
+	}
+	asked.Wait()
+	s.settle()
+	return sent, nil
 }
 
 func newHeld(name, text, expected string) Held {

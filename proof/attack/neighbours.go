@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -65,6 +66,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
 		return q.from.send(packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
 	}
+	excused := busy.Watch()
 	for i, q := range list {
 		list[i].before = len(s.taps.answered(q.from.index, q.of))
 		if err := ask(q); err != nil {
@@ -72,18 +74,25 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		}
 	}
 	time.Sleep(2 * settle) // proxies hold answers back
-	for range 3 {          // on a busy machine a question gets lost
-		again := false
+	for range busy.Again {
+		var lost []question
+		of := 0
 		for _, q := range list {
-			if q.gateway && len(s.taps.answered(q.from.index, q.of)) == q.before && !q.known {
-				again = true
-				if err := ask(q); err != nil {
-					return err
-				}
+			if !q.gateway || q.known {
+				continue
+			}
+			if of++; len(s.taps.answered(q.from.index, q.of)) == q.before {
+				lost = append(lost, q)
 			}
 		}
-		if !again {
+		if len(lost) == 0 || len(lost) > busy.Few(of) || !excused() {
 			break
+		}
+		excused = busy.Watch()
+		for _, q := range lost {
+			if err := ask(q); err != nil {
+				return err
+			}
 		}
 		time.Sleep(2 * settle)
 	}

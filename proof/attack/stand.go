@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -429,6 +430,7 @@ const most = 12
 
 // try makes tries, all at once, and adds to an outcome what came of them.
 func (s *stand) try(o *Outcome, list []try) error {
+	excused := busy.Watch()
 	sent := 0
 	for i := range list {
 		t := &list[i]
@@ -449,7 +451,7 @@ func (s *stand) try(o *Outcome, list []try) error {
 		}
 	}
 	s.settle()
-	if err := s.again(list); err != nil {
+	if err := s.resend(list, excused); err != nil {
 		return err
 	}
 	for _, t := range list {
@@ -461,24 +463,29 @@ func (s *stand) try(o *Outcome, list []try) error {
 // settle waits for the packets that were sent.
 func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
 
-// again sends those that are allowed and did not arrive once more, without haste: on a busy machine a queue may have
-// been full.
-func (s *stand) again(list []try) error {
-	const rounds = 3
-	for range rounds {
-		lost := false
+// resend sends those that are allowed and did not arrive once more, without haste, if other work is to blame (see
+// [busy.Watch]) and they are few.
+func (s *stand) resend(list []try, excused func() bool) (err error) {
+	for range busy.Again {
+		var lost []try // each with the ports that have to pass
+		of, few := 0, 0
 		for _, t := range list {
-			if t.counts == nil || t.to == nil ||
-				slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), func(port uint16) bool {
-					return t.counts(t.to.index, port) == allowed
-				}) {
+			if t.counts == nil || t.to == nil {
 				continue
 			}
+			passes := func(port uint16) bool { return t.counts(t.to.index, port) == allowed }
+			t.ports = slices.DeleteFunc(slices.Clone(t.ports), func(port uint16) bool { return !passes(port) })
+			of += len(t.ports)
+			if !slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), passes) {
+				lost, few = append(lost, t), few+len(t.ports)
+			}
+		}
+		if few == 0 || few > busy.Few(of) || !excused() {
+			return nil
+		}
+		excused = busy.Watch()
+		for _, t := range lost {
 			for _, port := range t.ports {
-				if t.counts(t.to.index, port) != allowed {
-					continue
-				}
-				lost = true
 				for _, f := range t.made(s.key(t.number, port), port) {
 					if err := t.from.send(f); err != nil {
 						return err
@@ -486,9 +493,6 @@ func (s *stand) again(list []try) error {
 				}
 				time.Sleep(time.Millisecond)
 			}
-		}
-		if !lost {
-			return nil
 		}
 		s.settle()
 	}
