@@ -26,7 +26,7 @@ const (
 // talks has the ends of each pair exchange small datagrams.
 func (s *stand) talks(context.Context) (Held, error) {
 	h := newHeld(Talks, "every pair exchanges small datagrams", "each arrives, and is answered, equal byte by byte")
-	return s.eachPair(h, func(source, sink *end, v6 bool) error { return datagrams(source, sink, v6, small) })
+	return s.eachPair(h, func(source, sink *end, v6 bool) error { return s.datagrams(source, sink, v6, small) })
 }
 
 // carries has a source exchange echoes, datagrams and a stream with its sink, each at its largest.
@@ -43,7 +43,7 @@ func (s *stand) carries(context.Context) (Held, error) {
 				}
 			}
 		}
-		if err := datagrams(source, sink, v6, small, full, largest); err != nil {
+		if err := s.datagrams(source, sink, v6, small, full, largest); err != nil {
 			return err
 		}
 		c, err := connect(source, sink, v6, sink.First+1)
@@ -72,8 +72,9 @@ func (s *stand) eachPair(h Held, try func(source, sink *end, v6 bool) error) (He
 	return h.done(), nil
 }
 
-// datagrams sends some of each size. Each of them must be answered. One is sent once more only if CPUs were busy.
-func datagrams(source, sink *end, v6 bool, sizes ...int) error {
+// datagrams sends some of each size. Each of them must be answered. Few are sent once more, and only if other work is to
+// blame (see [stand.watch]).
+func (s *stand) datagrams(source, sink *end, v6 bool, sizes ...int) error {
 	out, err := listenUDP(source.ns, netip.AddrPortFrom(source.Own(v6), source.First))
 	if err != nil {
 		return err
@@ -85,15 +86,17 @@ func datagrams(source, sink *end, v6 bool, sizes ...int) error {
 	}
 	defer in.Close()
 	const each = 3
+	again := 0
 	for _, size := range sizes {
 		for i := range each {
-			for tries := 1; ; tries++ {
-				excused := busy.Watch()
-				err = exchange(out, in, sink, v6, bytes.Repeat([]byte{byte(size + i)}, size))
+			for {
+				excused := s.watch()
+				err = exchange(out, in, source, sink, v6, bytes.Repeat([]byte{byte(size + i)}, size))
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, os.ErrDeadlineExceeded) || tries > busy.Again || !excused() {
+				again++
+				if !errors.Is(err, os.ErrDeadlineExceeded) || again > busy.Few(each*len(sizes)) || !excused() {
 					return fmt.Errorf("datagram %d of %d bytes: %w", i, size, err)
 				}
 			}
@@ -103,7 +106,7 @@ func datagrams(source, sink *end, v6 bool, sizes ...int) error {
 }
 
 // exchange sends a datagram, and its answer.
-func exchange(out, in *net.UDPConn, sink *end, v6 bool, want []byte) error {
+func exchange(out, in *net.UDPConn, source, sink *end, v6 bool, want []byte) error {
 	deadline := time.Now().Add(unhurried)
 	if err := errors.Join(out.SetDeadline(deadline), in.SetDeadline(deadline)); err != nil {
 		return err
@@ -121,11 +124,15 @@ func exchange(out, in *net.UDPConn, sink *end, v6 bool, want []byte) error {
 		after, _ := sink.reassembling(v6)
 		return fmt.Errorf("it arrives as %d others, after %d fragments (%w)", n, after-before, err)
 	}
+	if before, err = source.reassembling(v6); err != nil {
+		return err
+	}
 	if _, err := in.WriteToUDPAddrPort(want, from); err != nil {
 		return fmt.Errorf("answer it: %w", err)
 	}
 	if n, _, err = out.ReadFromUDPAddrPort(buf); err != nil || !bytes.Equal(buf[:n], want) {
-		return fmt.Errorf("the answer arrives as %d others (%w)", n, err)
+		after, _ := source.reassembling(v6)
+		return fmt.Errorf("the answer arrives as %d others, after %d fragments (%w)", n, after-before, err)
 	}
 	return nil
 }

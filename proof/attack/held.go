@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/busy"
@@ -136,7 +135,7 @@ type probe struct {
 }
 
 // held sends probes, all at the same time, and says what came of them. What has to pass and does not is sent once more
-// only if other work is to blame (see [busy.Watch]) and it is seldom.
+// only if other work is to blame (see [stand.watch]) and it is seldom.
 func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held, error) {
 	h := newHeld(name, text, "what the list and the filter's description say")
 	for i := range list {
@@ -148,9 +147,13 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 	}
 	next, of := list, 0
 	for range 1 + busy.Again {
-		excused := busy.Watch()
-		frames, err := s.ask(next)
-		if h.Frames += frames; err != nil {
+		var excused func() bool
+		if err := s.unlost(func() error {
+			excused = s.watch()
+			frames, err := s.ask(next)
+			h.Frames += frames
+			return err
+		}); err != nil {
 			return h, err
 		}
 		if err := ctx.Err(); err != nil {
@@ -182,7 +185,7 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 func (s *stand) ask(list []probe) (sent int, err error) {
 	var asked sync.WaitGroup
 	defer asked.Wait()
-	for i, p := range list {
+	for _, p := range list {
 		if p.asks != nil {
 			asked.Go(func() {
 				if p.asks() {
@@ -195,9 +198,7 @@ func (s *stand) ask(list []probe) (sent int, err error) {
 		if err != nil && !refusedAtOnce(err) {
 			return sent, fmt.Errorf("%s: %w", p.text, err)
 		}
-		if sent += frames; i%burst == burst-1 {
-			time.Sleep(pause)
-		}
+		sent += frames
 	}
 	asked.Wait()
 	s.settle()

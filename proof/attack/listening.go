@@ -126,9 +126,6 @@ func (s *stand) macFlood(o *Outcome, v6 bool) error {
 		if err := from.send(packet.Frame(from.mac, mac, packet.TypeOwn, make([]byte, 46))); err != nil {
 			return err
 		}
-		if n%burst == burst-1 {
-			time.Sleep(pause)
-		}
 	}
 	return s.promiscuous(func() error { return s.overhear(o, v6) })
 }

@@ -66,7 +66,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
 		return q.from.send(packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
 	}
-	excused := busy.Watch()
+	excused := s.watch()
 	for i, q := range list {
 		list[i].before = len(s.taps.answered(q.from.index, q.of))
 		if err := ask(q); err != nil {
@@ -88,7 +88,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		if len(lost) == 0 || len(lost) > busy.Few(of) || !excused() {
 			break
 		}
-		excused = busy.Watch()
+		excused = s.watch()
 		for _, q := range lost {
 			if err := ask(q); err != nil {
 				return err

@@ -34,6 +34,19 @@ const (
 	pause = 200 * time.Microsecond
 )
 
+// A pace is how frames are sent: so many so far, with a pause after each [burst].
+type pace struct {
+	sent  int
+	pause time.Duration
+}
+
+// keep is called after each frame.
+func (p *pace) keep() {
+	if p.sent++; p.sent%burst == 0 {
+		time.Sleep(p.pause)
+	}
+}
+
 // A stand is a lab with its taps.
 type stand struct {
 	Target
@@ -48,6 +61,7 @@ type stand struct {
 	flooded  bool    // switches, with MAC addresses
 	number   uint32  // of the last try
 	pieces   uint16  // number of the last packet that was cut
+	pace     *pace   // of all containers
 }
 
 // An end is a container as it is attacked from.
@@ -55,6 +69,7 @@ type end struct {
 	proof.Container
 	index   int // among all
 	machine *machine
+	pace    *pace
 	ns      *os.File
 	frames  *os.File // at its link
 	bare    bool     // its link may drop all that is not IP, see send
@@ -103,7 +118,10 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 }
 
 func newStand(lab Target) *stand {
-	s := &stand{Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}}}
+	s := &stand{
+		Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}},
+		pace: &pace{pause: pause},
+	}
 	_, _ = rand.Read(s.magic[:]) // it never fails
 	_, _ = rand.Read(s.forged[:])
 	return s
@@ -197,7 +215,7 @@ func (s *stand) open() error {
 			return fmt.Errorf("tap %s: %w", h.Name, err)
 		}
 		for _, c := range h.Containers {
-			e := &end{Container: c, index: len(s.ends), machine: m}
+			e := &end{Container: c, index: len(s.ends), machine: m, pace: s.pace}
 			s.ends = append(s.ends, e)
 			if e.ns, err = s.Open(i, c.Namespace); err != nil {
 				return err
@@ -430,8 +448,6 @@ const most = 12
 
 // try makes tries, all at once, and adds to an outcome what came of them.
 func (s *stand) try(o *Outcome, list []try) error {
-	excused := busy.Watch()
-	sent := 0
 	for i := range list {
 		t := &list[i]
 		s.number++
@@ -439,18 +455,24 @@ func (s *stand) try(o *Outcome, list []try) error {
 		if t.ports == nil {
 			t.ports = []uint16{0}
 		}
-		for _, port := range t.ports {
-			for _, f := range t.made(s.key(t.number, port), port) {
-				if err := t.from.send(f); err != nil {
-					return fmt.Errorf("%s: send from %s: %w", t.what, t.from.Name, err)
-				}
-				if sent++; sent%burst == 0 {
-					time.Sleep(pause)
+	}
+	var excused func() bool
+	if err := s.unlost(func() error {
+		excused = s.watch()
+		for _, t := range list {
+			for _, port := range t.ports {
+				for _, f := range t.made(s.key(t.number, port), port) {
+					if err := t.from.send(f); err != nil {
+						return fmt.Errorf("%s: send from %s: %w", t.what, t.from.Name, err)
+					}
 				}
 			}
 		}
+		s.settle()
+		return nil
+	}); err != nil {
+		return err
 	}
-	s.settle()
 	if err := s.resend(list, excused); err != nil {
 		return err
 	}
@@ -463,27 +485,74 @@ func (s *stand) try(o *Outcome, list []try) error {
 // settle waits for the packets that were sent.
 func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
 
+// unread is how many packets switches in userspace have not read because the queues of their ports were full, those of
+// packet sockets and of tap devices; 0 if the kernel does not say.
+func (s *stand) unread() (sum uint64) {
+	for _, m := range s.machines {
+		_ = within(m.ns, func(h *link.Handle) error {
+			n, err := sock.PacketDrops()
+			if err != nil {
+				return err
+			}
+			links, err := h.Traffic()
+			for _, l := range links {
+				n += l.Unread
+			}
+			sum += n
+			return err
+		})
+	}
+	return sum
+}
+
+// unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is a
+// longer pause after each [burst].
+func (s *stand) unlost(send func() error) error {
+	const longer, times = 4, 4
+	defer func() { s.pace.pause = pause }()
+	for n := 1; ; n++ {
+		before := s.unread()
+		if err := send(); err != nil {
+			return err
+		}
+		lost := s.unread() - before
+		if lost == 0 {
+			return nil
+		}
+		if n == times {
+			return fmt.Errorf("switches have not read %d packets in time, with a pause of %v after each %d: the machine is too "+
+				"busy to tell", lost, s.pace.pause, burst)
+		}
+		s.pace.pause *= longer
+	}
+}
+
+// watch watches other work (see [busy.Watch]), and the queues from which switches in userspace read their ports.
+func (s *stand) watch() (excused func() bool) { return busy.Watch(s.unread) }
+
 // resend sends those that are allowed and did not arrive once more, without haste, if other work is to blame (see
 // [busy.Watch]) and they are few.
 func (s *stand) resend(list []try, excused func() bool) (err error) {
 	for range busy.Again {
 		var lost []try // each with the ports that have to pass
-		of, few := 0, 0
+		of := 0
 		for _, t := range list {
 			if t.counts == nil || t.to == nil {
 				continue
 			}
 			passes := func(port uint16) bool { return t.counts(t.to.index, port) == allowed }
 			t.ports = slices.DeleteFunc(slices.Clone(t.ports), func(port uint16) bool { return !passes(port) })
-			of += len(t.ports)
-			if !slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), passes) {
-				lost, few = append(lost, t), few+len(t.ports)
+			if len(t.ports) == 0 {
+				continue
+			}
+			if of++; !slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), passes) {
+				lost = append(lost, t)
 			}
 		}
-		if few == 0 || few > busy.Few(of) || !excused() {
+		if len(lost) == 0 || len(lost) > busy.Few(of) || !excused() {
 			return nil
 		}
-		excused = busy.Watch()
+		excused = s.watch()
 		for _, t := range lost {
 			for _, port := range t.ports {
 				for _, f := range t.made(s.key(t.number, port), port) {
@@ -620,6 +689,7 @@ func (e *end) send(frame []byte) error {
 	}
 	for range rounds {
 		if _, err := e.frames.Write(frame); !errors.Is(err, syscall.ENOBUFS) {
+			e.pace.keep()
 			return err
 		}
 		time.Sleep(time.Millisecond)

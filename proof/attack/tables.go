@@ -130,12 +130,9 @@ func (s *stand) occupy(source, sink *end, v6 bool) error {
 		if i == 2 {
 			time.Sleep(time.Until(began.Add(assured)))
 		}
-		for i, f := range s.flows(source, sink, rest+rest/2, v6) {
+		for _, f := range s.flows(source, sink, rest+rest/2, v6) {
 			if err := round(f); err != nil {
 				return err
-			}
-			if i%burst == burst-1 {
-				time.Sleep(pause)
 			}
 		}
 		if i == 0 {

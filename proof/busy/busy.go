@@ -12,18 +12,28 @@ import (
 // Again is how often a packet that has to pass is sent once more at most.
 const Again = 3
 
+// enough is how long threads have to wait for a CPU at least, in all, if something that was tried for longer has an
+// excuse: who waits for an answer that was lost waits for seconds, mostly on an idle machine.
+const enough = 100 * time.Millisecond
+
 // Few is how many of so many packets that have to pass may be sent once more: more are a finding, also beside other work.
 func Few(of int) int { return max(1, of/10) }
 
 // Watch returns a function that says whether a packet may have been lost since then because of other work: a CPU's
-// backlog was full, or threads waited for a CPU half of the time or more. The second was seen with Open vSwitch in
-// userspace, while five other packages were tested: fragments of a datagram did not arrive. Where they were dropped is
-// not known. Eighteen runs beside four programs that spin, and four beside five packages, each with 300 of the largest
-// datagrams instead of 3, did not lose one.
-func Watch() (excused func() bool) {
-	began, dropped, waited := time.Now(), drops(), waits()
+// backlog or a queue that the caller knows was full, or threads waited for a CPU half of the time, or for as long as it
+// takes to fill a queue ([enough]). Each queue returns how many packets it has dropped because it was full. The last was
+// seen while five other packages were tested, with fragments of the largest datagrams. Where they were dropped is not
+// known.
+func Watch(queues ...func() uint64) (excused func() bool) {
+	dropped := func() (sum uint64) {
+		for _, of := range append(queues, backlogs) {
+			sum += of()
+		}
+		return sum
+	}
+	began, before, waited := time.Now(), dropped(), waits()
 	return func() bool {
-		return drops() != dropped || waits()-waited >= time.Since(began)/2
+		return dropped() != before || waits()-waited >= min(time.Since(began)/2, enough)
 	}
 }
 
@@ -43,10 +53,10 @@ func waits() time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// drops returns how many packets the CPUs have dropped because their backlog was full, of all namespaces; 0 if the kernel
+// backlogs returns how many packets the CPUs have dropped because their backlog was full, of all namespaces; 0 if the kernel
 // does not say (the second column of /proc/net/softnet_stat, softnet_seq_show, net/core/net-procfs.c). Floods of others
 // fill it.
-func drops() (sum uint64) {
+func backlogs() (sum uint64) {
 	text, err := os.ReadFile("/proc/net/softnet_stat")
 	if err != nil {
 		return 0

@@ -14,6 +14,9 @@ type Traffic struct {
 	MasterType string
 	// Received and Sent are numbers of packets. A large TCP or UDP segment that is cut later counts as one.
 	Received, Sent uint64
+	// Unread is how many packets a program that has opened the link through /dev/net/tun never got, because its queue was
+	// full (tun_net_xmit, drivers/net/tun.c).
+	Unread uint64
 }
 
 // A Next is the next hop of packets that leave a namespace.

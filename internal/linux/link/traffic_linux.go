@@ -29,6 +29,9 @@ func (h *Handle) Traffic() ([]Traffic, error) {
 		}
 		if s := a.Statistics; s != nil {
 			list[i].Received, list[i].Sent = s.RxPackets, s.TxPackets
+			if _, ok := l.(*netlink.Tuntap); ok {
+				list[i].Unread = s.TxDropped
+			}
 		}
 	}
 	return list, nil

@@ -1,0 +1,57 @@
+package sock
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// A packetDiag asks for packet sockets (struct packet_diag_req, include/uapi/linux/packet_diag.h).
+type packetDiag struct{}
+
+const (
+	packetDiagReqSize  = 20
+	packetDiagMsgSize  = 16
+	packetShowMemInfo  = 0x10 // PACKET_SHOW_MEMINFO
+	packetDiagMemInfo  = 6    // PACKET_DIAG_MEMINFO
+	skMemInfoDrops     = 8    // SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h
+	sockDiagByFamily   = 20   // SOCK_DIAG_BY_FAMILY
+	packetDiagReqShown = 8    // where the request says what is shown
+)
+
+func (packetDiag) Len() int { return packetDiagReqSize }
+
+func (packetDiag) Serialize() []byte {
+	b := make([]byte, packetDiagReqSize)
+	b[0] = unix.AF_PACKET
+	binary.NativeEndian.PutUint32(b[packetDiagReqShown:], packetShowMemInfo)
+	return b
+}
+
+// PacketDrops returns how many packets the packet sockets of the thread's network namespace have dropped because their
+// receive buffers were full, all taken together: those of switches in userspace, for example.
+func PacketDrops() (sum uint64, err error) {
+	req := nl.NewNetlinkRequest(sockDiagByFamily, unix.NLM_F_DUMP)
+	req.AddData(packetDiag{})
+	messages, err := req.Execute(unix.NETLINK_SOCK_DIAG, 0)
+	if err != nil {
+		return 0, fmt.Errorf("list packet sockets: %w", err)
+	}
+	for _, m := range messages {
+		if len(m) < packetDiagMsgSize {
+			return 0, fmt.Errorf("list packet sockets: a message of %d bytes", len(m))
+		}
+		attrs, err := nl.ParseRouteAttr(m[packetDiagMsgSize:])
+		if err != nil {
+			return 0, fmt.Errorf("list packet sockets: %w", err)
+		}
+		for _, a := range attrs {
+			if a.Attr.Type == packetDiagMemInfo && len(a.Value) >= 4*(skMemInfoDrops+1) {
+				sum += uint64(binary.NativeEndian.Uint32(a.Value[4*skMemInfoDrops:]))
+			}
+		}
+	}
+	return sum, nil
+}
