@@ -72,8 +72,8 @@ func (s *stand) eachPair(h Held, try func(source, sink *end, v6 bool) error) (He
 	return h.done(), nil
 }
 
-// datagrams sends some of each size. Each of them must be answered. Few are sent once more, and only if other work is to
-// blame (see [stand.watch]).
+// datagrams sends some of each size. Each of them must be answered. Few are sent once more, and only if other work is
+// to blame (see [stand.watch]).
 func (s *stand) datagrams(source, sink *end, v6 bool, sizes ...int) error {
 	out, err := listenUDP(source.ns, netip.AddrPortFrom(source.Own(v6), source.First))
 	if err != nil {

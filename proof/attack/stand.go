@@ -505,8 +505,8 @@ func (s *stand) unread() (sum uint64) {
 	return sum
 }
 
-// unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is a
-// longer pause after each [burst].
+// unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
+// a longer pause after each [burst].
 func (s *stand) unlost(send func() error) error {
 	const longer, times = 4, 4
 	defer func() { s.pace.pause = pause }()

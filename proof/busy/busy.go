@@ -1,5 +1,3 @@
-// Package busy says whether packets may have been lost because of other work, by the kernel's own accounts. What was tried
-// has no part in the answer: who drops some of the packets that have to pass has no excuse.
 package busy
 
 import (
@@ -16,14 +14,15 @@ const Again = 3
 // excuse: who waits for an answer that was lost waits for seconds, mostly on an idle machine.
 const enough = 100 * time.Millisecond
 
-// Few is how many of so many packets that have to pass may be sent once more: more are a finding, also beside other work.
+// Few is how many of so many packets that have to pass may be sent once more: more are a finding, also beside other
+// work.
 func Few(of int) int { return max(1, of/10) }
 
 // Watch returns a function that says whether a packet may have been lost since then because of other work: a CPU's
 // backlog or a queue that the caller knows was full, or threads waited for a CPU half of the time, or for as long as it
-// takes to fill a queue ([enough]). Each queue returns how many packets it has dropped because it was full. The last was
-// seen while five other packages were tested, with fragments of the largest datagrams. Where they were dropped is not
-// known.
+// takes to fill a queue ([enough]). Each queue returns how many packets it has dropped because it was full. The last
+// was seen while five other packages were tested, with fragments of the largest datagrams. Where they were dropped is
+// not known.
 func Watch(queues ...func() uint64) (excused func() bool) {
 	dropped := func() (sum uint64) {
 		for _, of := range append(queues, backlogs) {
@@ -53,9 +52,9 @@ func waits() time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// backlogs returns how many packets the CPUs have dropped because their backlog was full, of all namespaces; 0 if the kernel
-// does not say (the second column of /proc/net/softnet_stat, softnet_seq_show, net/core/net-procfs.c). Floods of others
-// fill it.
+// backlogs returns how many packets the CPUs have dropped because their backlog was full, of all namespaces; 0 if the
+// kernel does not say (the second column of /proc/net/softnet_stat, softnet_seq_show, net/core/net-procfs.c). Floods of
+// others fill it.
 func backlogs() (sum uint64) {
 	text, err := os.ReadFile("/proc/net/softnet_stat")
 	if err != nil {

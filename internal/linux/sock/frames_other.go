@@ -30,3 +30,6 @@ func Stamp(*os.File) error { return unsupported("stamp frames") }
 func ReadStamped(*os.File, []byte) (int, time.Time, error) {
 	return 0, time.Time{}, unsupported("read a packet socket")
 }
+
+// PacketDrops is not supported here.
+func PacketDrops() (uint64, error) { return 0, unsupported("list packet sockets") }
