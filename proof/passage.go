@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/busy"
 )
 
 const (
@@ -208,7 +209,8 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 		out[i] = byte(i * 7)
 	}
 	copy(out[min(len(out), numbered):], mark)
-	last := fmt.Errorf("no answer from %s to %d datagrams of %d bytes", remote, tries, payload)
+	lost := busy.Losses()
+	var last error
 	for number := range tries {
 		binary.LittleEndian.PutUint32(out, uint32(number))
 		_, errno := s.Send(&out[0], len(out), 0)
@@ -238,6 +240,9 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 		if answered {
 			return differs
 		}
+	}
+	if last == nil {
+		last = fmt.Errorf("no answer from %s to %d datagrams of %d bytes%s", remote, tries, payload, lost())
 	}
 	return last
 }

@@ -1,6 +1,7 @@
 package busy
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -36,6 +37,27 @@ func Watch(queues ...func() uint64) (excused func() bool) {
 	}
 }
 
+// Losses returns a function that says which packets the machine as a whole has lost since then, of all namespaces: in
+// words that go behind what was seen, "" for none. What namespaces share may be taken by other work.
+func Losses() (since func() string) {
+	dropped, ipv4, ipv6 := backlogs(), fulls("arp_cache"), fulls("ndisc_cache")
+	return func() (text string) {
+		for _, c := range []struct {
+			before, now uint64
+			what        string
+		}{
+			{dropped, backlogs(), "packets were dropped because the backlog of a CPU was full"},
+			{ipv4, fulls("arp_cache"), "IPv4 neighbours found no room in the table that all namespaces share"},
+			{ipv6, fulls("ndisc_cache"), "IPv6 neighbours found no room in the table that all namespaces share"},
+		} {
+			if c.now > c.before {
+				text += fmt.Sprintf("; meanwhile %d %s", c.now-c.before, c.what)
+			}
+		}
+		return text
+	}
+}
+
 // waits returns for how long threads have waited for a CPU since the machine started; 0 if the kernel does not say
 // (Documentation/accounting/psi.rst).
 func waits() time.Duration {
@@ -55,21 +77,25 @@ func waits() time.Duration {
 // backlogs returns how many packets the CPUs have dropped because their backlog was full, of all namespaces; 0 if the
 // kernel does not say (the second column of /proc/net/softnet_stat, softnet_seq_show, net/core/net-procfs.c). Floods of
 // others fill it.
-func backlogs() (sum uint64) {
-	text, err := os.ReadFile("/proc/net/softnet_stat")
+func backlogs() uint64 { return column("/proc/net/softnet_stat", 1) }
+
+// fulls returns how often there was no room in a table of neighbours, of all namespaces; 0 if the kernel does not say
+// (table_fulls, neigh_stat_seq_show, net/core/neighbour.c). A packet that a host forwards is dropped then without an
+// error (ip_finish_output2, net/ipv4/ip_output.c).
+func fulls(table string) uint64 { return column("/proc/net/stat/"+table, 12) }
+
+// column adds up a column of hexadecimal numbers, a line for each CPU. Lines of names are left out.
+func column(path string, n int) (sum uint64) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			return 0
+		if fields := strings.Fields(line); len(fields) > n {
+			if one, err := strconv.ParseUint(fields[n], 16, 64); err == nil {
+				sum += one
+			}
 		}
-		n, err := strconv.ParseUint(fields[1], 16, 32)
-		if err != nil {
-			return 0
-		}
-		sum += n
 	}
 	return sum
 }
