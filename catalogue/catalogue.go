@@ -3,6 +3,7 @@ package catalogue
 import (
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
@@ -165,19 +166,21 @@ func New() Catalogue {
 	return c.informed()
 }
 
-// informed returns the catalogue with workloads that know all of its metrics, if they report any.
+// informed returns the catalogue with workloads that know all of its metrics, if they report any. They are put together
+// when somebody asks for them: a worker starts in less time than that takes.
 func (c Catalogue) informed() Catalogue {
-	declared, err := c.Metrics()
-	if err != nil {
-		return c // see Parts
-	}
-	c.Workloads = slices.Clone(c.Workloads)
-	for i, w := range c.Workloads {
+	declared := sync.OnceValue(func() measure.Vocabulary {
+		all, _ := c.Metrics() // see Parts
+		return all
+	})
+	of := c
+	of.Workloads = slices.Clone(c.Workloads)
+	for i, w := range of.Workloads {
 		if r, ok := w.(workload.Reporter); ok {
-			c.Workloads[i] = r.Reporting(declared)
+			of.Workloads[i] = r.Reporting(declared)
 		}
 	}
-	return c
+	return of
 }
 
 // Parts returns what an experiment can choose from.

@@ -35,11 +35,11 @@ func child(
 	case "agent":
 		err = serveAgent(ctx, parts, args[1:], stdin, stdout)
 	case "worker":
-		err = serveWorker(ctx, args[1:], stdin, stdout)
+		err = serveWorker(ctx, parts, args[1:], stdin, stdout)
 	case host.DaemonCommand:
 		err = serveDaemon(ctx, parts, args[1:], stdin, stderr)
 	case byhand.SessionCommand:
-		err = serveSession(ctx, args[1:], stdin, stdout)
+		err = serveSession(ctx, parts, args[1:], stdin, stdout)
 	case lab.OwnerCommand:
 		err = ownLab(ctx, args[1:], stdout)
 	default:
@@ -70,12 +70,11 @@ func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, i
 	})
 }
 
-func serveWorker(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+func serveWorker(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
 	files, err := inherited(args)
 	if err != nil {
 		return err
 	}
-	parts := catalogue.New()
 	return protocol.Serve(ctx, in, unclosed{out}, worker.New(worker.Config{
 		Workloads: parts.Workloads, Drivers: parts.Drivers, Probes: parts.Probes, Host: local.Worker(files),
 	}).Methods())
@@ -95,12 +94,12 @@ func serveDaemon(ctx context.Context, parts catalogue.Catalogue, args []string, 
 	return parts.Daemons[args[0]](ctx, control, args[1:], log)
 }
 
-func serveSession(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
+func serveSession(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
 	files, err := inherited(args)
 	if err != nil {
 		return err
 	}
-	return byhand.ServeSession(ctx, catalogue.New().Workloads, files, in, out)
+	return byhand.ServeSession(ctx, parts.Workloads, files, in, out)
 }
 
 // unclosed adds a Close without effect to standard output, which closes with the process.

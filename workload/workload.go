@@ -31,8 +31,8 @@ type Workload interface {
 
 // A Reporter is a workload whose trials may have any metric that is declared, whichever part declares it.
 type Reporter interface {
-	// Reporting returns the workload for a catalogue in which these metrics are declared.
-	Reporting(declared measure.Vocabulary) Workload
+	// Reporting returns the workload for a catalogue in which these metrics are declared. It does not ask for them itself.
+	Reporting(declared func() measure.Vocabulary) Workload
 }
 
 // Readier is implemented by endpoints that have more to do when both sides are open, such as accepting a connection.

@@ -18,8 +18,9 @@ import (
 
 // Workload is the workload command.
 type Workload struct {
-	// metrics that a figure can be; nil stands for those that all workloads share, and its own
-	declared *measure.Vocabulary
+	// metrics that a figure can be; nil stands for those that all workloads share, and its own. It is a pointer because
+	// workloads can be compared.
+	declared *func() measure.Vocabulary
 }
 
 var (
@@ -28,14 +29,14 @@ var (
 )
 
 // Reporting implements [workload.Reporter].
-func (Workload) Reporting(declared measure.Vocabulary) workload.Workload {
+func (Workload) Reporting(declared func() measure.Vocabulary) workload.Workload {
 	return Workload{declared: &declared}
 }
 
 // known returns the metrics that a figure can be, and others.
 func (w Workload) known() measure.Vocabulary {
 	if w.declared != nil {
-		return *w.declared
+		return (*w.declared)()
 	}
 	return workload.Description{Declares: own()}.Vocabulary()
 }
