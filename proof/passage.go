@@ -20,6 +20,9 @@ const (
 	tryWait = 500 * time.Millisecond
 	// lossyWait is what lets a kernel ask for a neighbour more than three times meanwhile.
 	lossyWait = time.Second
+	// roomWait is how long room in a table of neighbours is waited for, which all network namespaces share: the kernel
+	// takes seconds to remove the namespaces of labs that are gone, and their neighbours with them.
+	roomWait = 5 * time.Second
 	// glimpse is how long a single receive waits.
 	glimpse = 20 * time.Millisecond
 	// longest is how many times as long as it was meant a wait may take by the clock.
@@ -210,11 +213,12 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 	}
 	copy(out[min(len(out), numbered):], mark)
 	lost := busy.Losses()
+	room := time.Now().Add(roomWait)
 	var last error
 	for number := range tries {
 		binary.LittleEndian.PutUint32(out, uint32(number))
 		_, errno := s.Send(&out[0], len(out), 0)
-		for end := time.Now().Add(wait); full(errno, remote) && time.Now().Before(end); {
+		for full(errno, remote) && time.Now().Before(room) {
 			time.Sleep(glimpse) // until there is room
 			_, errno = s.Send(&out[0], len(out), 0)
 		}

@@ -104,7 +104,7 @@ func (s scriptStep) text() string {
 		"errors":     "icmp type destination-unreachable counter accept\nicmpv6 type packet-too-big counter accept\n",
 		"neighbours": "icmpv6 type nd-neighbor-solicit counter accept\n",
 		"routers":    "icmpv6 type nd-router-advert counter accept\n",
-		"some":       "meta l4proto udp numgen inc mod 4 == 0 drop\n",
+		"some":       "meta l4proto udp numgen inc mod 2 == 0 drop\n",
 	}[s.Flaw])
 	for _, v6 := range []bool{false, true} {
 		for r := range s.List.Rules(v6) {

@@ -20,13 +20,13 @@ const enough = 100 * time.Millisecond
 func Few(of int) int { return max(1, of/10) }
 
 // Watch returns a function that says whether a packet may have been lost since then because of other work: a CPU's
-// backlog or a queue that the caller knows was full, or threads waited for a CPU half of the time, or for as long as it
-// takes to fill a queue ([enough]). Each queue returns how many packets it has dropped because it was full. The last
-// was seen while five other packages were tested, with fragments of the largest datagrams. Where they were dropped is
-// not known.
+// backlog, a table of neighbours or a queue that the caller knows was full, or threads waited for a CPU half of the
+// time, or for as long as it takes to fill a queue ([enough]). Each queue returns how many packets it has dropped
+// because it was full. The last was seen while five other packages were tested, with fragments of the largest
+// datagrams. Where they were dropped is not known.
 func Watch(queues ...func() uint64) (excused func() bool) {
 	dropped := func() (sum uint64) {
-		for _, of := range append(queues, backlogs) {
+		for _, of := range append(queues, backlogs, neighbours) {
 			sum += of()
 		}
 		return sum
@@ -83,6 +83,8 @@ func backlogs() uint64 { return column("/proc/net/softnet_stat", 1) }
 // (table_fulls, neigh_stat_seq_show, net/core/neighbour.c). A packet that a host forwards is dropped then without an
 // error (ip_finish_output2, net/ipv4/ip_output.c).
 func fulls(table string) uint64 { return column("/proc/net/stat/"+table, 12) }
+
+func neighbours() uint64 { return fulls("arp_cache") + fulls("ndisc_cache") }
 
 // column adds up a column of hexadecimal numbers, a line for each CPU. Lines of names are left out.
 func column(path string, n int) (sum uint64) {
