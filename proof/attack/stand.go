@@ -18,7 +18,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
-	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -33,19 +32,6 @@ const (
 	burst = 32
 	pause = 200 * time.Microsecond
 )
-
-// A pace is how frames are sent: so many so far, with a pause after each [burst].
-type pace struct {
-	sent  int
-	pause time.Duration
-}
-
-// keep is called after each frame.
-func (p *pace) keep() {
-	if p.sent++; p.sent%burst == 0 {
-		time.Sleep(p.pause)
-	}
-}
 
 // A stand is a lab with its taps.
 type stand struct {
@@ -484,89 +470,6 @@ func (s *stand) try(o *Outcome, list []try) error {
 
 // settle waits for the packets that were sent.
 func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
-
-// unread is how many packets switches in userspace have not read because the queues of their ports were full, those of
-// packet sockets and of tap devices; 0 if the kernel does not say.
-func (s *stand) unread() (sum uint64) {
-	for _, m := range s.machines {
-		_ = within(m.ns, func(h *link.Handle) error {
-			n, err := sock.PacketDrops()
-			if err != nil {
-				return err
-			}
-			links, err := h.Traffic()
-			for _, l := range links {
-				n += l.Unread
-			}
-			sum += n
-			return err
-		})
-	}
-	return sum
-}
-
-// unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
-// a longer pause after each [burst].
-func (s *stand) unlost(send func() error) error {
-	const longer, times = 4, 4
-	defer func() { s.pace.pause = pause }()
-	for n := 1; ; n++ {
-		before := s.unread()
-		if err := send(); err != nil {
-			return err
-		}
-		lost := s.unread() - before
-		if lost == 0 {
-			return nil
-		}
-		if n == times {
-			return fmt.Errorf("switches have not read %d packets in time, with a pause of %v after each %d: the machine is too "+
-				"busy to tell", lost, s.pace.pause, burst)
-		}
-		s.pace.pause *= longer
-	}
-}
-
-// watch watches other work (see [busy.Watch]), and the queues from which switches in userspace read their ports.
-func (s *stand) watch() (excused func() bool) { return busy.Watch(s.unread) }
-
-// resend sends those that are allowed and did not arrive once more, without haste, if other work is to blame (see
-// [busy.Watch]) and they are few.
-func (s *stand) resend(list []try, excused func() bool) (err error) {
-	for range busy.Again {
-		var lost []try // each with the ports that have to pass
-		of := 0
-		for _, t := range list {
-			if t.counts == nil || t.to == nil {
-				continue
-			}
-			passes := func(port uint16) bool { return t.counts(t.to.index, port) == allowed }
-			t.ports = slices.DeleteFunc(slices.Clone(t.ports), func(port uint16) bool { return !passes(port) })
-			if len(t.ports) == 0 {
-				continue
-			}
-			if of++; !slices.ContainsFunc(s.taps.got(s.behind(), t.to.index, t.number), passes) {
-				lost = append(lost, t)
-			}
-		}
-		if len(lost) == 0 || len(lost) > busy.Few(of) || !excused() {
-			return nil
-		}
-		excused = s.watch()
-		for _, t := range lost {
-			for _, port := range t.ports {
-				for _, f := range t.made(s.key(t.number, port), port) {
-					if err := t.from.send(f); err != nil {
-						return err
-					}
-				}
-				time.Sleep(time.Millisecond)
-			}
-		}
-		s.settle()
-	}
-	return nil
-}
 
 // count adds what arrived of a try.
 func (s *stand) count(o *Outcome, t try) {

@@ -5,15 +5,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
 // Again is how often a packet that has to pass is sent once more at most.
 const Again = 3
 
-// enough is how long threads have to wait for a CPU at least, in all, if something that was tried for longer has an
-// excuse: who waits for an answer that was lost waits for seconds, mostly on an idle machine.
-const enough = 100 * time.Millisecond
+// soon is when it is looked for waiting threads for the first time: who waits for an answer that was lost waits for
+// seconds, mostly while nothing else happens.
+const soon = 200 * time.Millisecond
 
 // Few is how many of so many packets that have to pass may be sent once more: more are a finding, also beside other
 // work.
@@ -21,9 +22,9 @@ func Few(of int) int { return max(1, of/10) }
 
 // Watch returns a function that says whether a packet may have been lost since then because of other work: a CPU's
 // backlog, a table of neighbours or a queue that the caller knows was full, or threads waited for a CPU half of the
-// time, or for as long as it takes to fill a queue ([enough]). Each queue returns how many packets it has dropped
-// because it was full. The last was seen while five other packages were tested, with fragments of the largest
-// datagrams. Where they were dropped is not known.
+// time or more, until now or in the first [soon]. Each queue returns how many packets it has dropped because it was
+// full. The last was seen while five other packages were tested, with fragments of the largest datagrams. Where they
+// were dropped is not known.
 func Watch(queues ...func() uint64) (excused func() bool) {
 	dropped := func() (sum uint64) {
 		for _, of := range append(queues, backlogs, neighbours) {
@@ -32,9 +33,10 @@ func Watch(queues ...func() uint64) (excused func() bool) {
 		return sum
 	}
 	began, before, waited := time.Now(), dropped(), waits()
-	return func() bool {
-		return dropped() != before || waits()-waited >= min(time.Since(began)/2, enough)
-	}
+	held := func() bool { return waits()-waited >= time.Since(began)/2 }
+	var early atomic.Bool
+	time.AfterFunc(soon, func() { early.Store(held()) })
+	return func() bool { return dropped() != before || early.Load() || held() }
 }
 
 // Losses returns a function that says which packets the machine as a whole has lost since then, of all namespaces: in
@@ -79,9 +81,9 @@ func waits() time.Duration {
 // others fill it.
 func backlogs() uint64 { return column("/proc/net/softnet_stat", 1) }
 
-// fulls returns how often there was no room in a table of neighbours, of all namespaces; 0 if the kernel does not say
-// (table_fulls, neigh_stat_seq_show, net/core/neighbour.c). A packet that a host forwards is dropped then without an
-// error (ip_finish_output2, net/ipv4/ip_output.c).
+// fulls returns how often there was no room in a table of neighbours, of all namespaces; 0 if the kernel does not say,
+// as it does in its first network namespace only (table_fulls, neigh_stat_seq_show, net/core/neighbour.c). A packet
+// that a host forwards is dropped then without an error (ip_finish_output2, net/ipv4/ip_output.c).
 func fulls(table string) uint64 { return column("/proc/net/stat/"+table, 12) }
 
 func neighbours() uint64 { return fulls("arp_cache") + fulls("ndisc_cache") }
