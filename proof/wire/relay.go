@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/packet"
 )
 
 // A relay is in the place of the underlay's bridge.
@@ -25,8 +26,9 @@ type relay struct {
 
 	mu      sync.Mutex
 	learned map[[6]byte]*port
+	lengths map[int]int                         // how many frames of each length may be messages of programs
 	hook    func(from *port, frame []byte) bool // says whether a frame passes; nil: all do
-	large   int                                 // frames that were too large to be passed on
+	missed  uint64                              // frames that were not read, by one goroutine
 }
 
 // A port is one of the bridge's.
@@ -49,7 +51,7 @@ func within(ns *os.File, f func(h *link.Handle) error) error {
 
 // newRelay takes the place of all bridges of a namespace.
 func newRelay(ns *os.File) (r *relay, err error) {
-	r = &relay{ns: ns, learned: map[[6]byte]*port{}}
+	r = &relay{ns: ns, learned: map[[6]byte]*port{}, lengths: map[int]int{}}
 	err = within(ns, func(h *link.Handle) error {
 		found, err := h.Survey()
 		if err != nil {
@@ -124,9 +126,42 @@ func (r *relay) pass(from *port, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.learned[[6]byte(frame[6:12])] = from
+	if message(frame) {
+		r.lengths[len(frame)]++
+	}
 	if r.hook == nil || r.hook(from, frame) {
 		r.forward(from, frame)
 	}
+}
+
+// message says whether a frame may be a message of a key exchange, and not of keeping alive what is there: the shortest
+// are WireGuard's response, 92 bytes of UDP, and its keepalive, 32 (type 2 and 4, section 5.4 of its paper).
+func message(frame []byte) bool {
+	const shortest = ethernet + header4 + udp + 92
+	h := headers(frame)
+	return len(frame) >= shortest && h.l4 > 0 && h.protocol != packet.ICMPv6
+}
+
+// others is how many frames that may be messages hosts have sent, but for those of a length.
+func (r *relay) others(length int) (sum int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n, frames := range r.lengths {
+		if n != length {
+			sum += frames
+		}
+	}
+	return sum
+}
+
+// unread is how many frames of hosts the relay has not read because its queues were full.
+func (r *relay) unread() (sum uint64) {
+	for _, p := range r.ports {
+		if n, err := sock.Missed(p.frames); err == nil { // since it was asked last
+			r.missed += uint64(n)
+		}
+	}
+	return r.missed
 }
 
 func (r *relay) forward(from *port, frame []byte) {
@@ -141,11 +176,8 @@ func (r *relay) forward(from *port, frame []byte) {
 	}
 }
 
-func (r *relay) write(to *port, frame []byte) {
-	if errors.Is(send(to.frames, frame), syscall.EMSGSIZE) {
-		r.large++
-	}
-}
+// write passes a frame on. One that is too large for the link is lost, as at a bridge.
+func (r *relay) write(to *port, frame []byte) { _ = send(to.frames, frame) }
 
 // intercept has f see each frame from now on and decide whether it passes. The frame is f's only while it runs.
 func (r *relay) intercept(f func(from *port, frame []byte) bool) {

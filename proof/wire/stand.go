@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/busy"
 )
 
 const (
@@ -52,6 +53,8 @@ type stand struct {
 	to    netip.AddrPort
 	shape shape
 	dead  bool   // since an attack before, no packet of the pair passes
+	twice int    // how many attacks of the family were made twice
+	asked int    // how many messages followed from [stand.renew]
 	left  string // what of the attack that is made is not tried, and why
 }
 
@@ -138,20 +141,29 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 	return nil
 }
 
-// tried makes an attack, and once more if it shows nothing: keys may have been renewed meanwhile, or a busy machine has
-// lost a packet.
+// tried makes an attack. If packets that have to arrive did not, and nothing else did, it makes the attack once more,
+// but only if other work may have lost them (see [busy.Watch]) or hosts have renewed their keys by themselves, and for
+// as few attacks of a family as packets may be sent twice.
 func (s *stand) tried(ctx context.Context, a attack.Attack, o *attack.Outcome) error {
 	if s.dead = s.dead || !s.passes(); s.dead {
 		missed(o, "an honest packet of the pair, before the attack")
 		return nil
 	}
-	first := *o
-	if err := s.attack(ctx, a, o); err != nil || o.Arrived > 0 || len(o.Missing) == 0 || !s.passes() {
+	first, excused, messages := *o, busy.Watch(s.relay.unread), s.messages()
+	if err := s.attack(ctx, a, o); err != nil || o.Arrived > 0 || len(o.Missing) == 0 {
 		return err
 	}
+	renewed := a != Sniff && s.messages() > messages // what Sniff sends looks like messages, and it holds nothing back
+	if s.twice == busy.Few(len(All())) || !renewed && !excused() || !s.passes() {
+		return nil
+	}
+	s.twice++
 	*o = first
 	return s.attack(ctx, a, o)
 }
+
+// messages counts frames of hosts that may be messages of a key exchange nobody here has asked for: all but the pair's.
+func (s *stand) messages() int { return s.relay.others(s.shape.length) - s.asked }
 
 // missing says why an attack cannot be made.
 func (s *stand) missing(a attack.Attack) string {
@@ -427,7 +439,7 @@ var errNotCaught = errors.New("a packet of the pair was not seen on the underlay
 
 // learn finds out what a packet of [size] looks like.
 func (s *stand) learn() error {
-	s.shape, s.dead = shape{}, false
+	s.shape, s.dead, s.twice = shape{}, false, 0
 	if !s.passes() {
 		return errors.New("an honest packet of the pair")
 	}

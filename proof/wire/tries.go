@@ -286,7 +286,10 @@ func (s *stand) renew(ctx context.Context) error {
 	if s.Rekey == nil {
 		return fmt.Errorf("nobody can ask for them here: %w", errors.ErrUnsupported)
 	}
-	return s.Rekey(ctx)
+	before := s.messages()
+	err := s.Rekey(ctx)
+	s.asked += s.messages() - before
+	return err
 }
 
 // reorder hands on frames in the reverse order, each twice.
