@@ -76,8 +76,6 @@ type Catalogue struct {
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
-	Steps     map[string]func() host.Step // the kinds of steps that an agent can apply
-	Daemons   map[string]host.Daemon      // the roles of this program that steps need
 }
 
 // New returns the catalogue.
@@ -151,19 +149,32 @@ func New() Catalogue {
 		Probes: []probe.Probe{
 			softirq.Probe{},
 		},
-		Steps: host.Steps(), Daemons: host.Daemons(),
 	}
+	return c.informed()
+}
+
+// Steps returns the kinds of steps that an agent can apply.
+func (c Catalogue) Steps() map[string]func() host.Step {
+	all := host.Steps()
 	for _, kind := range c.Kinds {
 		if own, ok := kind.(host.Stepper); ok {
-			maps.Copy(c.Steps, own.Steps())
+			maps.Copy(all, own.Steps())
 		}
+	}
+	return all
+}
+
+// Daemons returns the roles of this program that steps need.
+func (c Catalogue) Daemons() map[string]host.Daemon {
+	all := host.Daemons()
+	for _, kind := range c.Kinds {
 		for _, p := range kind.Parts() {
 			if own, ok := p.Value.(host.Daemoner); ok {
-				maps.Copy(c.Daemons, own.Daemons())
+				maps.Copy(all, own.Daemons())
 			}
 		}
 	}
-	return c.informed()
+	return all
 }
 
 // informed returns the catalogue with workloads that know all of its metrics, if they report any. They are put together

@@ -17,7 +17,7 @@ import (
 // journals returns the journals of a user's runs. Runs write to them before they take what outlives them.
 func journals(uid int) journal.Place {
 	dir, _ := owned.Runtime(uid, os.Getenv("XDG_RUNTIME_DIR"), os.TempDir())
-	return journal.Place{Dir: filepath.Join(dir, "journals"), Steps: catalogue.New().Steps}
+	return journal.Place{Dir: filepath.Join(dir, "journals"), Steps: catalogue.New().Steps()}
 }
 
 func cleanCommand(std Streams, rights *privileges) *cobra.Command {

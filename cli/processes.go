@@ -66,7 +66,7 @@ func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, i
 		return err
 	}
 	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
-		Steps: parts.Steps, UpdateRule: filter.UpdateRule, Check: deploy.Answer(parts.Kinds), Files: files,
+		Steps: parts.Steps(), UpdateRule: filter.UpdateRule, Check: deploy.Answer(parts.Kinds), Files: files,
 	})
 }
 
@@ -83,7 +83,8 @@ func serveWorker(ctx context.Context, parts catalogue.Catalogue, args []string, 
 // serveDaemon runs a daemon of a part, whose name is the first argument.
 func serveDaemon(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, log io.Writer) error {
 	socket, ok := in.(*os.File)
-	if len(args) == 0 || parts.Daemons[args[0]] == nil || !ok {
+	daemons := parts.Daemons()
+	if len(args) == 0 || daemons[args[0]] == nil || !ok {
 		return fmt.Errorf("unknown daemon %q (nettoll starts its daemons itself)", args)
 	}
 	control, err := net.FileConn(socket)
@@ -91,7 +92,7 @@ func serveDaemon(ctx context.Context, parts catalogue.Catalogue, args []string, 
 		return fmt.Errorf("its input is not a socket (nettoll starts its daemons itself): %w", err)
 	}
 	_ = socket.Close() // the connection has a copy
-	return parts.Daemons[args[0]](ctx, control, args[1:], log)
+	return daemons[args[0]](ctx, control, args[1:], log)
 }
 
 func serveSession(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
