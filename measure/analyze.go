@@ -212,12 +212,13 @@ func byBlock(x, y *Trial) int {
 func (c *cellData) transpose() {
 	c.columns = map[string]*column{}
 	var names []string
+	var columns []*column // of the names, which spares a second look into a map
 	for i, t := range c.trials {
 		found := 0
-		for _, name := range names {
+		for k, name := range names {
 			if x, ok := t.Metrics[name]; ok {
 				found++
-				c.columns[name].set(i, x)
+				columns[k].set(i, x)
 			}
 		}
 		if found == len(t.Metrics) {
@@ -227,9 +228,10 @@ func (c *cellData) transpose() {
 			if c.columns[name] != nil {
 				continue
 			}
-			names = append(names, name)
-			c.columns[name] = newColumn(len(c.trials))
-			c.columns[name].set(i, x)
+			col := newColumn(len(c.trials))
+			names, columns = append(names, name), append(columns, col)
+			c.columns[name] = col
+			col.set(i, x)
 		}
 	}
 }
