@@ -46,6 +46,7 @@ func (a Allow) bound() ([]ovs.Flow, error) {
 	drop := func(table uint8, priority uint16, m ovs.Match) {
 		list = append(list, ovs.Flow{Cookie: ovs.CookieRefused, Table: table, Priority: priority, Match: m})
 	}
+	list = append(list, ovs.Exact(ovs.CookieRefused, 0))
 	pass(0, boundPort, ovs.Match{InPort: ovs.Local}, tableList)
 	drop(0, priorityRest, ovs.Match{})
 	drop(tableFrom, boundNever, ovs.Match{Ether: ovs.IPv4, Protocol: ovs.UDP, FromPort: ovs.Exactly(serverDHCP)})

@@ -322,6 +322,7 @@ func (s Switch) flows() ([]ovs.Flow, error) {
 	if !s.Explicit {
 		return append(list, ovs.Flow{Cookie: ovs.CookieNetwork, Table: tableForward, Output: ovs.Normal}), nil
 	}
+	list = append(list, ovs.Exact(ovs.CookieNetwork, tableForward))
 	to := func(addresses []string, port uint32) error {
 		for _, text := range addresses {
 			a, err := netip.ParseAddr(text)

@@ -66,6 +66,7 @@ type Match struct {
 	ToPort    Masked
 	TCPFlags  Masked
 	ICMPType  int        // from 1, or -1 for 0
+	Code      uint8      // of neighbour discovery (ICMPv6 types 135 and 136), which is 0 (RFC 4861, section 4.3)
 	Target    netip.Addr // the address asked for by ARP or neighbour solicitation (ICMPv6 type 135), or that answers (136)
 	Option    [6]byte    // of neighbour discovery: the MAC address of its sender or target
 	NoOption  bool       // neighbour discovery without that option
@@ -188,6 +189,9 @@ func (m Match) fields() []byte {
 		b = icmp(b, 19, m.ICMPType)
 	case ICMPv6:
 		b = icmp(b, 29, m.ICMPType)
+		if m.ICMPType == solicitation || m.ICMPType == advertisement {
+			b = field(b, classBasic, 30, []byte{m.Code}, nil)
+		}
 	}
 	if m.Target.IsValid() && m.Ether == ARP {
 		b = field(b, classBasic, 23, m.Target.AsSlice(), nil)
@@ -199,7 +203,7 @@ func (m Match) fields() []byte {
 	}
 	if m.NoOption || m.Option != [6]byte{} {
 		number := uint8(32) // for a solicitation
-		if m.ICMPType == 136 {
+		if m.ICMPType == advertisement {
 			number = 33
 		}
 		b = field(b, classBasic, number, m.Option[:], nil)
@@ -208,6 +212,27 @@ func (m Match) fields() []byte {
 		b = field(b, classNicira, 105, four(uint32(m.Tracking.Value)), four(uint32(m.Tracking.Mask)))
 	}
 	return b
+}
+
+// Types of messages of ICMPv6 (RFC 4861, sections 4.3 and 4.4).
+const (
+	solicitation  = 135
+	advertisement = 136
+)
+
+// Exact returns a flow that a table needs in which others match what messages of neighbour discovery say. It drops
+// messages that no receiver takes (RFC 4861, section 7.1.1).
+//
+// The daemon hands a flow to the kernel's datapath with only those fields compared that it has looked at, and what
+// these messages say only if both type and code are among them (odp_flow_key_from_flow__, lib/odp-util.c). A table in
+// which the target of a message is none of those that are asked for is left before its type is looked at, because
+// fields are compared in stages (lib/classifier.c). The kernel then does with all messages of a port what was right for
+// the first one. This flow is looked at before all others, and compares type and code.
+func Exact(cookie uint64, table uint8) Flow {
+	return Flow{
+		Cookie: cookie, Table: table, Priority: 0xffff,
+		Match: Match{Ether: IPv6, Protocol: ICMPv6, ICMPType: solicitation, Code: 0xff},
+	}
 }
 
 func icmp(b []byte, number uint8, kind int) []byte {
@@ -311,6 +336,7 @@ func (f Flow) String() string {
 	add(m.ToPort.Mask != 0, "tp_dst=%d/%#x", m.ToPort.Value, m.ToPort.Mask)
 	add(m.TCPFlags.Mask != 0, "tcp_flags=%#x/%#x", m.TCPFlags.Value, m.TCPFlags.Mask)
 	add(m.ICMPType != 0, "icmp_type=%d", max(0, m.ICMPType))
+	add(m.Code != 0, "icmp_code=%d", m.Code)
 	add(m.Target.IsValid(), "target=%s", m.Target)
 	add(m.Sender != [6]byte{}, "arp_sha=%x", m.Sender)
 	add(m.NoOption || m.Option != [6]byte{}, "option=%x", m.Option)
