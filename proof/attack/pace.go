@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/busy"
 )
@@ -23,8 +24,8 @@ func (p *pace) keep() {
 	}
 }
 
-// unread is how many packets switches in userspace have not read because the queues of their ports were full, those of
-// packet sockets and of tap devices; 0 if the kernel does not say.
+// unread is how many packets switches in userspace have not read because a queue was full: those of packet sockets and
+// of tap devices, or that in which the kernel asks a daemon what to do with a packet; 0 if the kernel does not say.
 func (s *stand) unread() (sum uint64) {
 	for _, m := range s.machines {
 		_ = within(m.ns, func(h *link.Handle) error {
@@ -32,6 +33,11 @@ func (s *stand) unread() (sum uint64) {
 			if err != nil {
 				return err
 			}
+			asked, err := procfs.NetlinkDrops(genericNetlink)
+			if err != nil {
+				return err
+			}
+			n += asked
 			links, err := h.Traffic()
 			for _, l := range links {
 				n += l.Unread
@@ -42,6 +48,9 @@ func (s *stand) unread() (sum uint64) {
 	}
 	return sum
 }
+
+// genericNetlink is NETLINK_GENERIC (include/uapi/linux/netlink.h).
+const genericNetlink = 16
 
 // unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
 // a longer pause after each [burst].
