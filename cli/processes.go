@@ -52,31 +52,33 @@ func child(
 	return exitDone, true
 }
 
-func inherited(args []string) (map[string]*os.File, error) {
-	_, values, err := agent.Args(args)
+func inherited(args []string) (agent.Arguments, map[string]*os.File, error) {
+	given, err := agent.Args(args)
 	if err != nil {
-		return nil, err
+		return given, nil, err
 	}
-	return process.Inherited(values)
+	files, err := process.Inherited(given.Files)
+	return given, files, err
 }
 
 func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
-	files, err := inherited(args)
+	given, files, err := inherited(args)
 	if err != nil {
 		return err
 	}
 	return agent.Serve(ctx, in, unclosed{out}, agent.Config{
-		Steps: parts.Steps(), UpdateRule: filter.UpdateRule, Check: deploy.Answer(parts.Kinds), Files: files,
+		Name: given.Name, Steps: parts.Steps(), UpdateRule: filter.UpdateRule, Check: deploy.Answer(parts.Kinds),
+		Files: files,
 	})
 }
 
 func serveWorker(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
-	files, err := inherited(args)
+	given, files, err := inherited(args)
 	if err != nil {
 		return err
 	}
 	return protocol.Serve(ctx, in, unclosed{out}, worker.New(worker.Config{
-		Workloads: parts.Workloads, Drivers: parts.Drivers, Probes: parts.Probes, Host: local.Worker(files),
+		Workloads: parts.Workloads, Drivers: parts.Drivers, Probes: parts.Probes, Host: local.Worker(files, given.Container),
 	}).Methods())
 }
 
@@ -96,7 +98,7 @@ func serveDaemon(ctx context.Context, parts catalogue.Catalogue, args []string, 
 }
 
 func serveSession(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
-	files, err := inherited(args)
+	_, files, err := inherited(args)
 	if err != nil {
 		return err
 	}

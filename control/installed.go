@@ -10,6 +10,8 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic/program"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -82,10 +84,15 @@ func (q *inquiry) add(r *experiment.Resolved, cell int) {
 	c := r.Cells[cell]
 	about := c.Workload.Describe()
 	var places []int
+	lab, of := r.Labs[c.Lab].Stack, ""
+	if runtime.Inside(lab) {
+		made, _, _ := stack.PartOf[runtime.Runtime](lab)
+		of = made.Describe().Name
+	}
 	need := func(side workload.Side, name string, list []program.Needed) {
 		for _, host := range hostsOf(r, c, side) {
 			for _, n := range list {
-				places = append(places, q.place(deploy.Wanted{Host: host, Needed: n}, name))
+				places = append(places, q.place(deploy.Wanted{Host: host, Runtime: of, Needed: n}, name))
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Keep saves, as JSON, what the step has found out and its Remove needs. A later call overwrites an earlier one. A step
@@ -68,6 +69,25 @@ const (
 type Outliving interface {
 	Step
 	Outlives() Lifetime
+}
+
+// Outlives reports whether a step of the plan makes something that outlives namespaces.
+func (p Plan) Outlives() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return outlives(s) > WithNamespaces })
+}
+
+// A Grouping is a step that makes cgroups. Its host has those of the machine.
+type Grouping interface {
+	Step
+	Groups()
+}
+
+// Groups reports whether a step of the plan makes cgroups.
+func (p Plan) Groups() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
+		_, is := s.(Grouping)
+		return is
+	})
 }
 
 // outlives returns the lifetime of what a step makes.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,17 +38,19 @@ type opened struct {
 	run     string
 	files   map[string]*os.File
 	journal Journal
+	worker  func(container string) *exec.Cmd
 
-	mu       sync.Mutex
-	closed   bool
-	secret   Secret
-	report   Report
-	programs []*Running
-	spaces   map[string]*space    // by reference
-	gone     map[string]time.Time // removed namespaces, by reference, with the time
-	tap      tap                  // the active tap; nil: none
-	watch    *watcher             // that an audit asks; nil: nothing is watched
-	haste    bool                 // the last link waited for did not run in time
+	mu        sync.Mutex
+	closed    bool
+	secret    Secret
+	report    Report
+	programs  []*Running
+	residents map[string]*Resident // by container
+	spaces    map[string]*space    // by reference
+	gone      map[string]time.Time // removed namespaces, by reference, with the time
+	tap       tap                  // the active tap; nil: none
+	watch     *watcher             // that an audit asks; nil: nothing is watched
+	haste     bool                 // the last link waited for did not run in time
 }
 
 // A KernelConfig configures a Kernel.
@@ -62,6 +65,8 @@ type KernelConfig struct {
 	Files map[string]*os.File
 	// Journal records steps before they make something that outlives namespaces. If it is nil, such steps are refused.
 	Journal Journal
+	// Worker returns the command of a worker in a container, see [Kernel.WorkerCommand]; nil: there is none.
+	Worker func(container string) *exec.Cmd
 	// Secret is the secret of the lab; the zero value means none, see [Kernel.Entrust].
 	Secret Secret
 }
@@ -84,8 +89,8 @@ func NewKernel(c KernelConfig) (*Kernel, error) {
 		return nil, err
 	}
 	k := &Kernel{opened: &opened{
-		dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), journal: c.Journal, spaces: map[string]*space{"": {file: own}},
-		gone: map[string]time.Time{}, secret: c.Secret,
+		dir: c.Dir, run: c.Run, files: maps.Clone(c.Files), journal: c.Journal, worker: c.Worker,
+		spaces: map[string]*space{"": {file: own}}, gone: map[string]time.Time{}, secret: c.Secret,
 	}}
 	if k.dir == "" {
 		k.dir = DefaultDir
@@ -173,7 +178,7 @@ func (k *Kernel) space(ref string) (*space, error) {
 			return nil, err
 		}
 		var err error
-		if f, err = netns.Open(k.path(ref)); errors.Is(err, fs.ErrNotExist) {
+		if f, err = netns.Open(k.Path(ref)); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("open namespace %q: %w (hint: a namespace step makes it)", ref, err)
 		} else if err != nil {
 			return nil, fmt.Errorf("open namespace %q: %w", ref, err)
@@ -224,7 +229,7 @@ func (k *Kernel) make(name string) (*space, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if err := netns.Bind(s.file, k.path(name)); err != nil {
+	if err := netns.Bind(s.file, k.Path(name)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	if old, ok := k.spaces[name]; ok {
@@ -245,7 +250,7 @@ func (k *Kernel) remove(name string) error {
 	if k.closed {
 		return errClosed(name)
 	}
-	if err := netns.Unbind(k.path(name)); err != nil {
+	if err := netns.Unbind(k.Path(name)); err != nil {
 		return err
 	}
 	if _, again := k.gone[name]; !again {
@@ -327,7 +332,8 @@ func (k *Kernel) hurry(haste bool) {
 	k.haste = haste
 }
 
-func (k *Kernel) path(name string) string { return filepath.Join(k.dir, name) }
+// Path returns where a namespace that a step made is mounted.
+func (k *Kernel) Path(name string) string { return filepath.Join(k.dir, name) }
 
 func (k *Kernel) passed() string {
 	var names []string

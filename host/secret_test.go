@@ -56,7 +56,7 @@ func TestSecretIsNotShown(t *testing.T) {
 			t.Errorf("%s shows it", verb)
 		}
 	}
-	if text, err := json.Marshal(holder); err == nil {
+	if text, err := json.Marshal(struct{ S Secret }{s}); err == nil {
 		t.Errorf("it is encoded: %d bytes", len(text))
 	}
 }

@@ -52,9 +52,9 @@ func (n Namespace) Verify(k *Kernel) error {
 		c.equal("namespace "+n.Name, present, absent)
 		return c.err()
 	}
-	stands, err := netns.Open(k.path(n.Name))
+	stands, err := netns.Open(k.Path(n.Name))
 	if err != nil {
-		c.equal("namespace at "+k.path(n.Name), present, absent)
+		c.equal("namespace at "+k.Path(n.Name), present, absent)
 		return c.err()
 	}
 	defer stands.Close()
@@ -63,7 +63,7 @@ func (n Namespace) Verify(k *Kernel) error {
 		return err
 	}
 	if !same {
-		c.equal("namespace at "+k.path(n.Name), "the one that was made", "another")
+		c.equal("namespace at "+k.Path(n.Name), "the one that was made", "another")
 		return c.err()
 	}
 	return c.link(k, n.Name, "lo", func(l link.Link, _ *link.Handle) error {

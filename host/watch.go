@@ -259,7 +259,7 @@ func (k *Kernel) replaced(ref string, was *space) string {
 	if ref == "" {
 		return ""
 	}
-	there, err := os.Stat(k.path(ref))
+	there, err := os.Stat(k.Path(ref))
 	own, ownErr := was.file.Stat()
 	if err == nil && ownErr == nil && os.SameFile(there, own) {
 		return ""

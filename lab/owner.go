@@ -48,15 +48,16 @@ type owner struct {
 // Own is the main function of an owner, the command [OwnerCommand] with its arguments. It builds the lab and answers at
 // its socket. It takes the lab down on request, when its time is over, or when ctx ends. It logs what happens to log.
 func Own(ctx context.Context, args []string, build Builder, log io.Writer) error {
-	at, values, err := agent.Args(args)
+	given, err := agent.Args(args)
 	if err != nil {
 		return err
 	}
-	files, err := process.Inherited(values)
+	files, err := process.Inherited(given.Files)
 	if err != nil {
 		return err
 	}
 	ready, wanted := files[readyName], files[wantedName]
+	at := given.Name
 	if at == "" || ready == nil || wanted == nil || files[lockName] == nil {
 		return errors.New("only nettoll lab up starts it")
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
-	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
@@ -62,6 +61,8 @@ type Host struct {
 	Enter func(namespace string, f func() error) error
 	// OpenTurn opens this process's end of the turn.
 	OpenTurn func(traffic.Meters) (traffic.Turn, error)
+	// RunTime returns the CPU time so far of a process of the host; 0 if it is gone.
+	RunTime func(pid int) time.Duration
 	// Softirqd are open schedstat files of the ksoftirqd threads of the CPUs that may be used. If there are none, these
 	// threads are not metered.
 	Softirqd []*os.File
@@ -148,7 +149,7 @@ func (w *Worker) begin(p BeginParams) (nothing, error) {
 		if seat == 0 && len(p.Programs) > 0 {
 			t.ProgramCPU = func() (sum time.Duration) {
 				for _, pid := range p.Programs {
-					sum += process.RunTime(pid)
+					sum += w.RunTime(pid)
 				}
 				return sum
 			}

@@ -78,7 +78,7 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 		defer machine.Close()
 		files[machineFile] = machine
 	}
-	h, err := d.start(ctx, "host1", files)
+	h, err := d.start(ctx, "host1", files, !userns.Inside())
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]de
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	h, err := d.start(ctx, "host1", nil)
+	h, err := d.start(ctx, "host1", nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +129,10 @@ func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]de
 	answers := make([]deploy.Found, len(wanted))
 	known := map[string]deploy.Found{} // by program
 	for i, w := range wanted {
+		if w.Runtime != "" {
+			answers[i].Err = w.Missing()
+			continue
+		}
 		key := fmt.Sprintf("%+v", w.Needed)
 		answer, asked := known[key]
 		if !asked {
@@ -329,7 +333,7 @@ func (d *Deployment) Close() error {
 	return err
 }
 
-// start starts a host, which inherits the files.
-func (d *Deployment) start(ctx context.Context, name string, files map[string]*os.File) (*Host, error) {
-	return Start(ctx, Options{Name: name, Files: files, Executable: d.Executable, Env: d.Env})
+// start starts a host, which inherits the files, and with cgroups has those of the machine.
+func (d *Deployment) start(ctx context.Context, name string, files map[string]*os.File, cgroups bool) (*Host, error) {
+	return Start(ctx, Options{Name: name, Files: files, Cgroups: cgroups, Executable: d.Executable, Env: d.Env})
 }

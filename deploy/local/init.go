@@ -23,7 +23,7 @@ const (
 // agent with the given arguments, which [agent.Args] reads, reaps orphans, and returns the agent's exit status. It
 // writes errors to stderr.
 func Init(args []string, stderr io.Writer) int {
-	name, _, err := agent.Args(args)
+	given, err := agent.Args(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "host-init: %v\n", err)
 		return exitUsage
@@ -33,7 +33,7 @@ func Init(args []string, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "host-init: only for PID 1 of a host's own namespaces (nettoll run starts it)")
 		return exitUsage
 	}
-	if err := process.Isolate(name); err != nil {
+	if err := process.Isolate(given.Name, given.Cgroups); err != nil {
 		fmt.Fprintf(stderr, "host-init: %v\n", err)
 		if errors.Is(err, errors.ErrUnsupported) {
 			return exitUnsupported

@@ -109,23 +109,26 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 			_ = f.Close()
 		}
 	}()
+	files = maps.Collect(maps.All(files)) // those of the generation stay as they are
+	if slices.ContainsFunc(l.plan.Plans, host.Plan.Outlives) {
+		var err error
+		if l.journal, err = l.deployment.begun(ctx); err != nil {
+			return err
+		}
+		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
+	}
 	if len(deploy.Borrowed(l.spec.Stack)) > 0 {
 		machine, err := netns.Current()
 		if err != nil {
 			return err
 		}
 		defer machine.Close()
-		if l.journal, err = l.deployment.begun(ctx); err != nil {
-			return err
-		}
-		files = maps.Clone(files)
 		files[machineFile] = machine
-		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
 	}
 	many := len(l.plan.Plans) > 1
 	secret := host.NewSecret() // only the agents keep it; the underlay does not have it
 	for i := range l.plan.Plans {
-		h, err := l.deployment.start(ctx, network.Host{Index: i + 1}.Name(), files)
+		h, err := l.deployment.start(ctx, network.Host{Index: i + 1}.Name(), files, l.plan.Plans[i].Groups())
 		if err != nil {
 			return err
 		}
@@ -143,7 +146,7 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 		return nil
 	}
 	var err error
-	l.underlay, err = l.deployment.start(ctx, "underlay", namespaces)
+	l.underlay, err = l.deployment.start(ctx, "underlay", namespaces, false)
 	return err
 }
 
@@ -201,12 +204,8 @@ func (l *lab) Waited() time.Duration { return l.waited }
 // Reports returns the reports of the hosts after the lab was built.
 func (l *lab) Reports() []host.Report { return l.reports }
 
-// Start starts a worker next to the containers of a host: here, containers have no processes of their own.
+// Start starts a worker next to the containers of a host, or takes that of a container.
 func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error) {
-	if w.Container != "" {
-		return nil, fmt.Errorf("start worker %q: no process can be started in container %q of %s", w.ID, w.Container,
-			l.hosts[on-1].Name())
-	}
 	return l.hosts[on-1].Start(ctx, w)
 }
 

@@ -33,6 +33,8 @@ type Options struct {
 	// Files are passed on to the agent under these names. The caller still owns them, and may close them when Start has
 	// returned.
 	Files map[string]*os.File
+	// Cgroups leaves those of the machine in the host: runtimes make their own there.
+	Cgroups bool
 	// Executable is a program whose commands "host-init", "agent" and "worker" run [Init], [agent.Serve] and a worker.
 	// "" means this program.
 	Executable string
@@ -77,6 +79,9 @@ func start(ctx context.Context, o Options) (*Host, error) {
 		Env:       environ(o.Env),
 		Stderr:    &h.tail,
 		WaitDelay: waitDelay,
+	}
+	if o.Cgroups {
+		h.cmd.Args = append(h.cmd.Args, "--cgroups", "keep")
 	}
 	process.Pass(h.cmd, o.Files)
 	theirIn, out, err := os.Pipe()

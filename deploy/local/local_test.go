@@ -61,11 +61,11 @@ func exit(err error) {
 }
 
 func serve(ctx context.Context, args []string) error {
-	_, given, err := agent.Args(args)
+	given, err := agent.Args(args)
 	if err != nil {
 		return err
 	}
-	files, err := process.Inherited(given)
+	files, err := process.Inherited(given.Files)
 	if err != nil {
 		return err
 	}

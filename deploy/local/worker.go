@@ -1,12 +1,16 @@
 package local
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
 	"github.com/nettoll/nettoll/worker"
@@ -18,16 +22,27 @@ const (
 	probeFile    = "probe:"     // what a probe counts in
 )
 
-// Worker returns the host of a worker, from the files that it has inherited.
-func Worker(files map[string]*os.File) worker.Host {
+// Worker returns the host of a worker, from the files that it has inherited. The worker runs in a container, or beside
+// containers if that is "".
+func Worker(files map[string]*os.File, container string) worker.Host {
 	h := worker.Host{
 		Enter:    enter,
+		RunTime:  process.RunTime,
 		OpenTurn: func(m traffic.Meters) (traffic.Turn, error) { return board.Open(files, m) },
 		Probed:   func(name string) *os.File { return files[probeFile+name] },
 	}
 	for name, f := range files {
 		if strings.HasPrefix(name, softirqdFile) {
 			h.Softirqd = append(h.Softirqd, f)
+		}
+	}
+	if container != "" {
+		h.RunTime = func(pid int) time.Duration { return process.RunTimeIn(files[agent.Processes], pid) }
+		h.Enter = func(namespace string, f func() error) error {
+			if namespace != "" && namespace != container {
+				return fmt.Errorf("enter namespace %q: this worker is in container %q", namespace, container)
+			}
+			return f()
 		}
 	}
 	return h

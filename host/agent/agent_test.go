@@ -49,15 +49,15 @@ type facts struct {
 }
 
 func work(args []string) error {
-	name, given, err := Args(args)
+	given, err := Args(args)
 	if err != nil {
 		return err
 	}
-	files, err := process.Inherited(given)
+	files, err := process.Inherited(given.Files)
 	if err != nil {
 		return err
 	}
-	switch name {
+	switch given.Name {
 	case "does-not-start":
 		return errors.New("this one does not start")
 	case "says-nothing":
@@ -69,7 +69,7 @@ func work(args []string) error {
 	return protocol.Serve(context.Background(), os.Stdin, os.Stdout, protocol.Methods{
 		"echo": func(_ context.Context, p json.RawMessage) (any, error) { return p, nil },
 		"facts": protocol.Method(func(context.Context, struct{}) (facts, error) {
-			f := facts{Name: name, PID: os.Getpid(), Env: map[string]string{}, Files: map[string]string{}}
+			f := facts{Name: given.Name, PID: os.Getpid(), Env: map[string]string{}, Files: map[string]string{}}
 			f.GC = debug.SetGCPercent(-1)
 			for _, e := range []string{"GOGC", "GODEBUG", "GOMAXPROCS"} {
 				f.Env[e] = os.Getenv(e)
@@ -581,21 +581,21 @@ func TestConnectToNoAgent(t *testing.T) {
 
 func TestArgs(t *testing.T) {
 	type result struct {
-		Name  string
-		Files []string
-		Err   string
+		Arguments
+
+		Err string
 	}
 	for _, tt := range []struct {
 		args []string
 		want result
 	}{
 		{nil, result{}},
-		{[]string{"--name", "a", "--file", "x=3", "--file", "netns:h=4"}, result{"a", []string{"x=3", "netns:h=4"}, ""}},
+		{[]string{"--name", "a", "--container", "c", "--file", "x=3", "--file", "netns:h=4"}, result{Arguments{Name: "a", Container: "c", Files: []string{"x=3", "netns:h=4"}}, ""}},
 		{[]string{"--name"}, result{Err: `missing value after argument "--name"`}},
-		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --file NAME=FD)`}},
+		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --container NAME, --cgroups keep, --file NAME=FD)`}},
 	} {
-		name, files, err := Args(tt.args)
-		if diff := cmp.Diff(tt.want, result{name, files, text(err)}); diff != "" {
+		got, err := Args(tt.args)
+		if diff := cmp.Diff(tt.want, result{got, text(err)}); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
 		}
 	}

@@ -19,6 +19,10 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
+// Processes is the name of a file that workers in containers inherit: the directory of the host's processes, which
+// they cannot see otherwise.
+const Processes = "processes"
+
 const (
 	// machineFile is the name of the inherited file for the namespace [host.Machine].
 	machineFile = "netns:machine"
@@ -32,6 +36,8 @@ const (
 
 // A Config configures an agent.
 type Config struct {
+	// Name is the name of the host.
+	Name string
 	// Steps are the kinds of steps that it can apply, see [host.Decoder].
 	Steps map[string]func() host.Step
 	// UpdateRule updates rules of steps of these kinds, see [Host.UpdateRule]; nil if none can be updated.
@@ -53,15 +59,23 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	kernel, err := host.NewKernel(host.KernelConfig{Files: c.Files, Journal: journal.Inherited(c.Files)})
+	if c.Executable == "" {
+		c.Executable = "/proc/self/exe"
+	}
+	processes, err := os.Open("/proc")
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	defer processes.Close()
+	kernel, err := host.NewKernel(host.KernelConfig{
+		Files: c.Files, Journal: journal.Inherited(c.Files),
+		Worker: func(container string) *exec.Cmd { return command(c, container+"@"+c.Name, container, processes) },
+	})
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	defer func() { _ = kernel.Close() }() // everything is about to end
 	a := &server{config: c, self: self, kernel: kernel, workers: make(map[int]*child), ready: make(chan struct{})}
-	if a.config.Executable == "" {
-		a.config.Executable = "/proc/self/exe"
-	}
 	a.rpc = protocol.NewServer(in, out, protocol.Methods{
 		methodCheck:       protocol.Method(a.check),
 		methodEntrust:     protocol.Method(a.entrust),
@@ -318,13 +332,14 @@ func environ(base []string, add ...string) []string {
 	return append(env, add...)
 }
 
-// child is a worker as seen by its parent.
+// child is a worker as seen by the agent: its own child, or the resident of a container.
 type child struct {
 	id     string
 	serial int
-	cmd    *exec.Cmd
 	rpc    *protocol.Client
-	tail   process.Tail
+	tail   *process.Tail
+	end    func()        // kills the process; it may be gone
+	wait   func() string // waits until the process is gone, and says how it ended
 
 	done chan struct{} // closed when it is gone
 	why  death         // set before done is closed
@@ -336,26 +351,7 @@ type child struct {
 func (a *server) start(ctx context.Context, p startParams) (none, error) {
 	<-a.ready
 	w := &child{id: p.Spec.ID, serial: p.Serial, done: make(chan struct{})}
-	w.cmd = &exec.Cmd{
-		Path:      a.config.Executable,
-		Args:      []string{"nettoll", "worker", "--name", w.id},
-		Stderr:    &w.tail,
-		WaitDelay: waitDelay,
-	}
-	debug := "asyncpreemptoff=1"
-	if v := os.Getenv("GODEBUG"); v != "" {
-		debug = v + "," + debug
-	}
-	w.cmd.Env = environ(os.Environ(), "GOGC=off", "GODEBUG="+debug)
-	files := make(map[string]*os.File)
-	for name, f := range a.config.Files {
-		if !strings.HasPrefix(name, "netns:") && !strings.HasPrefix(name, journal.FilePrefix) {
-			files[name] = f
-		}
-	}
-	process.Pass(w.cmd, files)
-
-	if err := a.spawn(w, p.Spec.CPUs); err != nil {
+	if err := a.admit(w, p.Spec); err != nil {
 		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
 	}
 	if err := w.rpc.Hello(ctx, a.self); err != nil {
@@ -375,8 +371,33 @@ func (a *server) start(ctx context.Context, p startParams) (none, error) {
 	return none{}, nil
 }
 
-// spawn starts the process, and a goroutine that waits for its end.
-func (a *server) spawn(w *child, cpus []int) error {
+// command returns the command of a worker beside containers, or in one, which inherits the directory of the host's
+// processes.
+func command(c Config, id, container string, processes *os.File) *exec.Cmd {
+	cmd := &exec.Cmd{Path: c.Executable, Args: []string{"nettoll", "worker", "--name", id}}
+	if container != "" {
+		cmd.Args = append(cmd.Args, "--container", container)
+	}
+	debug := "asyncpreemptoff=1"
+	if v := os.Getenv("GODEBUG"); v != "" {
+		debug = v + "," + debug
+	}
+	cmd.Env = environ(os.Environ(), "GOGC=off", "GODEBUG="+debug)
+	files := make(map[string]*os.File)
+	for name, f := range c.Files {
+		if !strings.HasPrefix(name, "netns:") && !strings.HasPrefix(name, journal.FilePrefix) {
+			files[name] = f
+		}
+	}
+	if container != "" {
+		files[Processes] = processes
+	}
+	process.Pass(cmd, files)
+	return cmd
+}
+
+// admit starts the process, or takes that of a container, and a goroutine that waits for its end.
+func (a *server) admit(w *child, spec host.WorkerSpec) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended {
@@ -387,6 +408,27 @@ func (a *server) spawn(w *child, cpus []int) error {
 			return fmt.Errorf("worker %q already runs with number %d", other.id, other.serial)
 		}
 	}
+	begin := a.spawn
+	if spec.Container != "" {
+		begin = a.take
+	}
+	if err := begin(w, spec); err != nil {
+		return err
+	}
+	a.workers[w.serial] = w
+	go func() { // a worker that no longer talks is useless
+		<-w.rpc.Done()
+		w.end()
+	}()
+	go a.reap(w)
+	return nil
+}
+
+// spawn starts a worker beside the containers.
+func (a *server) spawn(w *child, spec host.WorkerSpec) error {
+	cmd := command(a.config, spec.ID, "", nil)
+	w.tail = new(process.Tail)
+	cmd.Stderr, cmd.WaitDelay = w.tail, waitDelay
 	theirIn, in, err := os.Pipe()
 	if err != nil {
 		return err
@@ -397,8 +439,8 @@ func (a *server) spawn(w *child, cpus []int) error {
 		_ = in.Close()
 		return err
 	}
-	w.cmd.Stdin, w.cmd.Stdout = theirIn, theirOut
-	err = process.Start(w.cmd, process.Options{CPUs: cpus})
+	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	err = process.Start(cmd, process.Options{CPUs: spec.CPUs})
 	_ = theirIn.Close()
 	_ = theirOut.Close()
 	if err != nil {
@@ -407,19 +449,36 @@ func (a *server) spawn(w *child, cpus []int) error {
 		return err
 	}
 	w.rpc = protocol.Dial(out, in, nil)
-	a.workers[w.serial] = w
-	go func() { // a worker that no longer talks is useless
-		<-w.rpc.Done()
-		_ = w.cmd.Process.Kill() // it may be gone
-	}()
-	go a.reap(w)
+	w.end = func() { _ = cmd.Process.Kill() }
+	w.wait = func() string {
+		_ = cmd.Wait() // the state has more information
+		return process.Ended(cmd.ProcessState)
+	}
 	return nil
+}
+
+// take takes the worker of a container.
+func (a *server) take(w *child, spec host.WorkerSpec) error {
+	r, err := a.kernel.Resident(spec.Container)
+	if err != nil {
+		return err
+	}
+	w.tail = r.Tail
+	w.rpc = protocol.Dial(r.Out, r.In, nil)
+	w.end = r.Kill
+	w.wait = func() string {
+		<-r.Done
+		return "it has ended, and its container with it"
+	}
+	if len(spec.CPUs) == 0 {
+		return nil
+	}
+	return process.SetAffinities(r.PID, spec.CPUs)
 }
 
 // reap waits for the end of a worker and reports it to the controller.
 func (a *server) reap(w *child) {
-	_ = w.cmd.Wait() // the state has more information
-	how := process.Ended(w.cmd.ProcessState)
+	how := w.wait()
 	if err := w.rpc.Err(); err != nil && err.Error() != protocol.ErrEnded.Error() {
 		how += fmt.Sprintf(" (%v)", err)
 	}
@@ -442,7 +501,7 @@ func (w *child) kill() {
 	w.mu.Lock()
 	w.asked = true
 	w.mu.Unlock()
-	_ = w.cmd.Process.Kill() // it may be gone
+	w.end()
 }
 
 // call relays a call and its answer without decoding them.
@@ -462,7 +521,7 @@ func (a *server) call(ctx context.Context, p callParams) (json.RawMessage, error
 	if !errors.Is(err, protocol.ErrEnded) {
 		return result, err
 	}
-	_ = w.cmd.Process.Kill() // it may have closed only its input
+	w.end() // it may have closed only its input
 	select {
 	case <-w.done:
 		return nil, w.died()

@@ -91,21 +91,40 @@ type death struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Args reads the arguments of host-init, agents and workers: "--name NAME", and "--file NAME=FD" for each inherited
-// file; [process.Inherited] opens the files.
-func Args(args []string) (name string, files []string, err error) {
+// Arguments are what host-init, agents and workers are told.
+type Arguments struct {
+	Name string
+	// Container is the one in which a worker runs; "" for a worker beside containers.
+	Container string
+	// Cgroups says that the host has those of the machine.
+	Cgroups bool
+	// Files are the inherited files; [process.Inherited] opens them.
+	Files []string
+}
+
+// keepCgroups is the value of --cgroups.
+const keepCgroups = "keep"
+
+// Args reads arguments: "--name NAME", "--container NAME", "--cgroups keep", and "--file NAME=FD" for each inherited
+// file.
+func Args(args []string) (a Arguments, err error) {
 	for rest := range slices.Chunk(args, 2) {
 		if len(rest) < 2 {
-			return "", nil, fmt.Errorf("missing value after argument %q", rest[0])
+			return Arguments{}, fmt.Errorf("missing value after argument %q", rest[0])
 		}
 		switch rest[0] {
 		case "--name":
-			name = rest[1]
+			a.Name = rest[1]
+		case "--container":
+			a.Container = rest[1]
+		case "--cgroups":
+			a.Cgroups = rest[1] == keepCgroups
 		case "--file":
-			files = append(files, rest[1])
+			a.Files = append(a.Files, rest[1])
 		default:
-			return "", nil, fmt.Errorf("unknown argument %q (known: --name NAME, --file NAME=FD)", rest[0])
+			return Arguments{}, fmt.Errorf("unknown argument %q (known: --name NAME, --container NAME, --cgroups keep, "+
+				"--file NAME=FD)", rest[0])
 		}
 	}
-	return name, files, nil
+	return a, nil
 }

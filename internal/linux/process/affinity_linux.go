@@ -1,8 +1,11 @@
 package process
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,6 +55,25 @@ func SetAffinity(tid int, cpus []int) error {
 	if !slices.Equal(got, want) {
 		_ = SetAffinity(tid, before) // restore it; ignore a second error
 		return fmt.Errorf("set the affinity of thread %d to CPUs %v: the kernel grants %v only", tid, want, got)
+	}
+	return nil
+}
+
+// SetAffinities limits all threads that a process has to the given CPUs, see [SetAffinity]. Threads that they start are
+// limited as well.
+func SetAffinities(pid int, cpus []int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return fmt.Errorf("list the threads of process %d: %w", pid, err)
+	}
+	for _, t := range threads {
+		tid, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		if err := SetAffinity(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) { // it may have ended
+			return err
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -10,37 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 )
 
 // Isolate turns the namespaces of PID 1, which [Options.Namespaces] made, into a host of their own. Mounts are private.
-// /proc and /sys show this PID and network namespace and no cgroups; machine-wide settings are read-only there. /run is
-// empty except for /run/netns, /dev has few devices and its own shared memory, and the host has a name. Nothing of it
-// is visible outside. If mounts are not allowed, the error is a [linux.UnsupportedError].
-func Isolate(hostname string) error {
+// /proc and /sys show this PID and network namespace; machine-wide settings are read-only there. With cgroups, those of
+// the machine are below /sys/fs/cgroup, otherwise there are none. /run is empty except for /run/netns, /dev has few
+// devices and its own shared memory, and the host has a name. Nothing of it is visible outside. If mounts are not
+// allowed, the error is a [linux.UnsupportedError].
+func Isolate(hostname string, cgroups bool) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	for _, m := range []struct {
-		source, target, kind string
-		flags                uintptr
-		data                 string
-	}{
+	for _, m := range []mount{
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"proc", "/proc", "proc", flags, ""},
-		{"sysfs", "/sys", "sysfs", flags, ""},
 		{"tmpfs", "/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=0755"},
 	} {
-		if err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data); err != nil {
-			what := fmt.Sprintf("mount %s on %s", m.kind, m.target)
-			if m.kind == "" {
-				what = "make mounts private"
-			}
-			if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-				return &linux.UnsupportedError{
-					What: what, Missing: "CAP_SYS_ADMIN over the mounts", Err: err,
-					Hint: "in a container, /proc and /sys must not be masked: docker run --privileged",
-				}
-			}
-			return fmt.Errorf("%s: %w", what, err)
+		if err := m.make(); err != nil {
+			return err
 		}
+	}
+	if err := newSys(flags, cgroups); err != nil {
+		return err
 	}
 	if err := mask(); err != nil {
 		return err
@@ -52,6 +43,63 @@ func Isolate(hostname string) error {
 		return fmt.Errorf("set host name %q: %w", hostname, err)
 	}
 	return nil
+}
+
+// newSys mounts a sysfs of this network namespace. It hides the cgroups, which are mounted on the old one.
+func newSys(flags uintptr, cgroups bool) error {
+	sys := mount{"sysfs", "/sys", "sysfs", flags, ""}
+	if cgroups {
+		mounted, err := cgroup.Hierarchies()
+		if err != nil {
+			return err
+		}
+		cgroups = len(mounted) > 0
+	}
+	if !cgroups {
+		return sys.make()
+	}
+	const kept = "/run/cgroup"
+	if err := os.Mkdir(kept, 0o755); err != nil {
+		return fmt.Errorf("keep the cgroups: %w", err)
+	}
+	for _, m := range []mount{
+		{cgroup.Dir, kept, "", unix.MS_BIND | unix.MS_REC, ""}, sys, {kept, cgroup.Dir, "", unix.MS_BIND | unix.MS_REC, ""},
+	} {
+		if err := m.make(); err != nil {
+			return err
+		}
+	}
+	if err := unix.Unmount(kept, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("keep the cgroups: %w", err)
+	}
+	// Beside hierarchies of v1, one of v2 has no controllers that containers need, and crun before 1.9 refuses it.
+	_ = unix.Unmount(cgroup.Dir+"/unified", unix.MNT_DETACH) // mostly there is none
+	return os.Remove(kept)
+}
+
+// A mount is what mount(2) is told.
+type mount struct {
+	source, target, kind string
+	flags                uintptr
+	data                 string
+}
+
+func (m mount) make() error {
+	err := unix.Mount(m.source, m.target, m.kind, m.flags, m.data)
+	if err == nil {
+		return nil
+	}
+	what := fmt.Sprintf("mount %s on %s", cmp.Or(m.kind, m.source), m.target)
+	if m.source == "" {
+		what = "make mounts private"
+	}
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return &linux.UnsupportedError{
+			What: what, Missing: "CAP_SYS_ADMIN over the mounts", Err: err,
+			Hint: "in a container, /proc and /sys must not be masked: docker run --privileged",
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
 
 // Supervise is the main function of PID 1. It starts one child with this process's standard files, passes SIGTERM and

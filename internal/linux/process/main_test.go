@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(cmd.Process.Pid)
 			time.Sleep(time.Hour)
 		case "init": // PID 1 of the rest
-			if err := Isolate("tested"); err != nil {
+			if err := Isolate("tested", false); err != nil {
 				fmt.Println(err)
 				os.Exit(1)
 			}

@@ -53,6 +53,12 @@ func Affinity(int) ([]int, error) { return nil, unsupported("read affinity") }
 // SetAffinity is not supported here.
 func SetAffinity(int, []int) error { return unsupported("set affinity") }
 
+// SetAffinities is not supported here.
+func SetAffinities(int, []int) error { return unsupported("set affinity") }
+
+// RunTimeIn is 0 here.
+func RunTimeIn(*os.File, int) time.Duration { return 0 }
+
 // Pass does nothing here: the process will not start.
 func Pass(*exec.Cmd, map[string]*os.File) {}
 
@@ -62,8 +68,11 @@ func Inherited([]string) (map[string]*os.File, error) { return nil, unsupported(
 // LimitMemory is not supported here.
 func LimitMemory(int64) error { return unsupported("limit memory") }
 
+// Await is not supported here.
+func Await(int) (<-chan struct{}, error) { return nil, unsupported("watch a process") }
+
 // Isolate is not supported here.
-func Isolate(string) error { return unsupported("make namespaces a host") }
+func Isolate(string, bool) error { return unsupported("make namespaces a host") }
 
 // Supervise is not supported here.
 func Supervise(string, []string, []string) (int, error) { return 0, unsupported("supervise a process") }

@@ -3,6 +3,7 @@ package process
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +37,28 @@ func RunTime(pid int) time.Duration {
 		return 0
 	}
 	return time.Duration(ts.Nano())
+}
+
+// RunTimeIn returns the CPU time so far of the threads that a process of another PID namespace has, whose processes
+// proc lists; 0 if it is gone. What a thread that runs has used since the last tick is missing
+// (Documentation/scheduler/sched-stats.rst).
+func RunTimeIn(proc *os.File, pid int) (sum time.Duration) {
+	root := fmt.Sprintf("/proc/self/fd/%d/%d/task", proc.Fd(), pid)
+	threads, err := os.ReadDir(root)
+	if err != nil {
+		return 0
+	}
+	for _, t := range threads {
+		text, err := os.ReadFile(filepath.Join(root, t.Name(), "schedstat"))
+		if err != nil {
+			continue // it has ended
+		}
+		first, _, _ := strings.Cut(string(text), " ")
+		if ns, err := strconv.ParseInt(first, 10, 64); err == nil {
+			sum += time.Duration(ns)
+		}
+	}
+	return sum
 }
 
 // soFar returns the CPU time of a program that was not reaped, and of its descendants.

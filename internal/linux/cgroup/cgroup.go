@@ -1,0 +1,121 @@
+package cgroup
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Dir is where hierarchies are mounted by custom.
+const Dir = "/sys/fs/cgroup"
+
+// A Hierarchy is a mounted hierarchy of control groups.
+type Hierarchy struct {
+	Dir string // where its root is mounted
+	V2  bool
+	// Controllers are those of cgroup v1: "cpu", "memory", "name=systemd"; nil for v2.
+	Controllers []string
+}
+
+// Hierarchies lists those that are mounted below [Dir] in this mount namespace, each once.
+func Hierarchies() ([]Hierarchy, error) {
+	f, err := os.Open("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("list cgroup hierarchies: %w", err)
+	}
+	defer f.Close()
+	return read(f)
+}
+
+// read reads mountinfo (proc_pid_mountinfo(5)): fields, a dash, and then the type, the source and options of the
+// superblock.
+func read(r io.Reader) (list []Hierarchy, err error) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		before, after, ok := strings.Cut(lines.Text(), " - ")
+		at, of := strings.Fields(before), strings.Fields(after)
+		if !ok || len(at) < 5 || len(of) < 3 || at[4] != Dir && !strings.HasPrefix(at[4], Dir+"/") {
+			continue
+		}
+		h := Hierarchy{Dir: at[4], V2: of[0] == "cgroup2"}
+		if of[0] == "cgroup" {
+			for option := range strings.SplitSeq(of[2], ",") {
+				if option != "rw" && option != "ro" {
+					h.Controllers = append(h.Controllers, option)
+				}
+			}
+		} else if !h.V2 {
+			continue
+		}
+		list = append(list, h)
+	}
+	return list, lines.Err()
+}
+
+// Remove kills what is left in a control group, which is named from the roots of all hierarchies, and removes it. It
+// waits for processes to end, for at most a second. What does not exist is removed already.
+func Remove(name string) error {
+	hierarchies, err := Hierarchies()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, h := range hierarchies {
+		if err := remove(filepath.Join(h.Dir, name)); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", filepath.Join(h.Dir, name), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes a directory of control groups, and those below it first.
+func remove(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() {
+			if err := remove(filepath.Join(dir, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	const patience, pause = time.Second, 5 * time.Millisecond
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		kill(dir)
+		err := syscall.Rmdir(dir)
+		switch {
+		case err == nil, errors.Is(err, fs.ErrNotExist):
+			return nil
+		case !errors.Is(err, syscall.EBUSY) || time.Now().After(end):
+			return err
+		}
+	}
+}
+
+// kill kills the processes of a control group. Those of other PID namespaces are listed as 0.
+func kill(dir string) {
+	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if err != nil {
+		return // it is gone
+	}
+	for line := range strings.Lines(string(text)) {
+		if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && pid > 0 {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill() // it may be gone
+			}
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package cgroup_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+)
+
+// TestRemove wants a group to go with a group below it and a process in that, and to be gone the second time.
+func TestRemove(t *testing.T) {
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hierarchies) == 0 || os.Geteuid() != 0 {
+		t.Skip("no cgroups, or no right to make them")
+	}
+	name := "nettoll-test-" + strconv.Itoa(os.Getpid())
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hierarchies {
+		below := filepath.Join(h.Dir, name, "below")
+		if err := os.MkdirAll(below, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// A cpuset of v1 takes no process before it has CPUs.
+		err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)), 0o600)
+		t.Logf("%s: %v", below, err)
+	}
+	for range 2 {
+		if err := cgroup.Remove(name); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := sleep.Wait(); err == nil {
+		t.Error("the process was not killed")
+	}
+	for _, h := range hierarchies {
+		if _, err := os.Stat(filepath.Join(h.Dir, name)); err == nil {
+			t.Errorf("%s is left in %s", name, h.Dir)
+		}
+	}
+}
