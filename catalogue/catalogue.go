@@ -44,6 +44,7 @@ import (
 	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
+	"github.com/nettoll/nettoll/runtime/oci"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/tunnel"
@@ -115,6 +116,7 @@ func New() Catalogue {
 			},
 			runtime.Kind{
 				netns.Runtime{},
+				oci.Runtime{},
 			},
 		},
 		Workloads: []workload.Workload{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -113,7 +114,9 @@ func (t *tries) try(ctx context.Context, d *diagnosed, what string, s control.Sa
 		t.mu.Unlock()
 		ctx, cancel := context.WithTimeoutCause(ctx, tryLimit, fmt.Errorf("it took longer than %v", tryLimit))
 		defer cancel()
-		who, err := control.Try(ctx, s, &local.Deployment{})
+		at := here(os.Geteuid())
+		who, err := control.Try(ctx, s, at)
+		err = errors.Join(err, at.Close())
 		result.explain(err)
 		result.By = who[d.Kind]
 		t.mu.Lock()
@@ -186,6 +189,8 @@ func tryAll(ctx context.Context, stderr io.Writer, lib library, refused error) [
 			s := joined
 			s.Stack = joined.Stack.With(c)
 			t.try(ctx, d, "a container", s)
+			s.Stack = joined.Stack
+			t.values(ctx, d, c, s)
 		}
 	}
 	t.wait()

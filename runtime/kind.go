@@ -3,8 +3,10 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
@@ -41,9 +43,28 @@ func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
 	return r.Claims()
 }
 
+// Check asks the runtime whether it can make containers on this machine.
+func (Kind) Check(s stack.Stack) error {
+	if c, params, ok := stack.PartOf[Checker](s); ok {
+		return c.Check(params)
+	}
+	return nil
+}
+
+// Steps returns the kinds of steps of the runtimes.
+func (k Kind) Steps() map[string]func() host.Step {
+	all := map[string]func() host.Step{}
+	for _, r := range k {
+		if own, ok := r.(host.Stepper); ok {
+			maps.Copy(all, own.Steps())
+		}
+	}
+	return all
+}
+
 // Build puts the steps that make the containers of each host before all other steps.
 func (Kind) Build(site *network.Site, s stack.Stack) error {
-	r, _, ok := stack.PartOf[Runtime](s)
+	r, params, ok := stack.PartOf[Runtime](s)
 	if !ok {
 		return errors.New("a stack without a runtime")
 	}
@@ -52,7 +73,7 @@ func (Kind) Build(site *network.Site, s stack.Stack) error {
 		for i, e := range ends {
 			containers[i] = Container{Name: site.Lab.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
 		}
-		steps, err := r.Containers(containers)
+		steps, err := r.Containers(containers, params)
 		if err != nil {
 			return fmt.Errorf("runtime %s: %w", r.Describe().Name, err)
 		}

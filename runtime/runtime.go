@@ -1,6 +1,8 @@
 package runtime
 
 import (
+	"fmt"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -13,8 +15,8 @@ type Runtime interface {
 	// Describe returns the description of the runtime.
 	Describe() Description
 	// Containers returns the steps that make the containers of a host, in their order. It is pure. Undoing a step ends
-	// its containers and everything in them. Such steps implement [host.FirstUndone].
-	Containers(containers []Container) ([]host.Step, error)
+	// its containers and everything in them. Such steps implement [host.FirstUndone]. Every parameter is present.
+	Containers(containers []Container, p part.Params) ([]host.Step, error)
 }
 
 // A Description describes a runtime.
@@ -27,6 +29,15 @@ type Claimer interface {
 	Claims() threat.Claims
 }
 
+// A Checker is a runtime that needs something of the machine.
+type Checker interface {
+	Runtime
+	// Check returns a [linux.UnsupportedError] if containers cannot be made on this machine. It changes nothing.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	Check(p part.Params) error
+}
+
 // A Container describes a container that a runtime makes.
 type Container struct {
 	// Name is unique on its host: "src0".
@@ -35,6 +46,18 @@ type Container struct {
 	// endpoint. It is the container's name if the container has its own namespace, and "" if it shares that of its
 	// host.
 	Namespace string
+}
+
+// Own returns a step that makes the network namespace of a container, or none if it shares that of its host.
+func (c Container) Own() ([]host.Step, error) {
+	switch c.Namespace {
+	case "":
+		return nil, nil
+	case c.Name:
+		return []host.Step{host.Namespace{Name: c.Name}}, nil
+	}
+	return nil, fmt.Errorf(`container %q has namespace %q (valid: its own name, or "" for the host's namespace)`, c.Name,
+		c.Namespace)
 }
 
 // A Populated runtime has containers with processes of their own: a worker runs in each container. For other runtimes,

@@ -35,6 +35,11 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			s.moments = min(s.moments, 6)
 		}
 		t.Run(s.name, func(t *testing.T) {
+			if s.runtime != "" {
+				if _, err := testnet.Locate("runc", "runc"); err != nil {
+					testnet.Skip(t, err)
+				}
+			}
 			for i := range s.moments {
 				// Two thirds of the kills are spread over the run, one third over its beginning.
 				at := time.Duration((float64(i) + random.Float64()) / float64(s.moments) * float64(span))
@@ -49,7 +54,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			}
 		})
 	}
-	// Each kill was followed by another nettoll command, a report.
+	if said := nettoll(t, "clean"); said.status != 0 {
+		t.Errorf("clean exits with %d: %s", said.status, said.stderr)
+	}
 	if diff := cmp.Diff(before, outside(t)); diff != "" {
 		t.Errorf("links, mounts and cgroups outside of the hosts (-before +after):\n%s", diff)
 	}
@@ -60,6 +67,7 @@ type storm struct {
 	name     string
 	networks string // the value of --network; "" for those of the default experiment
 	workload string // the value of --workload; "" likewise
+	runtime  string // the value of --runtime; "" likewise
 	user     *syscall.Credential
 	moments  int
 }
@@ -70,6 +78,7 @@ func storms() []storm {
 		{name: "bridge", networks: "bridge", moments: 9},
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
+		{name: "containers", networks: "bridge", runtime: "oci", moments: 6},
 		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }
@@ -107,6 +116,9 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	}
 	if of.workload != "" {
 		args = append(args, "--workload", of.workload)
+	}
+	if of.runtime != "" {
+		args = append(args, "--runtime", of.runtime)
 	}
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 	s.cmd.SysProcAttr.Credential = of.user

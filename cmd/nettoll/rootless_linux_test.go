@@ -216,11 +216,11 @@ func TestDoctorOfOrdinaryUser(t *testing.T) {
 	}
 	everywhere := []string{
 		"network host", "network bridge", "network routed", "network nat", "network macvlan",
-		"network passthrough",
+		"network passthrough", "runtime netns",
 	}
 	for _, p := range d.Parts {
 		part := p.Kind + " " + p.Name
-		if slices.Contains(everywhere, part) || p.Kind == "runtime" || p.Kind == "workload" {
+		if slices.Contains(everywhere, part) || p.Kind == "workload" {
 			for _, tried := range p.Tried { // the program of a foreign workload may not be installed
 				if foreign := p.Kind == "workload" && strings.HasPrefix(tried.Missing, "program "); !p.Works && !foreign {
 					t.Errorf("%s does not work: %+v", part, p.Tried)

@@ -1,9 +1,8 @@
 package netns
 
 import (
-	"fmt"
-
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -24,17 +23,13 @@ func (Runtime) Describe() runtime.Description {
 func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
 
 // Containers makes a namespace for each container that does not share its host's.
-func (Runtime) Containers(containers []runtime.Container) ([]host.Step, error) {
-	var steps []host.Step
+func (Runtime) Containers(containers []runtime.Container, _ part.Params) (steps []host.Step, err error) {
 	for _, c := range containers {
-		switch c.Namespace {
-		case "": // shares that of its host
-		case c.Name:
-			steps = append(steps, host.Namespace{Name: c.Name})
-		default:
-			return nil, fmt.Errorf(`container %q has namespace %q (valid: its own name, or "" for the host's `+
-				"namespace)", c.Name, c.Namespace)
+		own, err := c.Own()
+		if err != nil {
+			return nil, err
 		}
+		steps = append(steps, own...)
 	}
 	return steps, nil
 }

@@ -34,7 +34,7 @@ func TestContainers(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := netns.Runtime{}.Containers(c.in)
+			got, err := netns.Runtime{}.Containers(c.in, nil)
 			if text(err) != c.err {
 				t.Errorf("error %q, want %q", text(err), c.err)
 			}

@@ -3,7 +3,9 @@ package runtimetest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -25,7 +28,7 @@ func (Fake) Describe() runtime.Description {
 }
 
 // Containers returns no steps.
-func (Fake) Containers([]runtime.Container) ([]host.Step, error) { return nil, nil }
+func (Fake) Containers([]runtime.Container, part.Params) ([]host.Step, error) { return nil, nil }
 
 // Conformance runs the suite on a runtime. It skips checks that make containers if the machine does not allow that. The
 // package's TestMain calls [testnet.Main].
@@ -67,6 +70,16 @@ func description(_ testing.TB, r runtime.Runtime) error {
 	return nil
 }
 
+// usual are the parameters of a runtime if none are given.
+func usual(r runtime.Runtime) part.Params {
+	d := r.Describe()
+	p, err := d.Params.Resolve("runtime "+d.Name, nil)
+	if err != nil {
+		panic(err) // its own defaults are wrong
+	}
+	return p
+}
+
 // own are containers with a namespace of their own.
 func own() []runtime.Container {
 	return []runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0", Namespace: "snk0"}}
@@ -75,11 +88,11 @@ func own() []runtime.Container {
 func pure(_ testing.TB, r runtime.Runtime) error {
 	for _, list := range [][]runtime.Container{nil, own(), {{Name: "src0"}, {Name: "snk0"}}} {
 		given := slices.Clone(list)
-		first, err := r.Containers(list)
+		first, err := r.Containers(list, usual(r))
 		if err != nil {
 			return err
 		}
-		second, err := r.Containers(list)
+		second, err := r.Containers(list, usual(r))
 		if err != nil {
 			return err
 		}
@@ -90,24 +103,42 @@ func pure(_ testing.TB, r runtime.Runtime) error {
 			return fmt.Errorf("Containers changed what it was given (-before +after):\n%s", diff)
 		}
 	}
-	if _, err := r.Containers([]runtime.Container{{Name: "src0", Namespace: "snk0"}}); err == nil {
+	if _, err := r.Containers([]runtime.Container{{Name: "src0", Namespace: "snk0"}}, usual(r)); err == nil {
 		return errors.New("a container in the namespace of another is made, want an error")
 	}
 	return nil
 }
 
+// kernel is that of a machine, with a journal that forgets. Workers in its containers are this program.
+func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err error) {
+	t.Helper()
+	err = m.Do(func() (err error) {
+		k, err = host.NewKernel(host.KernelConfig{
+			Dir: m.Dir, Run: run, Journal: forgetful{},
+			Worker: func(container string) *exec.Cmd {
+				return &exec.Cmd{
+					Path: "/proc/self/exe", Args: []string{"nettoll", "worker", "--name", container, "--container", container},
+				}
+			},
+		})
+		return err
+	})
+	return k, err
+}
+
+type forgetful struct{}
+
+func (forgetful) Write(host.Note) error { return nil }
+
 // containers makes containers, checks that their namespaces exist, and checks that nothing of them is left.
 func containers(t testing.TB, r runtime.Runtime) error {
 	m := testnet.New(t)
-	var k *host.Kernel
-	if err := m.Do(func() (err error) {
-		k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
-		return err
-	}); err != nil {
+	k, err := kernel(t, m, t.TempDir())
+	if err != nil {
 		return err
 	}
 	defer k.Close()
-	steps, err := r.Containers(own())
+	steps, err := r.Containers(own(), usual(r))
 	if err != nil {
 		return err
 	}
@@ -136,24 +167,21 @@ func containers(t testing.TB, r runtime.Runtime) error {
 
 // fromData checks that every step can be undone from data alone.
 func fromData(t testing.TB, r runtime.Runtime) error {
-	m := testnet.New(t)
-	fresh := func() (k *host.Kernel, err error) {
-		err = m.Do(func() (err error) {
-			k, err = host.NewKernel(host.KernelConfig{Dir: m.Dir})
-			return err
-		})
-		return k, err
+	m, run, kinds := testnet.New(t), t.TempDir(), host.Steps()
+	if own, ok := r.(host.Stepper); ok {
+		maps.Copy(kinds, own.Steps())
 	}
+	fresh := func() (*host.Kernel, error) { return kernel(t, m, run) }
 	k, err := fresh()
 	if err != nil {
 		return err
 	}
 	defer k.Close()
-	steps, err := r.Containers(own())
+	steps, err := r.Containers(own(), usual(r))
 	if err != nil {
 		return err
 	}
 	var s host.Stack
-	err = steptest.Subject{Kernel: k, Fresh: fresh, Dir: m.Dir, Kinds: host.Steps()}.Undone(t, &s, host.Plan{Steps: steps})
+	err = steptest.Subject{Kernel: k, Fresh: fresh, Dir: m.Dir, Kinds: kinds}.Undone(t, &s, host.Plan{Steps: steps})
 	return errors.Join(err, s.Undo(t.Context(), k))
 }

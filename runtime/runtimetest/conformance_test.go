@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -19,8 +20,10 @@ type spoilt struct {
 	containers  func([]runtime.Container) ([]host.Step, error)
 }
 
-func (s spoilt) Describe() runtime.Description                            { return s.description }
-func (s spoilt) Containers(list []runtime.Container) ([]host.Step, error) { return s.containers(list) }
+func (s spoilt) Describe() runtime.Description { return s.description }
+func (s spoilt) Containers(list []runtime.Container, _ part.Params) ([]host.Step, error) {
+	return s.containers(list)
+}
 
 // sticky is a namespace whose removal does nothing.
 type sticky struct{ host.Namespace }

@@ -1,0 +1,112 @@
+package oci_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/oci"
+	"github.com/nettoll/nettoll/runtime/runtimetest"
+)
+
+// TestMain is the program of the labs' hosts and containers as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
+		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+	}
+	testnet.Main(m)
+}
+
+func TestConformance(t *testing.T) {
+	runtimetest.Conformance(t, oci.Runtime{})
+	for _, command := range []string{"runc", "crun"} {
+		t.Run(command, func(t *testing.T) {
+			root := []string{"dev", "nettoll", "proc", "sys"}
+			t.Run("usual", func(t *testing.T) {
+				const usual = 0xa80425fb // of Docker, as capsh --decode has them
+				runtimetest.Inhabited(t, oci.Runtime{}, map[string]string{"command": command},
+					runtimetest.Want{Capabilities: usual, Root: root})
+			})
+		})
+	}
+}
+
+// TestCannotStart wants a program that cannot be started to be told, and nothing to be left of its container.
+func TestCannotStart(t *testing.T) {
+	m := testnet.New(t)
+	bad := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(bad, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := steptest.Kernel(t, m, host.KernelConfig{Journal: forgetful{}, Worker: func(string) *exec.Cmd {
+		return &exec.Cmd{Path: bad, Args: []string{"nettoll"}}
+	}})
+	for command, want := range map[string]string{
+		"runc": "permission denied", "no-runtime": `missing program "no-runtime"`,
+	} {
+		var s host.Stack
+		err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+			host.Namespace{Name: "src0"}, oci.Container{Name: "src0", Namespace: "src0", Command: command},
+		}})
+		if _, missing := exec.LookPath("runc"); missing != nil && command == "runc" {
+			testnet.Skip(t, err)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q in it", command, err, want)
+		}
+		if err := s.Undo(t.Context(), k); err != nil {
+			t.Error(err)
+		}
+	}
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hierarchies {
+		if left, err := filepath.Glob(filepath.Join(h.Dir, "nettoll-*")); err != nil || len(left) > 0 {
+			t.Errorf("there are cgroups left: %q, %v", left, err)
+		}
+	}
+}
+
+type forgetful struct{}
+
+func (forgetful) Write(host.Note) error { return nil }
+
+func TestContainers(t *testing.T) {
+	got, err := oci.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
+		part.Params{"command": "crun", "capabilities": "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []host.Step{
+		host.Namespace{Name: "src0"},
+		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Privileged: true},
+		oci.Container{Name: "snk0", Command: "crun", Privileged: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	texts := []string{
+		"namespace src0", "crun container src0, with all capabilities",
+		"crun container snk0 in the host's network namespace, with all capabilities",
+	}
+	for i, s := range got {
+		if i > 0 && s.String() != texts[i] {
+			t.Errorf("step %d is %q, want %q", i, s, texts[i])
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/labtest"
+	"github.com/nettoll/nettoll/deploy/local"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
+)
+
+// A Want is what differs between runtimes in whose containers workers run.
+type Want struct {
+	// Capabilities are the effective ones of a worker, as in /proc/PID/status.
+	Capabilities uint64
+	// Root lists the root directory of a container.
+	Root []string
+}
+
+// Inhabited checks a runtime in whose containers workers run, with given parameters: their namespaces, rights and
+// cgroups, their streams, their end, and that nothing is left of them. The package's TestMain runs the roles of hosts.
+func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
+	testnet.Root(t)
+	kinds := stack.Kinds{network.Kind{bridge.Network{}}, runtime.Kind{r}}
+	var s stack.Stack
+	for i, name := range []string{"bridge", r.Describe().Name} {
+		c, err := kinds.Choose(kinds[i].Describe().Name, name, []map[string]string{nil, given}[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = append(s, c)
+	}
+	testnet.Skip(t, s.Check())
+	for _, one := range []struct {
+		name  string
+		hosts int
+		check func(t *testing.T, l deploy.Lab, own map[string]int)
+	}{
+		{"namespaces", 2, separate},
+		{"rights", 1, func(t *testing.T, _ deploy.Lab, own map[string]int) { want.rights(t, own) }},
+		{"cgroups", 1, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
+		{"calls", 2, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
+		{"death", 1, dies},
+		{"kill", 1, killed},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			before := cgroups(t)
+			d := &local.Deployment{Journals: journal.Place{Dir: t.TempDir(), Steps: runtime.Kind{r}.Steps()}}
+			g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := g.Build(t.Context(), labtest.Lab(s, one.hosts))
+			if err != nil {
+				t.Fatal(errors.Join(err, g.Close(), d.Close()))
+			}
+			own := workers(t)
+			if names := slices.Sorted(maps.Keys(own)); !slices.Equal(names, []string{"snk0", "src0"}) {
+				t.Errorf("workers of containers %q, want snk0 and src0", names)
+			} else {
+				one.check(t, l, own)
+			}
+			l.Close()
+			if err := errors.Join(g.Close(), d.Close()); err != nil {
+				t.Error(err)
+			}
+			if left := workers(t); len(left) > 0 {
+				t.Errorf("after the end workers are left: %v", left)
+			}
+			if after := cgroups(t); !slices.Equal(after, before) {
+				t.Errorf("after the end there are cgroups %q, want %q", after, before)
+			}
+		})
+	}
+}
+
+// workers finds the workers of containers among the descendants of this process, by container.
+func workers(t *testing.T) map[string]int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]int{}
+	for _, path := range all {
+		line, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(string(line), "\x00")
+		i := slices.Index(args, "--container")
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if i < 0 || err != nil || len(args) < 2 || args[1] != "worker" || !descends(pid) {
+			continue
+		}
+		own[args[i+1]] = pid
+	}
+	return own
+}
+
+// descends says whether a process is a descendant of this one.
+func descends(pid int) bool {
+	for pid > 1 {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return false
+		}
+		_, rest, _ := strings.Cut(string(text), ") ") // the state, then the parent (proc_pid_stat(5))
+		fields := strings.Fields(rest)
+		if len(fields) < 2 {
+			return false
+		}
+		if pid, err = strconv.Atoi(fields[1]); err != nil {
+			return false
+		}
+		if pid == os.Getpid() {
+			return true
+		}
+	}
+	return false
+}
+
+// cgroups lists those of containers in all hierarchies.
+func cgroups(t *testing.T) (list []string) {
+	t.Helper()
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hierarchies {
+		found, err := filepath.Glob(filepath.Join(h.Dir, "nettoll-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, found...)
+	}
+	return list
+}
+
+// separate wants each container to have namespaces of its own.
+func separate(t *testing.T, _ deploy.Lab, own map[string]int) {
+	t.Helper()
+	for _, kind := range []string{"net", "pid", "mnt", "ipc", "uts"} {
+		seen := map[string]string{link(t, os.Getpid(), kind): "this process"}
+		for name, pid := range own {
+			ns := link(t, pid, kind)
+			if other := seen[ns]; other != "" {
+				t.Errorf("%s and %s have one %s namespace", name, other, kind)
+			}
+			seen[ns] = name
+		}
+	}
+}
+
+func link(t *testing.T, pid int, kind string) string {
+	t.Helper()
+	ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+// rights wants a worker to have these capabilities and no way to more, and nothing but its program.
+func (w Want) rights(t *testing.T, own map[string]int) {
+	t.Helper()
+	for name, pid := range own {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		status := map[string]string{}
+		for line := range strings.Lines(string(text)) {
+			key, value, _ := strings.Cut(line, ":")
+			status[key] = strings.TrimSpace(value)
+		}
+		for _, set := range []string{"CapEff", "CapPrm", "CapBnd"} {
+			if got, err := strconv.ParseUint(status[set], 16, 64); err != nil || got != w.Capabilities {
+				t.Errorf("%s of %s is %s (%v), want %016x", set, name, status[set], err, w.Capabilities)
+			}
+		}
+		if status["NoNewPrivs"] != "1" {
+			t.Errorf("%s can get new privileges", name)
+		}
+		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var root []string
+		for _, e := range entries {
+			root = append(root, e.Name())
+		}
+		if !slices.Equal(root, w.Root) {
+			t.Errorf("the root of %s has %q, want %q", name, root, w.Root)
+		}
+		if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "root", "written"), nil, 0o600); err == nil {
+			t.Errorf("the root of %s can be written to", name)
+		}
+	}
+}
+
+// grouped wants each container to have a cgroup of its own.
+func grouped(t *testing.T, own map[string]int) {
+	t.Helper()
+	seen := map[string]string{}
+	for name, pid := range own {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := ""
+		for line := range strings.Lines(string(text)) {
+			if _, path, ok := strings.Cut(line, ":/nettoll-"); ok {
+				found = path
+			}
+		}
+		if found == "" || seen[found] != "" {
+			t.Errorf("%s is in the cgroups\n%sand %q shares them", name, text, seen[found])
+		}
+		seen[found] = name
+	}
+}
+
+// spec is that of the worker of a container.
+func spec(name string, hostNumber int) host.WorkerSpec {
+	return host.WorkerSpec{ID: fmt.Sprintf("%s@host%d", name, hostNumber), Container: name}
+}
+
+// start takes the worker of the first source.
+func start(t *testing.T, l deploy.Lab) host.Worker {
+	t.Helper()
+	w, err := l.Start(t.Context(), 1, spec("src0", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// calls wants workers to answer, each once started, and a lab to be what was planned.
+func calls(t *testing.T, l deploy.Lab) {
+	t.Helper()
+	w := start(t, l)
+	var facts []any
+	if err := w.Call(t.Context(), "facts", nil, &facts); err != nil || len(facts) > 0 {
+		t.Errorf("facts of a worker without endpoints: %v, %v", facts, err)
+	}
+	if err := l.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Start(t.Context(), 1, spec("src0", 1)); err == nil {
+		t.Error("a second worker starts in one container")
+	}
+	if _, err := l.Start(t.Context(), 1, spec("src9", 1)); err == nil ||
+		!strings.Contains(err.Error(), `no worker waits in container "src9"`) {
+		t.Errorf("in a container that does not exist: %v", err)
+	}
+}
+
+// dies wants the death of a container to be noticed.
+func dies(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	w := start(t, l)
+	p, err := os.FindProcess(own["src0"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, w)
+	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "container") {
+		t.Errorf("the container died: %v", err)
+	}
+	const gone = "worker of src0: want present, got absent"
+	if err := l.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), gone) {
+		t.Errorf("Verify without a worker: %v", err)
+	}
+}
+
+// killed wants a worker to end if that is asked for, and then to be no failure.
+func killed(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	w := start(t, l)
+	if err := w.Kill(); err != nil {
+		t.Error(err)
+	}
+	ended(t, w)
+	if err := w.Err(); err != nil {
+		t.Errorf("a worker that was killed has failed: %v", err)
+	}
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root", own["src0"])); err == nil {
+		t.Error("the process is still there")
+	}
+}
+
+func ended(t *testing.T, w host.Worker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case <-w.Done():
+	case <-ctx.Done():
+		t.Fatal("a worker that is gone is not noticed")
+	}
+}
