@@ -259,11 +259,15 @@ func (l *lab) congested() error {
 		strings.Join(l.congestion, ", "))
 }
 
-// agree chooses the congestion control of the labs whose stacks have none of their own.
+// agree chooses the congestion control of the labs whose stacks have none of their own: in the first generation for the
+// whole run, because a later one may lack the lab that allows the fewest.
 func (c *configurator) agree(g *generation) error {
 	wanted := c.resolved.Experiment.Tune.Congestion
 	choices := candidates()
-	if wanted != "auto" {
+	switch {
+	case c.congestion != "":
+		choices = []string{c.congestion}
+	case wanted != "auto":
 		choices = []string{wanted}
 	}
 	for _, choice := range choices {
@@ -271,14 +275,13 @@ func (c *configurator) agree(g *generation) error {
 		for _, l := range g.labs {
 			all = all && (l == nil || l.Congestion != "" || slices.Contains(l.congestion, choice))
 		}
-		if !all {
-			continue
+		if all {
+			c.congestion = choice
+			return nil
 		}
-		if c.congestion != "" && c.congestion != choice {
-			return fmt.Errorf("congestion control %q, used in the first generation, can no longer be set", c.congestion)
-		}
-		c.congestion = choice
-		return nil
+	}
+	if c.congestion != "" {
+		return fmt.Errorf("congestion control %q, used in the first generation, can no longer be set", c.congestion)
 	}
 	return fmt.Errorf("congestion control %q cannot be set in every lab (known: auto, %s)", wanted,
 		strings.Join(candidates(), ", "))
