@@ -61,6 +61,9 @@ func security(file string, given []string, on time.Time) error {
 		}
 		for i := range list {
 			list[i].kernel = kernel
+			list[i].Attacks = slices.DeleteFunc(list[i].Attacks, func(r result) bool { // they have a section of their own
+				return strings.HasPrefix(r.Attack, "wire-")
+			})
 		}
 		all = append(all, list...)
 	}
