@@ -43,6 +43,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/lxc"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/runtime/oci"
 	"github.com/nettoll/nettoll/stack"
@@ -117,6 +118,7 @@ func New() Catalogue {
 			runtime.Kind{
 				netns.Runtime{},
 				oci.Runtime{},
+				lxc.Runtime{},
 			},
 		},
 		Workloads: []workload.Workload{

@@ -22,7 +22,8 @@ func TestAgree(t *testing.T) {
 		{[]*lab{root, nil}, "reno", ""},
 		{[]*lab{nil, nil}, "reno", ""},
 		{
-			[]*lab{root, {congestion: []string{"cubic"}}}, "reno",
+			[]*lab{root, {congestion: []string{"cubic"}}},
+			"reno",
 			`congestion control "reno", used in the first generation, can no longer be set`,
 		},
 	} {

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -41,14 +43,44 @@ func (k *Kernel) WorkerCommand(container string) (*exec.Cmd, error) {
 	return k.worker(container), nil
 }
 
-// Settle gives the host the worker of a container.
-func (k *Kernel) Settle(container string, r *Resident) {
+// Settle gives the host the worker of a container, and the stack of the step. The files are the other ends of its
+// standard files.
+func (k *Kernel) Settle(container string, pid int, in, out, errors *os.File) error {
+	worker, err := os.FindProcess(pid) // from now on, another process of that number is another one
+	if err != nil {
+		return fmt.Errorf("find the worker of %s: %w", container, err)
+	}
+	r := &Resident{In: in, Out: out, Tail: new(process.Tail), PID: pid, Kill: func() { _ = worker.Kill() }}
+	if r.Done, err = process.Await(pid); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(r.Tail, errors)
+		_ = errors.Close()
+	}()
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.residents == nil {
 		k.residents = map[string]*Resident{}
 	}
 	k.residents[container] = r
+	k.mu.Unlock()
+	return k.Hold(r)
+}
+
+// Within says whether there is a process, and whether it is in a network namespace of the host.
+func (k *Kernel) Within(pid int, ns string) (present, within bool, err error) {
+	theirs, err := netns.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return false, false, nil
+	}
+	defer theirs.Close()
+	own, err := k.Open(ns)
+	if err != nil {
+		return true, false, err
+	}
+	defer own.Close()
+	within, err = netns.Same(own, theirs)
+	return true, within, err
 }
 
 // Resident returns the worker of a container, which is the caller's from then on.

@@ -3,10 +3,8 @@ package oci
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,8 +14,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
-	"github.com/nettoll/nettoll/internal/linux/netns"
-	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/runtime"
 )
 
 // A Container is a container that an OCI runtime makes, with a worker as its only process.
@@ -29,12 +26,6 @@ type Container struct {
 	Command string `json:"command"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
-}
-
-// made is what a [Container] keeps.
-type made struct {
-	Cgroup string `json:"cgroup"`        // in all hierarchies
-	PID    int    `json:"pid,omitempty"` // of the worker, on its host
 }
 
 // Kind returns "oci-container".
@@ -70,12 +61,12 @@ const (
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
-	cmd, err := k.WorkerCommand(c.Name)
-	if err != nil {
+	m := runtime.NewMade()
+	if err := k.Keep(m); err != nil {
 		return err
 	}
-	m := made{Cgroup: "nettoll-" + strings.ToLower(rand.Text())}
-	if err := k.Keep(m); err != nil {
+	worker, err := runtime.Prepare(k, c.Name)
+	if err != nil {
 		return err
 	}
 	defer func() {
@@ -83,34 +74,29 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			err = errors.Join(err, c.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
-	dir, err := c.write(k, cmd, m.Cgroup)
+	dir, err := c.write(k, worker, m.Cgroup)
 	if err != nil {
 		return err
 	}
-	r := &host.Resident{Tail: new(process.Tail)}
-	if m.PID, err = c.run(ctx, k, dir, cmd.ExtraFiles, r); err != nil {
-		return err
+	if m.PID, err = c.run(ctx, k, dir, worker); err != nil {
+		return c.failed(err, worker.Failed())
 	}
-	if err := k.Keep(m); err != nil {
-		return errors.Join(err, r.Close())
-	}
-	k.Settle(c.Name, r)
-	return k.Hold(r)
+	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
 }
 
 // write writes the bundle and returns its directory.
-func (c Container) write(k *host.Kernel, worker *exec.Cmd, cgroup string) (dir string, err error) {
-	b := bundle{args: worker.Args[1:], env: worker.Env, cgroup: cgroup, capabilities: usuals()}
+func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
+	b := bundle{
+		program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup,
+		capabilities: runtime.UsualCapabilities(),
+	}
 	if c.Privileged {
-		b.capabilities = known()
+		b.capabilities = runtime.AllCapabilities()
 	}
 	if c.Namespace != "" {
 		b.network = k.Path(c.Namespace)
 	}
 	if b.root, err = k.RunDir(rootDir); err != nil {
-		return "", err
-	}
-	if b.program, err = executable(k, worker.Path); err != nil {
 		return "", err
 	}
 	if dir, err = k.RunDir(bundleDir + c.Name); err != nil {
@@ -123,103 +109,29 @@ func (c Container) write(k *host.Kernel, worker *exec.Cmd, cgroup string) (dir s
 	return dir, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
 }
 
-// executable returns a path at which the host finds a program: /proc/self/exe is that of whoever looks.
-func executable(k *host.Kernel, path string) (string, error) {
-	same, err := os.Stat(path)
-	if err != nil {
-		return "", fmt.Errorf("find the program of workers: %w", err)
-	}
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		if found, err := os.Stat(resolved); err == nil && os.SameFile(found, same) {
-			return resolved, nil
-		}
-	}
-	// It was replaced or removed since it was started, or is where the host does not see it.
-	dir, err := k.RunDir("oci")
-	if err != nil {
-		return "", err
-	}
-	copied := filepath.Join(dir, "nettoll")
-	if _, err := os.Stat(copied); err == nil {
-		return copied, nil
-	}
-	from, err := os.Open(path)
-	if err != nil {
-		return "", fmt.Errorf("copy the program of workers: %w", err)
-	}
-	defer from.Close()
-	to, err := os.OpenFile(copied, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
-	if err != nil {
-		return "", fmt.Errorf("copy the program of workers: %w", err)
-	}
-	_, err = io.Copy(to, from)
-	return copied, errors.Join(err, to.Close())
-}
-
-// run runs the container and fills in its worker. It returns the worker's number.
-func (c Container) run(ctx context.Context, k *host.Kernel, dir string, files []*os.File, r *host.Resident) (
-	pid int, err error,
-) {
+// run runs the container and returns the number of its worker.
+func (c Container) run(ctx context.Context, k *host.Kernel, dir string, worker *runtime.Starting) (pid int, err error) {
 	state, err := k.RunDir(stateDir)
 	if err != nil {
 		return 0, err
 	}
-	var ours, theirs [3]*os.File
-	defer func() {
-		for i := range theirs {
-			if theirs[i] != nil {
-				_ = theirs[i].Close()
-			}
-			if err != nil && ours[i] != nil {
-				_ = ours[i].Close()
-			}
-		}
-	}()
-	for i := range theirs {
-		if theirs[i], ours[i], err = os.Pipe(); err != nil {
-			return 0, err
-		}
-		if i > 0 { // an output
-			theirs[i], ours[i] = ours[i], theirs[i]
-		}
-	}
-	at := filepath.Join(dir, "pid")
+	at, files := filepath.Join(dir, "pid"), worker.Worker.ExtraFiles
 	cmd := exec.CommandContext(ctx, c.Command, "--root", state, "run", "--detach", "--bundle", dir, "--pid-file", at,
 		"--preserve-fds", strconv.Itoa(len(files)), c.Name)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = theirs[0], theirs[1], theirs[2], files
-	cmd.Env = os.Environ()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = worker.In, worker.Out, worker.Err, files
 	if err := cmd.Run(); err != nil {
-		_ = theirs[2].Close()
-		theirs[2] = nil
-		said, _ := io.ReadAll(io.LimitReader(ours[2], 4096)) // what it has said is all there: nobody else has the pipe
-		return 0, c.failed(err, said)
+		return 0, err
 	}
 	text, err := os.ReadFile(at)
 	if err != nil {
-		return 0, fmt.Errorf("%s run: %w", c.Command, err)
-	}
-	if pid, err = strconv.Atoi(string(bytes.TrimSpace(text))); err != nil {
-		return 0, fmt.Errorf("%s run: read the number of the process: %w", c.Command, err)
-	}
-	worker, err := os.FindProcess(pid) // from now on, another process of that number is another one
-	if err != nil {
-		return 0, fmt.Errorf("%s run: %w", c.Command, err)
-	}
-	if r.Done, err = process.Await(pid); err != nil {
 		return 0, err
 	}
-	go func() {
-		_, _ = io.Copy(r.Tail, ours[2])
-		_ = ours[2].Close()
-	}()
-	r.In, r.Out, r.PID = ours[0], ours[1], pid
-	r.Kill = func() { _ = worker.Kill() } // it may be gone
-	return pid, nil
+	return strconv.Atoi(string(bytes.TrimSpace(text)))
 }
 
 // failed explains why a runtime has failed. Its last line has the reason.
-func (c Container) failed(err error, said []byte) error {
-	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+func (c Container) failed(err error, said string) error {
+	lines := strings.Split(strings.TrimSpace(said), "\n")
 	text := lines[len(lines)-1]
 	if errors.Is(err, exec.ErrNotFound) {
 		return &linux.UnsupportedError{
@@ -238,7 +150,7 @@ func (c Container) failed(err error, said []byte) error {
 
 // Remove ends the container. Its cgroups go in any case, also if the host is gone.
 func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
-	var m made
+	var m runtime.Made
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
@@ -261,30 +173,4 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 }
 
 // Verify wants the worker to be there, in its namespace.
-func (c Container) Verify(k *host.Kernel) error {
-	var m made
-	if _, err := k.Kept(&m); err != nil {
-		return err
-	}
-	d := &host.DriftError{Step: c.String()}
-	theirs, err := netns.Open(fmt.Sprintf("/proc/%d/ns/net", m.PID))
-	if err != nil {
-		d.Add("worker of "+c.Name, "present", "absent")
-		return d
-	}
-	defer theirs.Close()
-	own, err := k.Open(c.Namespace)
-	if err != nil {
-		return err
-	}
-	defer own.Close()
-	same, err := netns.Same(own, theirs)
-	if err != nil {
-		return err
-	}
-	if !same {
-		d.Add("network namespace of the worker of "+c.Name, "that of the container", "another")
-		return d
-	}
-	return nil
-}
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }

@@ -2,6 +2,7 @@ package oci_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,7 +52,8 @@ func TestCannotStart(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("no program"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k := steptest.Kernel(t, m, host.KernelConfig{Journal: forgetful{}, Worker: func(string) *exec.Cmd {
+	var notes journal
+	k := steptest.Kernel(t, m, host.KernelConfig{Journal: &notes, Worker: func(string) *exec.Cmd {
 		return &exec.Cmd{Path: bad, Args: []string{"nettoll"}}
 	}})
 	for command, want := range map[string]string{
@@ -76,15 +78,30 @@ func TestCannotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, h := range hierarchies {
-		if left, err := filepath.Glob(filepath.Join(h.Dir, "nettoll-*")); err != nil || len(left) > 0 {
-			t.Errorf("there are cgroups left: %q, %v", left, err)
+		for _, name := range notes {
+			if _, err := os.Stat(filepath.Join(h.Dir, name)); err == nil {
+				t.Errorf("cgroup %s is left in %s", name, h.Dir)
+			}
 		}
+	}
+	if len(notes) < 2 {
+		t.Errorf("the journal has the cgroups %q", notes)
 	}
 }
 
-type forgetful struct{}
+// journal keeps the cgroups that are noted in it.
+type journal []string
 
-func (forgetful) Write(host.Note) error { return nil }
+func (j *journal) Write(n host.Note) error {
+	var m runtime.Made
+	if len(n.Kept) > 0 {
+		if err := json.Unmarshal(n.Kept, &m); err != nil {
+			return err
+		}
+		*j = append(*j, m.Cgroup)
+	}
+	return nil
+}
 
 func TestContainers(t *testing.T) {
 	got, err := oci.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},

@@ -62,7 +62,6 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 		{"kill", 1, killed},
 	} {
 		t.Run(one.name, func(t *testing.T) {
-			before := cgroups(t)
 			d := &local.Deployment{Journals: journal.Place{Dir: t.TempDir(), Steps: runtime.Kind{r}.Steps()}}
 			g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 			if err != nil {
@@ -73,6 +72,7 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 				t.Fatal(errors.Join(err, g.Close(), d.Close()))
 			}
 			own := workers(t)
+			groups := cgroups(t, own)
 			if names := slices.Sorted(maps.Keys(own)); !slices.Equal(names, []string{"snk0", "src0"}) {
 				t.Errorf("workers of containers %q, want snk0 and src0", names)
 			} else {
@@ -85,8 +85,10 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 			if left := workers(t); len(left) > 0 {
 				t.Errorf("after the end workers are left: %v", left)
 			}
-			if after := cgroups(t); !slices.Equal(after, before) {
-				t.Errorf("after the end there are cgroups %q, want %q", after, before)
+			for _, dir := range groups {
+				if _, err := os.Stat(dir); err == nil {
+					t.Errorf("after the end there is cgroup %s", dir)
+				}
 			}
 		})
 	}
@@ -138,21 +140,42 @@ func descends(pid int) bool {
 	return false
 }
 
-// cgroups lists those of containers in all hierarchies.
-func cgroups(t *testing.T) (list []string) {
+// cgroups returns the directories of control groups of workers, in all hierarchies. Other tests may have others.
+func cgroups(t *testing.T, own map[string]int) (list []string) {
 	t.Helper()
 	hierarchies, err := cgroup.Hierarchies()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, h := range hierarchies {
-		found, err := filepath.Glob(filepath.Join(h.Dir, "nettoll-*"))
-		if err != nil {
-			t.Fatal(err)
+	for name, pid := range own {
+		group := groupOf(t, pid)
+		if group == "" {
+			t.Errorf("%s has no cgroup of its own", name)
+			continue
 		}
-		list = append(list, found...)
+		for _, h := range hierarchies {
+			if dir := filepath.Join(h.Dir, group); h.V2 == (len(hierarchies) == 1) { // beside v1, one of v2 is not used
+				list = append(list, dir)
+			}
+		}
 	}
 	return list
+}
+
+// groupOf returns the first element of the path of a process's control group, "" if it is not one of ours.
+func groupOf(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, path, ok := strings.Cut(strings.TrimSpace(line), ":/nettoll-"); ok {
+			first, _, _ := strings.Cut(path, "/")
+			return "nettoll-" + first
+		}
+	}
+	return ""
 }
 
 // separate wants each container to have namespaces of its own.
@@ -222,20 +245,11 @@ func grouped(t *testing.T, own map[string]int) {
 	t.Helper()
 	seen := map[string]string{}
 	for name, pid := range own {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-		if err != nil {
-			t.Fatal(err)
+		group := groupOf(t, pid)
+		if other := seen[group]; group == "" || other != "" {
+			t.Errorf("%s is in the cgroup %q of %q", name, group, other)
 		}
-		found := ""
-		for line := range strings.Lines(string(text)) {
-			if _, path, ok := strings.Cut(line, ":/nettoll-"); ok {
-				found = path
-			}
-		}
-		if found == "" || seen[found] != "" {
-			t.Errorf("%s is in the cgroups\n%sand %q shares them", name, text, seen[found])
-		}
-		seen[found] = name
+		seen[group] = name
 	}
 }
 

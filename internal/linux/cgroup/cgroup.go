@@ -60,48 +60,50 @@ func read(r io.Reader) (list []Hierarchy, err error) {
 	return list, lines.Err()
 }
 
-// Remove kills what is left in a control group, which is named from the roots of all hierarchies, and removes it. It
-// waits for processes to end, for at most a second. What does not exist is removed already.
+// Remove kills what is left in a control group, which is named from the roots of all hierarchies, and removes it with
+// those below it. It waits for processes to end, for a second in all. What does not exist is removed already.
 func Remove(name string) error {
 	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
 	}
+	const patience = time.Second
+	end := time.Now().Add(patience)
 	var errs []error
 	for _, h := range hierarchies {
-		if err := remove(filepath.Join(h.Dir, name)); err != nil {
+		if err := remove(filepath.Join(h.Dir, name), end); err != nil {
 			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", filepath.Join(h.Dir, name), err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// remove removes a directory of control groups, and those below it first.
-func remove(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() {
-			if err := remove(filepath.Join(dir, e.Name())); err != nil {
-				return err
+// remove removes a directory of control groups, those below it first. A program that ends may make others meanwhile.
+func remove(dir string, end time.Time) error {
+	for {
+		entries, err := os.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.IsDir() {
+				if err := remove(filepath.Join(dir, e.Name()), end); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	const patience, pause = time.Second, 5 * time.Millisecond
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
 		kill(dir)
-		err := syscall.Rmdir(dir)
+		err = syscall.Rmdir(dir)
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 			return nil
 		case !errors.Is(err, syscall.EBUSY) || time.Now().After(end):
 			return err
 		}
+		time.Sleep(5 * time.Millisecond) // a process takes a moment to end
 	}
 }
 

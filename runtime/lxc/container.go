@@ -1,0 +1,201 @@
+package lxc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// A Container is a container that LXC makes, with a worker as its only process.
+type Container struct {
+	Name string `json:"name"`
+	// Namespace is that of its network; "" is the host's own.
+	Namespace string `json:"namespace,omitempty"`
+	// Privileged leaves all capabilities to its root.
+	Privileged bool `json:"privileged,omitempty"`
+}
+
+// Kind returns "lxc-container".
+func (Container) Kind() string { return "lxc-container" }
+
+// String describes the step in plain words.
+func (c Container) String() string {
+	s := "lxc container " + c.Name
+	if c.Namespace == "" {
+		s += " in the host's network namespace"
+	}
+	if c.Privileged {
+		s += ", with all capabilities"
+	}
+	return s
+}
+
+// UndoneFirst makes Container a [host.FirstUndone].
+func (Container) UndoneFirst() {}
+
+// Groups makes Container a [host.Grouping].
+func (Container) Groups() {}
+
+// Outlives returns UntilBoot: cgroups belong to the machine.
+func (Container) Outlives() host.Lifetime { return host.UntilBoot }
+
+// containersDir is where LXC finds its containers, below the directory of a host's programs.
+const containersDir = "lxc"
+
+// Apply makes the container.
+func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
+	m := runtime.NewMade()
+	if err := k.Keep(m); err != nil {
+		return err
+	}
+	worker, err := runtime.Prepare(k, c.Name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Remove(context.WithoutCancel(ctx), k))
+		}
+	}()
+	dir, err := c.write(k, worker, m.Cgroup)
+	if err != nil {
+		worker.Failed()
+		return err
+	}
+	if m.PID, err = c.run(ctx, dir, worker); err != nil {
+		return c.failed(err, worker.Failed()+logged(dir))
+	}
+	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
+}
+
+// write writes the configuration and makes the root of the container. It returns the directory of all containers.
+func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
+	if dir, err = k.RunDir(containersDir); err != nil {
+		return "", err
+	}
+	own := filepath.Join(dir, c.Name)
+	f := config{
+		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
+		cgroup: cgroup, capabilities: runtime.UsualCapabilities(),
+	}
+	if c.Privileged {
+		f.capabilities = nil
+	}
+	f.network = "/proc/self/ns/net"
+	if c.Namespace != "" {
+		f.network = k.Path(c.Namespace)
+	}
+	for _, name := range []string{"proc", "dev", "sys"} {
+		if err := os.MkdirAll(filepath.Join(f.root, name), 0o755); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(f.root, program), nil, 0o600); err != nil { // what is mounted over
+		return "", err
+	}
+	return dir, os.WriteFile(filepath.Join(own, "config"), []byte(f.String()), 0o600)
+}
+
+// run starts the container and returns the number of its worker.
+func (c Container) run(ctx context.Context, dir string, worker *runtime.Starting) (pid int, err error) {
+	cmd := exec.Command(start, "--lxcpath", dir, "--name", c.Name, "--foreground", "--logfile",
+		filepath.Join(dir, c.Name, "log"), "--logpriority", "ERROR")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = worker.In, worker.Out, worker.Err
+	cmd.Env, cmd.ExtraFiles = worker.Worker.Env, worker.Worker.ExtraFiles
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			if err == nil {
+				err = errors.New("it has ended")
+			}
+			return 0, err
+		case <-ctx.Done():
+			_ = cmd.Process.Kill()
+			return 0, errors.Join(ctx.Err(), <-ended)
+		case <-tick.C:
+			if pid, ok := child(cmd.Process.Pid); ok {
+				return pid, nil
+			}
+		}
+	}
+}
+
+// child finds the worker among the children of its monitor. Before it is one, the child is a copy of the monitor.
+func child(monitor int) (pid int, ok bool) {
+	all, err := procfs.ReadPrograms()
+	if err != nil {
+		return 0, false
+	}
+	for pid, p := range all {
+		if p.Parent != monitor {
+			continue
+		}
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			strings.HasPrefix(string(line), program+"\x00") {
+			return pid, true
+		}
+	}
+	return 0, false
+}
+
+// logged returns what LXC has logged about a container.
+func logged(dir string) string {
+	files, err := filepath.Glob(filepath.Join(dir, "*", "log"))
+	if err != nil {
+		return ""
+	}
+	var all strings.Builder
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err == nil {
+			all.Write(text)
+		}
+	}
+	return all.String()
+}
+
+// failed explains why LXC has failed. The first error has the reason.
+func (c Container) failed(err error, said string) error {
+	if errors.Is(err, exec.ErrNotFound) {
+		return missing("make container "+c.Name, err)
+	}
+	for line := range strings.Lines(said) {
+		if _, reason, ok := strings.Cut(line, "ERROR"); ok {
+			return fmt.Errorf("%s: %w: %s", start, err, strings.Join(strings.Fields(reason), " "))
+		}
+	}
+	return fmt.Errorf("%s: %w: %s", start, err, strings.TrimSpace(said))
+}
+
+// Remove ends the container. Its cgroups go in any case, also if the host is gone.
+func (c Container) Remove(_ context.Context, k *host.Kernel) error {
+	var m runtime.Made
+	if kept, err := k.Kept(&m); err != nil || !kept {
+		return err
+	}
+	if err := cgroup.Remove(m.Cgroup); err != nil {
+		return err
+	}
+	dir, err := k.RunDir(containersDir)
+	return errors.Join(err, os.RemoveAll(filepath.Join(dir, c.Name)))
+}
+
+// Verify wants the worker to be there, in its namespace.
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }

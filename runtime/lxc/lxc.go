@@ -1,0 +1,99 @@
+package lxc
+
+import (
+	"os/exec"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// start is the program that makes a container.
+const start = "lxc-start"
+
+// Names of parameters and their values.
+const (
+	capabilities = "capabilities"
+	usual        = "usual"
+	all          = "all"
+)
+
+// Runtime is the runtime "lxc".
+type Runtime struct{}
+
+var (
+	_ runtime.Populated = Runtime{}
+	_ runtime.Checker   = Runtime{}
+	_ runtime.Claimer   = Runtime{}
+	_ host.Stepper      = Runtime{}
+)
+
+// Describe returns the description of the runtime.
+func (Runtime) Describe() runtime.Description {
+	return runtime.Description{
+		Name:           "lxc",
+		Summary:        "LXC makes each container, with a worker as its only process",
+		Implementation: "kernel",
+		Params: part.List{
+			{
+				Name: capabilities, Default: usual, Values: []string{usual, all}, Quiet: true,
+				Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it; all: everything",
+			},
+		},
+	}
+}
+
+// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
+func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
+
+// Populated is true: a worker runs in each container.
+func (Runtime) Populated(part.Params) bool { return true }
+
+// Steps returns the step that makes a container.
+func (Runtime) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{Container{}.Kind(): func() host.Step { return new(Container) }}
+}
+
+// Check looks for the program, for cgroups and for the right to make them.
+func (Runtime) Check(part.Params) error {
+	const what = "make containers by LXC"
+	if userns.Inside() {
+		return &linux.UnsupportedError{
+			What: what, Missing: "the right to make cgroups, which nobody in a user namespace has", Hint: "run as root",
+		}
+	}
+	if _, err := exec.LookPath(start); err != nil {
+		return missing(what, err)
+	}
+	if list, err := cgroup.Hierarchies(); err != nil || len(list) == 0 {
+		return &linux.UnsupportedError{
+			What: what, Missing: "cgroups below " + cgroup.Dir, Hint: "mount them, as cgroups(7) says", Err: err,
+		}
+	}
+	return nil
+}
+
+// missing says that LXC is not installed.
+func missing(what string, err error) error {
+	return &linux.UnsupportedError{
+		What: what, Missing: `program "` + start + `"`, Hint: "install the package lxc", Err: err,
+	}
+}
+
+// Containers makes a container in each namespace.
+func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+	for _, c := range containers {
+		own, err := c.Own()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(append(steps, own...), Container{
+			Name: c.Name, Namespace: c.Namespace, Privileged: p[capabilities] == all,
+		})
+	}
+	return steps, nil
+}

@@ -1,0 +1,83 @@
+package lxc_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/lxc"
+	"github.com/nettoll/nettoll/runtime/runtimetest"
+)
+
+// TestMain is the program of the labs' hosts and containers as well.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
+		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+	}
+	testnet.Main(m)
+}
+
+func TestConformance(t *testing.T) {
+	runtimetest.Conformance(t, lxc.Runtime{})
+	t.Run("inhabited", func(t *testing.T) {
+		const usual = 0xa80425fb // of Docker, as capsh --decode has them
+		runtimetest.Inhabited(t, lxc.Runtime{}, nil,
+			runtimetest.Want{Capabilities: usual, Root: []string{"dev", "nettoll", "proc", "sys"}})
+	})
+}
+
+// TestCannotStart wants a program that cannot be started to be told.
+func TestCannotStart(t *testing.T) {
+	testnet.Program(t, "lxc-start", "lxc")
+	m := testnet.New(t)
+	bad := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(bad, []byte("no program"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := steptest.Kernel(t, m, host.KernelConfig{Journal: forgetful{}, Worker: func(string) *exec.Cmd {
+		return &exec.Cmd{Path: bad, Args: []string{"nettoll"}}
+	}})
+	var s host.Stack
+	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "src0"}, lxc.Container{Name: "src0", Namespace: "src0"},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "lxc-start: exit status 1: ") ||
+		!strings.Contains(err.Error(), "Permission denied") {
+		t.Errorf("%v, want the reason of LXC", err)
+	}
+}
+
+type forgetful struct{}
+
+func (forgetful) Write(host.Note) error { return nil }
+
+func TestContainers(t *testing.T) {
+	got, err := lxc.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
+		part.Params{"capabilities": "all"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []host.Step{
+		host.Namespace{Name: "src0"},
+		lxc.Container{Name: "src0", Namespace: "src0", Privileged: true},
+		lxc.Container{Name: "snk0", Privileged: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+	if text := got[2].String(); text != "lxc container snk0 in the host's network namespace, with all capabilities" {
+		t.Errorf("it is described as %q", text)
+	}
+}

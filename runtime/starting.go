@@ -1,0 +1,115 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nettoll/nettoll/host"
+)
+
+// A Starting is a worker that the program of a runtime is about to start in a container. Its arguments, environment and
+// inherited files are those of Worker, and its standard files are In, Out and Err, which the program has to pass on.
+type Starting struct {
+	Worker *exec.Cmd
+	// Program is where the host finds the program of the worker.
+	Program      string
+	In, Out, Err *os.File
+
+	container string
+	ours      [3]*os.File // the other ends of In, Out and Err
+}
+
+// Prepare prepares the worker of a container. [Starting.Started] or [Starting.Failed] has to follow.
+func Prepare(k *host.Kernel, container string) (s *Starting, err error) {
+	s = &Starting{container: container}
+	if s.Worker, err = k.WorkerCommand(container); err != nil {
+		return nil, err
+	}
+	if s.Program, err = executable(k, s.Worker.Path); err != nil {
+		return nil, err
+	}
+	for i, theirs := range []**os.File{&s.In, &s.Out, &s.Err} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			s.close()
+			return nil, err
+		}
+		if *theirs, s.ours[i] = write, read; i == 0 { // an input
+			*theirs, s.ours[i] = read, write
+		}
+	}
+	return s, nil
+}
+
+// Started gives the worker to the host, once it runs with this PID.
+func (s *Starting) Started(k *host.Kernel, pid int) error {
+	s.closeTheirs()
+	if err := k.Settle(s.container, pid, s.ours[0], s.ours[1], s.ours[2]); err != nil {
+		s.close()
+		return err
+	}
+	return nil
+}
+
+// Failed gives up, and returns what the program has written to Err. The program has ended.
+func (s *Starting) Failed() string {
+	s.closeTheirs()
+	const most = 4096
+	said, _ := io.ReadAll(io.LimitReader(s.ours[2], most)) // nobody else has the other end, so this ends
+	s.close()
+	return string(said)
+}
+
+func (s *Starting) closeTheirs() {
+	for _, f := range []*os.File{s.In, s.Out, s.Err} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+func (s *Starting) close() {
+	s.closeTheirs()
+	for _, f := range s.ours {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// executable returns a path at which the host finds a program: /proc/self/exe is that of whoever looks.
+func executable(k *host.Kernel, path string) (string, error) {
+	same, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("find the program of workers: %w", err)
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		if found, err := os.Stat(resolved); err == nil && os.SameFile(found, same) {
+			return resolved, nil
+		}
+	}
+	// It was replaced or removed since it was started, or is where the host does not see it.
+	dir, err := k.RunDir("runtime")
+	if err != nil {
+		return "", err
+	}
+	copied := filepath.Join(dir, "nettoll")
+	if _, err := os.Stat(copied); err == nil {
+		return copied, nil
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("copy the program of workers: %w", err)
+	}
+	defer from.Close()
+	to, err := os.OpenFile(copied, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return "", fmt.Errorf("copy the program of workers: %w", err)
+	}
+	_, err = io.Copy(to, from)
+	return copied, errors.Join(err, to.Close())
+}
