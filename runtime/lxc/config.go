@@ -15,7 +15,7 @@ type config struct {
 	args          []string // of the worker
 	network       string   // path of its network namespace
 	cgroup        string
-	capabilities  []string // nil: all
+	capabilities  []string
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -36,12 +36,10 @@ func (c config) String() string {
 	set("console.path", "none")
 	set("apparmor.profile", "unconfined")
 	set("no_new_privs", "1")
-	if c.capabilities != nil {
-		var keep []string
-		for _, name := range c.capabilities {
-			keep = append(keep, strings.ToLower(strings.TrimPrefix(name, "CAP_")))
-		}
-		set("cap.keep", "%s", strings.Join(keep, " "))
+	keep := make([]string, len(c.capabilities))
+	for i, name := range c.capabilities {
+		keep[i] = strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
+	set("cap.keep", "%s", strings.Join(keep, " "))
 	return b.String()
 }

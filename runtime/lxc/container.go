@@ -89,7 +89,7 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string
 		cgroup: cgroup, capabilities: runtime.UsualCapabilities(),
 	}
 	if c.Privileged {
-		f.capabilities = nil
+		f.capabilities = runtime.AllCapabilities()
 	}
 	f.network = "/proc/self/ns/net"
 	if c.Namespace != "" {

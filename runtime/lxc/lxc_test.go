@@ -31,11 +31,13 @@ func TestMain(m *testing.M) {
 
 func TestConformance(t *testing.T) {
 	runtimetest.Conformance(t, lxc.Runtime{})
-	t.Run("inhabited", func(t *testing.T) {
-		const usual = 0xa80425fb // of Docker, as capsh --decode has them
-		runtimetest.Inhabited(t, lxc.Runtime{}, nil,
-			runtimetest.Want{Capabilities: usual, Root: []string{"dev", "nettoll", "proc", "sys"}})
-	})
+	root := []string{"dev", "nettoll", "proc", "sys"}
+	for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
+		t.Run(name, func(t *testing.T) {
+			runtimetest.Inhabited(t, lxc.Runtime{}, map[string]string{"capabilities": name},
+				runtimetest.Want{Capabilities: rights, Root: root})
+		})
+	}
 }
 
 // TestCannotStart wants a program that cannot be started to be told.

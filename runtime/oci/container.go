@@ -76,6 +76,7 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	}()
 	dir, err := c.write(k, worker, m.Cgroup)
 	if err != nil {
+		worker.Failed()
 		return err
 	}
 	if m.PID, err = c.run(ctx, k, dir, worker); err != nil {

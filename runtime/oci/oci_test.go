@@ -36,11 +36,12 @@ func TestConformance(t *testing.T) {
 	for _, command := range []string{"runc", "crun"} {
 		t.Run(command, func(t *testing.T) {
 			root := []string{"dev", "nettoll", "proc", "sys"}
-			t.Run("usual", func(t *testing.T) {
-				const usual = 0xa80425fb // of Docker, as capsh --decode has them
-				runtimetest.Inhabited(t, oci.Runtime{}, map[string]string{"command": command},
-					runtimetest.Want{Capabilities: usual, Root: root})
-			})
+			for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
+				t.Run(name, func(t *testing.T) {
+					runtimetest.Inhabited(t, oci.Runtime{}, map[string]string{"command": command, "capabilities": name},
+						runtimetest.Want{Capabilities: rights, Root: root})
+				})
+			}
 		})
 	}
 }

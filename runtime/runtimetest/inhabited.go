@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -33,6 +34,34 @@ type Want struct {
 	Capabilities uint64
 	// Root lists the root directory of a container.
 	Root []string
+}
+
+// Usual are the capabilities that Docker leaves to root in a container, as capsh --decode has them.
+const Usual = 0xa80425fb
+
+// Own returns the capabilities of this process.
+func Own(t *testing.T) uint64 {
+	t.Helper()
+	set, err := strconv.ParseUint(status(t, os.Getpid())["CapPrm"], 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// status reads /proc/PID/status.
+func status(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(line, ":")
+		all[key] = strings.TrimSpace(value)
+	}
+	return all
 }
 
 // Inhabited checks a runtime in whose containers workers run, with given parameters: their namespaces, rights and
@@ -89,6 +118,9 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 				if _, err := os.Stat(dir); err == nil {
 					t.Errorf("after the end there is cgroup %s", dir)
 				}
+			}
+			if left := covered(t, groups); left != "" {
+				t.Errorf("after the end there is, below a mount:\n%s", left)
 			}
 		})
 	}
@@ -162,6 +194,26 @@ func cgroups(t *testing.T, own map[string]int) (list []string) {
 	return list
 }
 
+// covered lists what is left of control groups in the directory in which hierarchies are mounted, where mounts hide it.
+func covered(t *testing.T, groups []string) string {
+	t.Helper()
+	names := map[string]bool{}
+	for _, dir := range groups {
+		names[filepath.Base(dir)] = true
+	}
+	out, err := exec.Command("unshare", "--mount", "sh", "-c", "mount --bind "+cgroup.Dir+" /mnt && ls /mnt/*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for line := range strings.Lines(string(out)) {
+		if name := strings.TrimSpace(line); names[name] {
+			left = append(left, name)
+		}
+	}
+	return strings.Join(left, "\n")
+}
+
 // groupOf returns the first element of the path of a process's control group, "" if it is not one of ours.
 func groupOf(t *testing.T, pid int) string {
 	t.Helper()
@@ -206,15 +258,7 @@ func link(t *testing.T, pid int, kind string) string {
 func (w Want) rights(t *testing.T, own map[string]int) {
 	t.Helper()
 	for name, pid := range own {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			t.Fatal(err)
-		}
-		status := map[string]string{}
-		for line := range strings.Lines(string(text)) {
-			key, value, _ := strings.Cut(line, ":")
-			status[key] = strings.TrimSpace(value)
-		}
+		status := status(t, pid)
 		for _, set := range []string{"CapEff", "CapPrm", "CapBnd"} {
 			if got, err := strconv.ParseUint(status[set], 16, 64); err != nil || got != w.Capabilities {
 				t.Errorf("%s of %s is %s (%v), want %016x", set, name, status[set], err, w.Capabilities)

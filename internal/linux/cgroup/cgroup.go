@@ -100,7 +100,7 @@ func remove(dir string, end time.Time) error {
 		switch {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 			return nil
-		case !errors.Is(err, syscall.EBUSY) || time.Now().After(end):
+		case !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) || time.Now().After(end):
 			return err
 		}
 		time.Sleep(5 * time.Millisecond) // a process takes a moment to end

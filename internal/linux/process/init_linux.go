@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,33 +49,77 @@ func Isolate(hostname string, cgroups bool) error {
 // newSys mounts a sysfs of this network namespace. It hides the cgroups, which are mounted on the old one.
 func newSys(flags uintptr, cgroups bool) error {
 	sys := mount{"sysfs", "/sys", "sysfs", flags, ""}
-	if cgroups {
-		mounted, err := cgroup.Hierarchies()
-		if err != nil {
-			return err
-		}
-		cgroups = len(mounted) > 0
-	}
 	if !cgroups {
+		return sys.make()
+	}
+	mounted, err := cgroup.Hierarchies()
+	if err != nil {
+		return err
+	}
+	if len(mounted) == 0 {
 		return sys.make()
 	}
 	const kept = "/run/cgroup"
 	if err := os.Mkdir(kept, 0o755); err != nil {
 		return fmt.Errorf("keep the cgroups: %w", err)
 	}
-	for _, m := range []mount{
-		{cgroup.Dir, kept, "", unix.MS_BIND | unix.MS_REC, ""}, sys, {kept, cgroup.Dir, "", unix.MS_BIND | unix.MS_REC, ""},
-	} {
+	for _, m := range []mount{{cgroup.Dir, kept, "", unix.MS_BIND | unix.MS_REC, ""}, sys} {
 		if err := m.make(); err != nil {
 			return err
 		}
 	}
+	if err := showCgroups(kept, mounted); err != nil {
+		return err
+	}
 	if err := unix.Unmount(kept, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("keep the cgroups: %w", err)
 	}
-	// Beside hierarchies of v1, one of v2 has no controllers that containers need, and crun before 1.9 refuses it.
-	_ = unix.Unmount(cgroup.Dir+"/unified", unix.MNT_DETACH) // mostly there is none
 	return os.Remove(kept)
+}
+
+// showCgroups mounts the hierarchies that are kept where programs look for them: that of v2 alone, or those of v1 in a
+// directory of our own. Beside those of v1, one of v2 has no controllers that containers need; crun before 1.9 refuses
+// it, and would leave directories where it is not mounted.
+func showCgroups(kept string, mounted []cgroup.Hierarchy) error {
+	if len(mounted) == 1 {
+		return mount{kept, cgroup.Dir, "", unix.MS_BIND | unix.MS_REC, ""}.make()
+	}
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := (mount{"tmpfs", cgroup.Dir, "tmpfs", flags, "mode=0755"}).make(); err != nil {
+		return err
+	}
+	for _, h := range mounted {
+		if h.V2 {
+			continue
+		}
+		name, err := filepath.Rel(cgroup.Dir, h.Dir)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(h.Dir, 0o755); err != nil {
+			return fmt.Errorf("show the cgroups: %w", err)
+		}
+		if err := (mount{filepath.Join(kept, name), h.Dir, "", unix.MS_BIND | unix.MS_REC, ""}).make(); err != nil {
+			return err
+		}
+	}
+	entries, err := os.ReadDir(kept)
+	if err != nil {
+		return fmt.Errorf("show the cgroups: %w", err)
+	}
+	for _, e := range entries { // "cpu" is mostly a link to "cpu,cpuacct"
+		if e.Type()&os.ModeSymlink == 0 {
+			continue
+		}
+		to, err := os.Readlink(filepath.Join(kept, e.Name()))
+		if err == nil {
+			err = os.Symlink(to, filepath.Join(cgroup.Dir, e.Name()))
+		}
+		if err != nil {
+			return fmt.Errorf("show the cgroups: %w", err)
+		}
+	}
+	return nil
 }
 
 // A mount is what mount(2) is told.
