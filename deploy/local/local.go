@@ -167,13 +167,16 @@ func (h *Host) whatStopped(name, worker string) string {
 	if err != nil {
 		return "" // the caller knows what did not answer
 	}
-	child := func(of int, args ...string) (procfs.Program, bool) {
-		start := strings.Join(append([]string{argv0}, args...), "\x00") + "\x00"
+	family := procfs.Family(all, h.PID())
+	find := func(args ...string) (procfs.Program, bool) { // beside containers or in one, where it has another path
+		begin := strings.Join(args, "\x00") + "\x00"
 		for pid, p := range all {
-			if p.Parent == of {
-				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); strings.HasPrefix(string(line), start) {
-					return p, true
-				}
+			if !family[pid] {
+				continue
+			}
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if _, rest, _ := strings.Cut(string(line), "\x00"); strings.HasPrefix(rest, begin) {
+				return p, true
 			}
 		}
 		return procfs.Program{}, false
@@ -181,7 +184,7 @@ func (h *Host) whatStopped(name, worker string) string {
 	says := func(what string, p procfs.Program) string {
 		return fmt.Sprintf("%s (process %d) is stopped (%s)", what, p.PID, p.Stopped)
 	}
-	served, ok := child(h.PID(), "agent")
+	served, ok := find("agent")
 	switch {
 	case !ok:
 		return ""
@@ -190,7 +193,7 @@ func (h *Host) whatStopped(name, worker string) string {
 	case worker == "":
 		return ""
 	}
-	if w, ok := child(served.PID, "worker", "--name", worker); ok && w.Stopped != "" {
+	if w, ok := find("worker", "--name", worker); ok && w.Stopped != "" {
 		return says("worker "+worker, w)
 	}
 	return ""
