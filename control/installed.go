@@ -38,6 +38,9 @@ func Programs(ctx context.Context, r *experiment.Resolved, at deploy.Deployment)
 	}
 	versions, lacks = map[string]string{}, map[int]Lack{}
 	for i, c := range r.Cells {
+		if _, known := lacks[c.Asked]; q.none[i] != nil && !known {
+			lacks[c.Asked] = lackOf(c, q.none[i])
+		}
 		for _, k := range q.cells[i] {
 			if err := found[k].Err; err != nil {
 				if _, missing := errors.AsType[*linux.UnsupportedError](err); !missing {
@@ -71,11 +74,23 @@ func lackOf(c experiment.Cell, err error) Lack {
 	return Lack{experiment.Omission{What: what, Reason: err.Error()}, err}
 }
 
+// notInside says that a program cannot be started in the containers of a stack.
+func notInside(s stack.Stack, n program.Needed) error {
+	r, _, _ := stack.PartOf[runtime.Runtime](s)
+	return &linux.UnsupportedError{
+		What: "start " + n.Program + " in a container",
+		Missing: fmt.Sprintf("program %q in containers of runtime %s, which hold nettoll alone", n.Program,
+			r.Describe().Name),
+		Hint: "choose driver=nettoll and embedded servers, or runtime netns",
+	}
+}
+
 // An inquiry lists what is asked of hosts, each program of a host once.
 type inquiry struct {
 	wanted []deploy.Wanted
 	names  []string       // of those, in the record
 	cells  [][]int        // of each cell, those that it needs
+	none   []error        // of each cell: why no host has to be asked, nil for most
 	known  map[string]int // by host and program: the place in wanted
 }
 
@@ -84,15 +99,16 @@ func (q *inquiry) add(r *experiment.Resolved, cell int) {
 	c := r.Cells[cell]
 	about := c.Workload.Describe()
 	var places []int
-	lab, of := r.Labs[c.Lab].Stack, ""
-	if runtime.Inside(lab) {
-		made, _, _ := stack.PartOf[runtime.Runtime](lab)
-		of = made.Describe().Name
-	}
+	inside := runtime.Inside(r.Labs[c.Lab].Stack)
+	var none error
 	need := func(side workload.Side, name string, list []program.Needed) {
+		if inside && len(list) > 0 {
+			none = notInside(r.Labs[c.Lab].Stack, list[0])
+			return
+		}
 		for _, host := range hostsOf(r, c, side) {
 			for _, n := range list {
-				places = append(places, q.place(deploy.Wanted{Host: host, Runtime: of, Needed: n}, name))
+				places = append(places, q.place(deploy.Wanted{Host: host, Needed: n}, name))
 			}
 		}
 	}
@@ -106,7 +122,7 @@ func (q *inquiry) add(r *experiment.Resolved, cell int) {
 			need(side, "", about.Needs(c.Params, side))
 		}
 	}
-	q.cells = append(q.cells, places)
+	q.cells, q.none = append(q.cells, places), append(q.none, none)
 }
 
 // place returns where in the list a program is, which is added if it is new. Without a name it is recorded under its

@@ -2,13 +2,11 @@ package deploy
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
@@ -65,21 +63,7 @@ type Machine struct {
 // A Wanted is a program that workers start on a host.
 type Wanted struct {
 	Host int // from 1
-	// Runtime is that of the containers in which workers start it, which hold no other program than nettoll; "" if
-	// workers start it beside containers.
-	Runtime string
 	program.Needed
-}
-
-// Missing returns why a worker in a container cannot start it: a [linux.UnsupportedError].
-//
-// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
-func (w Wanted) Missing() error {
-	return &linux.UnsupportedError{
-		What:    "start " + w.Program + " in a container",
-		Missing: fmt.Sprintf("program %q in containers of runtime %s, which hold nettoll alone", w.Program, w.Runtime),
-		Hint:    "choose driver=nettoll and embedded servers, or runtime netns",
-	}
 }
 
 // Found is what a host answers about a program.

@@ -45,7 +45,7 @@ func (k *Kernel) WorkerCommand(container string) (*exec.Cmd, error) {
 
 // Settle gives the host the worker of a container, and the stack of the step. The files are the other ends of its
 // standard files.
-func (k *Kernel) Settle(container string, pid int, in, out, errors *os.File) error {
+func (k *Kernel) Settle(container string, pid int, in, out, stderr *os.File) error {
 	worker, err := os.FindProcess(pid) // from now on, another process of that number is another one
 	if err != nil {
 		return fmt.Errorf("find the worker of %s: %w", container, err)
@@ -55,8 +55,8 @@ func (k *Kernel) Settle(container string, pid int, in, out, errors *os.File) err
 		return err
 	}
 	go func() {
-		_, _ = io.Copy(r.Tail, errors)
-		_ = errors.Close()
+		_, _ = io.Copy(r.Tail, stderr)
+		_ = stderr.Close()
 	}()
 	k.mu.Lock()
 	if k.residents == nil {

@@ -4,7 +4,37 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/nettoll/nettoll/part"
 )
+
+// Capabilities is the name of a parameter: what root may do in a container.
+const Capabilities = "capabilities"
+
+// The values of [Capabilities].
+const (
+	usual = "usual"
+	all   = "all"
+)
+
+// CapabilitiesParam returns the parameter of runtimes that can choose.
+func CapabilitiesParam() part.Param {
+	return part.Param{
+		Name: Capabilities, Default: usual, Values: []string{usual, all}, Quiet: true,
+		Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it; all: everything",
+	}
+}
+
+// Privileged says whether a container keeps all capabilities.
+func Privileged(p part.Params) bool { return p[Capabilities] == all }
+
+// CapabilitiesOf are those of a container.
+func CapabilitiesOf(privileged bool) []string {
+	if privileged {
+		return AllCapabilities()
+	}
+	return UsualCapabilities()
+}
 
 // UsualCapabilities are those that Docker leaves to root in a container (moby, oci/caps/defaults.go).
 func UsualCapabilities() []string {

@@ -1,7 +1,9 @@
 package runtime
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
@@ -15,8 +17,29 @@ type Made struct {
 	PID int `json:"pid,omitempty"`
 }
 
-// NewMade returns that of a container whose control group nobody else has.
-func NewMade() Made { return Made{Cgroup: "nettoll-" + strings.ToLower(rand.Text())} }
+// Make applies the step of a container. Start starts the worker and returns its PID; if it does not, it calls
+// [Starting.Failed]. Nothing is left of a container that could not be made.
+func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
+	start func(worker *Starting, cgroup string) (pid int, err error),
+) (err error) {
+	m := Made{Cgroup: "nettoll-" + strings.ToLower(rand.Text())} // which nobody else has
+	if err := k.Keep(m); err != nil {
+		return err
+	}
+	worker, err := Prepare(k, container)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, step.Remove(context.WithoutCancel(ctx), k))
+		}
+	}()
+	if m.PID, err = start(worker, m.Cgroup); err != nil {
+		return err
+	}
+	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
+}
 
 // Verify wants the worker that a step has made to be there, in the network namespace of its container.
 func Verify(k *host.Kernel, step host.Step, container, namespace string) error {

@@ -129,10 +129,6 @@ func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]de
 	answers := make([]deploy.Found, len(wanted))
 	known := map[string]deploy.Found{} // by program
 	for i, w := range wanted {
-		if w.Runtime != "" {
-			answers[i].Err = w.Missing()
-			continue
-		}
 		key := fmt.Sprintf("%+v", w.Needed)
 		answer, asked := known[key]
 		if !asked {

@@ -36,7 +36,7 @@ func Watch(queues ...func() uint64) (excused func() bool) {
 	held := func() bool { return waits()-waited >= time.Since(began)/2 }
 	var early atomic.Bool
 	time.AfterFunc(soon, func() { early.Store(held()) })
-	return func() bool { return dropped() != before || early.Load() || held() }
+	return func() bool { return dropped() > before || early.Load() || held() }
 }
 
 // Losses returns a function that says which packets the machine as a whole has lost since then, of all namespaces: in

@@ -53,29 +53,17 @@ func (Container) Outlives() host.Lifetime { return host.UntilBoot }
 const containersDir = "lxc"
 
 // Apply makes the container.
-func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
-	m := runtime.NewMade()
-	if err := k.Keep(m); err != nil {
-		return err
-	}
-	worker, err := runtime.Prepare(k, c.Name)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Remove(context.WithoutCancel(ctx), k))
+func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
+		dir, err := c.write(k, worker, cgroup)
+		if err == nil {
+			pid, err = c.run(ctx, dir, worker)
 		}
-	}()
-	dir, err := c.write(k, worker, m.Cgroup)
-	if err != nil {
-		worker.Failed()
-		return err
-	}
-	if m.PID, err = c.run(ctx, dir, worker); err != nil {
-		return c.failed(err, worker.Failed()+logged(dir))
-	}
-	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
+		if err != nil {
+			err = c.failed(err, worker.Failed()+logged(dir, c.Name))
+		}
+		return pid, err
+	})
 }
 
 // write writes the configuration and makes the root of the container. It returns the directory of all containers.
@@ -86,10 +74,7 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string
 	own := filepath.Join(dir, c.Name)
 	f := config{
 		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
-		cgroup: cgroup, capabilities: runtime.UsualCapabilities(),
-	}
-	if c.Privileged {
-		f.capabilities = runtime.AllCapabilities()
+		cgroup: cgroup, capabilities: runtime.CapabilitiesOf(c.Privileged),
 	}
 	f.network = "/proc/self/ns/net"
 	if c.Namespace != "" {
@@ -155,20 +140,10 @@ func child(monitor int) (pid int, ok bool) {
 	return 0, false
 }
 
-// logged returns what LXC has logged about a container.
-func logged(dir string) string {
-	files, err := filepath.Glob(filepath.Join(dir, "*", "log"))
-	if err != nil {
-		return ""
-	}
-	var all strings.Builder
-	for _, f := range files {
-		text, err := os.ReadFile(f)
-		if err == nil {
-			all.Write(text)
-		}
-	}
-	return all.String()
+// logged returns what LXC has logged about a container, "" if nothing.
+func logged(dir, container string) string {
+	text, _ := os.ReadFile(filepath.Join(dir, container, "log"))
+	return string(text)
 }
 
 // failed explains why LXC has failed. The first error has the reason.

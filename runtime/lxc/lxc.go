@@ -6,7 +6,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
-	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -14,13 +13,6 @@ import (
 
 // start is the program that makes a container.
 const start = "lxc-start"
-
-// Names of parameters and their values.
-const (
-	capabilities = "capabilities"
-	usual        = "usual"
-	all          = "all"
-)
 
 // Runtime is the runtime "lxc".
 type Runtime struct{}
@@ -39,10 +31,7 @@ func (Runtime) Describe() runtime.Description {
 		Summary:        "LXC makes each container, with a worker as its only process",
 		Implementation: "kernel",
 		Params: part.List{
-			{
-				Name: capabilities, Default: usual, Values: []string{usual, all}, Quiet: true,
-				Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it; all: everything",
-			},
+			runtime.CapabilitiesParam(),
 		},
 	}
 }
@@ -61,18 +50,11 @@ func (Runtime) Steps() map[string]func() host.Step {
 // Check looks for the program, for cgroups and for the right to make them.
 func (Runtime) Check(part.Params) error {
 	const what = "make containers by LXC"
-	if userns.Inside() {
-		return &linux.UnsupportedError{
-			What: what, Missing: "the right to make cgroups, which nobody in a user namespace has", Hint: "run as root",
-		}
+	if err := cgroup.Usable(what); err != nil {
+		return err
 	}
 	if _, err := exec.LookPath(start); err != nil {
 		return missing(what, err)
-	}
-	if list, err := cgroup.Hierarchies(); err != nil || len(list) == 0 {
-		return &linux.UnsupportedError{
-			What: what, Missing: "cgroups below " + cgroup.Dir, Hint: "mount them, as cgroups(7) says", Err: err,
-		}
 	}
 	return nil
 }
@@ -92,7 +74,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Privileged: p[capabilities] == all,
+			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p),
 		})
 	}
 	return steps, nil

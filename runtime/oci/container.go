@@ -60,39 +60,24 @@ const (
 )
 
 // Apply makes the container.
-func (c Container) Apply(ctx context.Context, k *host.Kernel) (err error) {
-	m := runtime.NewMade()
-	if err := k.Keep(m); err != nil {
-		return err
-	}
-	worker, err := runtime.Prepare(k, c.Name)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, c.Remove(context.WithoutCancel(ctx), k))
+func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
+		dir, err := c.write(k, worker, cgroup)
+		if err == nil {
+			pid, err = c.run(ctx, k, dir, worker)
 		}
-	}()
-	dir, err := c.write(k, worker, m.Cgroup)
-	if err != nil {
-		worker.Failed()
-		return err
-	}
-	if m.PID, err = c.run(ctx, k, dir, worker); err != nil {
-		return c.failed(err, worker.Failed())
-	}
-	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
+		if err != nil {
+			err = c.failed(err, worker.Failed())
+		}
+		return pid, err
+	})
 }
 
 // write writes the bundle and returns its directory.
 func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
 	b := bundle{
 		program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup,
-		capabilities: runtime.UsualCapabilities(),
-	}
-	if c.Privileged {
-		b.capabilities = runtime.AllCapabilities()
+		capabilities: runtime.CapabilitiesOf(c.Privileged),
 	}
 	if c.Namespace != "" {
 		b.network = k.Path(c.Namespace)

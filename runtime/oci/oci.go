@@ -7,7 +7,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
-	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -15,12 +14,9 @@ import (
 
 // Names of parameters and their values.
 const (
-	command      = "command"
-	runc         = "runc"
-	crun         = "crun"
-	capabilities = "capabilities"
-	usual        = "usual"
-	all          = "all"
+	command = "command"
+	runc    = "runc"
+	crun    = "crun"
 )
 
 // Runtime is the runtime "oci".
@@ -41,10 +37,7 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: part.List{
 			{Name: command, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			{
-				Name: capabilities, Default: usual, Values: []string{usual, all}, Quiet: true,
-				Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it; all: everything",
-			},
+			runtime.CapabilitiesParam(),
 		},
 	}
 }
@@ -63,19 +56,12 @@ func (Runtime) Steps() map[string]func() host.Step {
 // Check looks for the program, for cgroups and for the right to make them.
 func (Runtime) Check(p part.Params) error {
 	what := "make containers by " + p[command]
-	if userns.Inside() {
-		return &linux.UnsupportedError{
-			What: what, Missing: "the right to make cgroups, which nobody in a user namespace has", Hint: "run as root",
-		}
+	if err := cgroup.Usable(what); err != nil {
+		return err
 	}
 	if _, err := exec.LookPath(p[command]); err != nil {
 		return &linux.UnsupportedError{
 			What: what, Missing: fmt.Sprintf("program %q", p[command]), Hint: "install the package " + p[command], Err: err,
-		}
-	}
-	if list, err := cgroup.Hierarchies(); err != nil || len(list) == 0 {
-		return &linux.UnsupportedError{
-			What: what, Missing: "cgroups below " + cgroup.Dir, Hint: "mount them, as cgroups(7) says", Err: err,
 		}
 	}
 	return nil
@@ -89,7 +75,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[command], Privileged: p[capabilities] == all,
+			Name: c.Name, Namespace: c.Namespace, Command: p[command], Privileged: runtime.Privileged(p),
 		})
 	}
 	return steps, nil

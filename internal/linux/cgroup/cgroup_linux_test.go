@@ -8,16 +8,16 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 // TestRemove wants a group to go with a group below it and a process in that, and to be gone the second time.
 func TestRemove(t *testing.T) {
+	testnet.Root(t)
+	testnet.Skip(t, cgroup.Usable("make cgroups"))
 	hierarchies, err := cgroup.Hierarchies()
 	if err != nil {
 		t.Fatal(err)
-	}
-	if len(hierarchies) == 0 || os.Geteuid() != 0 {
-		t.Skip("no cgroups, or no right to make them")
 	}
 	name := "nettoll-test-" + strconv.Itoa(os.Getpid())
 	sleep := exec.Command("sleep", "60")
