@@ -73,7 +73,16 @@ func serveAgent(ctx context.Context, parts catalogue.Catalogue, args []string, i
 }
 
 func serveWorker(ctx context.Context, parts catalogue.Catalogue, args []string, in io.Reader, out io.Writer) error {
-	given, files, err := inherited(args)
+	given, err := agent.Args(args)
+	if err != nil {
+		return err
+	}
+	var files map[string]*os.File
+	if given.Handed == "" {
+		files, err = process.Inherited(given.Files)
+	} else {
+		in, out, files, err = process.Handed(given.Handed, given.Files)
+	}
 	if err != nil {
 		return err
 	}

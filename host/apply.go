@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -32,6 +34,15 @@ func (n Namespace) Apply(ctx context.Context, k *Kernel) error {
 		return errors.Join(err, n.Remove(ctx, k))
 	}
 	return nil
+}
+
+// Adopt gives the host, instead of a new namespace, one that somebody else has made. The caller closes the file.
+func (n Namespace) Adopt(k *Kernel, ns *os.File) error {
+	_, err := k.bind(n.Name, func(s *space) (err error) {
+		s.file, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()))
+		return err
+	})
+	return err
 }
 
 // Remove unmounts the namespace from its directory. It ends when no process has it open any more.

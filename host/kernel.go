@@ -209,6 +209,18 @@ func (k *Kernel) handle(s *space) (*link.Handle, error) {
 
 // make makes the namespace of a name and mounts it in the directory.
 func (k *Kernel) make(name string) (*space, error) {
+	return k.bind(name, func(s *space) (err error) {
+		// The netlink socket is opened at the same time: every container needs it, and the thread is already inside.
+		s.file, err = netns.New(func() (err error) {
+			s.links, err = link.Open()
+			return err
+		})
+		return err
+	})
+}
+
+// bind mounts the namespace that open opens in the directory, by its name.
+func (k *Kernel) bind(name string, open func(s *space) error) (*space, error) {
 	if err := checkNamespace(name); err != nil {
 		return nil, err
 	}
@@ -221,12 +233,7 @@ func (k *Kernel) make(name string) (*space, error) {
 		return nil, fmt.Errorf("make directory of namespaces: %w", err)
 	}
 	s := &space{ref: name}
-	var err error
-	// The netlink socket is opened at the same time: every container needs it, and the thread is already inside.
-	if s.file, err = netns.New(func() (err error) {
-		s.links, err = link.Open()
-		return err
-	}); err != nil {
+	if err := open(s); err != nil {
 		return nil, err
 	}
 	if err := netns.Bind(s.file, k.Path(name)); err != nil {

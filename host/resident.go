@@ -25,6 +25,10 @@ type Resident struct {
 	Done <-chan struct{}
 }
 
+// HandedOption precedes, among the arguments of a worker, the socket from which it takes its files. Without it, it
+// inherits them.
+const HandedOption = "--handed"
+
 // Close kills it, waits for its end and closes its standard files. It is idempotent.
 func (r *Resident) Close() error {
 	r.Kill()

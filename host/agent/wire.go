@@ -96,17 +96,19 @@ type Arguments struct {
 	Name string
 	// Container is the one in which a worker runs; "" for a worker beside containers.
 	Container string
+	// Handed is the socket from which a worker takes its files, "" if it inherits them.
+	Handed string
 	// Cgroups says that the host has those of the machine.
 	Cgroups bool
-	// Files are the inherited files; [process.Inherited] opens them.
+	// Files are the inherited files; [process.Inherited] or [process.Handed] opens them.
 	Files []string
 }
 
 // keepCgroups is the value of --cgroups.
 const keepCgroups = "keep"
 
-// Args reads arguments: "--name NAME", "--container NAME", "--cgroups keep", and "--file NAME=FD" for each inherited
-// file.
+// Args reads arguments: "--name NAME", "--container NAME", "--handed SOCKET", "--cgroups keep", and "--file NAME=FD"
+// for each inherited file.
 func Args(args []string) (a Arguments, err error) {
 	for rest := range slices.Chunk(args, 2) {
 		if len(rest) < 2 {
@@ -117,13 +119,15 @@ func Args(args []string) (a Arguments, err error) {
 			a.Name = rest[1]
 		case "--container":
 			a.Container = rest[1]
+		case host.HandedOption:
+			a.Handed = rest[1]
 		case "--cgroups":
 			a.Cgroups = rest[1] == keepCgroups
 		case "--file":
 			a.Files = append(a.Files, rest[1])
 		default:
-			return Arguments{}, fmt.Errorf("unknown argument %q (known: --name NAME, --container NAME, --cgroups keep, "+
-				"--file NAME=FD)", rest[0])
+			return Arguments{}, fmt.Errorf("unknown argument %q (known: --name NAME, --container NAME, --handed SOCKET, "+
+				"--cgroups keep, --file NAME=FD)", rest[0])
 		}
 	}
 	return a, nil

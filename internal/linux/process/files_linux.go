@@ -29,6 +29,23 @@ func Pass(cmd *exec.Cmd, files map[string]*os.File) {
 // files nor others that were open at its start are passed on to children, unless [Pass] does it. It may be called only
 // once, because a file has one owner.
 func Inherited(values []string) (map[string]*os.File, error) {
+	files, err := named(values, func(name string, fd int) (*os.File, error) {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	// Files that a shell left open are not needed here. Kernels before 5.11 do not know the flag (close_range(2)),
+	// which does no harm.
+	_ = unix.CloseRange(firstExtra, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
+	return files, nil
+}
+
+// named opens files of the form NAME=FD.
+func named(values []string, open func(name string, fd int) (*os.File, error)) (map[string]*os.File, error) {
 	files := make(map[string]*os.File, len(values))
 	for _, v := range values {
 		i := strings.LastIndexByte(v, '=')
@@ -43,13 +60,9 @@ func Inherited(values []string) (map[string]*os.File, error) {
 		if files[name] != nil {
 			return nil, fmt.Errorf("inherited file %q: the name is given twice", v)
 		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC); err != nil {
+		if files[name], err = open(name, fd); err != nil {
 			return nil, fmt.Errorf("inherited file %q: %w", v, err)
 		}
-		files[name] = os.NewFile(uintptr(fd), name)
 	}
-	// Files that a shell left open are not needed here. Kernels before 5.11 do not know the flag (close_range(2)),
-	// which does no harm.
-	_ = unix.CloseRange(firstExtra, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	return files, nil
 }

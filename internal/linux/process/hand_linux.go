@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHanded is the largest number of files in one message.
-const maxHanded = 3
+// maxHanded is the largest number of files in one message (SCM_MAX_FD, include/net/scm.h).
+const maxHanded = 253
 
 // Hand sends one byte over a socket, together with files (SCM_RIGHTS, unix(7)). The caller still has to close them.
 func Hand(conn *net.UnixConn, files ...*os.File) error {
@@ -59,23 +59,39 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 }
 
 // PeerUser returns the user of the process at the other end of a socket: the one that connected, or the one that
-// listened (SO_PEERCRED, unix(7)). It is the user's number in the user namespace of this process.
+// listened. It is the user's number in the user namespace of this process.
 func PeerUser(conn *net.UnixConn) (int, error) {
+	peer, err := peer(conn)
+	return int(peer.Uid), err
+}
+
+// PeerProcess returns the number of the process that connected a socket, in the PID namespace of this process. It is an
+// error if the process is not in that namespace or below it.
+func PeerProcess(conn *net.UnixConn) (int, error) {
+	peer, err := peer(conn)
+	if err == nil && peer.Pid == 0 {
+		err = errors.New("the process at the other end of a socket is in another PID namespace")
+	}
+	return int(peer.Pid), err
+}
+
+// peer returns who connected a socket (SO_PEERCRED, unix(7)).
+func peer(conn *net.UnixConn) (unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
-		return 0, err
+		return unix.Ucred{}, err
 	}
 	var peer *unix.Ucred
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
 		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	}); err != nil {
-		return 0, err
+		return unix.Ucred{}, err
 	}
 	if failed != nil {
-		return 0, fmt.Errorf("ask who is at the other end of a socket: %w", failed)
+		return unix.Ucred{}, fmt.Errorf("ask who is at the other end of a socket: %w", failed)
 	}
-	return int(peer.Uid), nil
+	return *peer, nil
 }
 
 // Lock takes the lock of an open file. The lock is held until the last process that has inherited the file has closed

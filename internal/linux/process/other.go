@@ -65,6 +65,11 @@ func Pass(*exec.Cmd, map[string]*os.File) {}
 // Inherited is not supported here.
 func Inherited([]string) (map[string]*os.File, error) { return nil, unsupported("inherit files") }
 
+// Handed is not supported here.
+func Handed(string, []string) (in, out *os.File, files map[string]*os.File, err error) {
+	return nil, nil, nil, unsupported("take files")
+}
+
 // LimitMemory is not supported here.
 func LimitMemory(int64) error { return unsupported("limit memory") }
 

@@ -1,0 +1,88 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/process"
+)
+
+// Inside a container that inherits no files, the program of the worker is at Program, and the socket from which it
+// takes its files at HandedFrom.
+const (
+	Program    = "/nettoll"
+	HandedFrom = "/nettoll.sock"
+)
+
+// arrival is how long a worker may take to ask for its files once its container was started.
+const arrival = 10 * time.Second
+
+// A Handing hands a worker in a container its files, for runtimes whose containers inherit none: a daemon starts them.
+type Handing struct {
+	// Socket has to be mounted at [HandedFrom].
+	Socket string
+	// Args are the program and the arguments of the worker.
+	Args []string
+
+	worker   *Starting
+	listener *net.UnixListener
+}
+
+// Hand prepares to hand the worker its files. The caller closes the Handing.
+func (s *Starting) Hand(k *host.Kernel) (*Handing, error) {
+	dir, err := k.RunDir("workers")
+	if err != nil {
+		return nil, err
+	}
+	h := &Handing{Socket: filepath.Join(dir, s.container+".sock"), worker: s}
+	h.Args = append([]string{Program}, s.Worker.Args[1:]...)
+	h.Args = append(h.Args, host.HandedOption, HandedFrom)
+	h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: h.Socket, Net: "unix"})
+	return h, err
+}
+
+// Arrived waits until the worker has asked for its files, and hands them over. It returns the PID of the worker and its
+// network namespace, which the caller closes.
+func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error) {
+	end := time.Now().Add(arrival)
+	if of, ok := ctx.Deadline(); ok && of.Before(end) {
+		end = of
+	}
+	stop := context.AfterFunc(ctx, func() { _ = h.listener.SetDeadline(time.Now()) })
+	defer stop()
+	_ = h.listener.SetDeadline(end)
+	conn, err := h.listener.AcceptUnix()
+	if err != nil {
+		return 0, nil, errors.Join(fmt.Errorf("wait for the worker in the container: %w", err), ctx.Err())
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(end)
+	if pid, err = process.PeerProcess(conn); err != nil {
+		return 0, nil, err
+	}
+	theirs, err := process.Taken(conn)
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(theirs) != 1 {
+		for _, f := range theirs {
+			_ = f.Close()
+		}
+		return 0, nil, fmt.Errorf("the worker handed over %d files (want its network namespace)", len(theirs))
+	}
+	files := append([]*os.File{h.worker.In, h.worker.Out, h.worker.Err}, h.worker.Worker.ExtraFiles...)
+	if err := process.Hand(conn, files...); err != nil {
+		_ = theirs[0].Close()
+		return 0, nil, err
+	}
+	return pid, theirs[0], nil
+}
+
+// Close removes the socket.
+func (h *Handing) Close() error { return h.listener.Close() }
