@@ -43,6 +43,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/docker"
 	"github.com/nettoll/nettoll/runtime/lxc"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/runtime/oci"
@@ -119,6 +120,7 @@ func New() Catalogue {
 				netns.Runtime{},
 				oci.Runtime{},
 				lxc.Runtime{},
+				docker.Runtime{},
 			},
 		},
 		Workloads: []workload.Workload{

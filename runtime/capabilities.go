@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,17 @@ func AllCapabilities() []string {
 		return known()
 	}
 	return held(string(text))
+}
+
+// LackedCapabilities are those that this process has not.
+func LackedCapabilities() (list []string) {
+	own := AllCapabilities()
+	for _, name := range known() {
+		if !slices.Contains(own, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // held returns the permitted capabilities of a process (proc_pid_status(5)).

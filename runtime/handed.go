@@ -86,3 +86,38 @@ func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error)
 
 // Close removes the socket.
 func (h *Handing) Close() error { return h.listener.Close() }
+
+// Flags are flags of 'docker run' and 'podman run': the program of the worker, its socket and its environment.
+func (h *Handing) Flags() []string {
+	flags := []string{
+		"--volume", h.worker.Program + ":" + Program + ":ro", "--volume", h.Socket + ":" + HandedFrom,
+	}
+	for _, v := range h.worker.Worker.Env {
+		flags = append(flags, "--env", v)
+	}
+	return flags
+}
+
+// Handed starts a worker in a container that inherits no files. Run runs the container; it returns once that runs. The
+// host gets the network namespace of the container under a name; with "", the container is in the host's own.
+func Handed(ctx context.Context, k *host.Kernel, s *Starting, namespace string, run func(*Handing) error) (
+	pid int, err error,
+) {
+	h, err := s.Hand(k)
+	if err != nil {
+		return 0, err
+	}
+	defer h.Close()
+	if err := run(h); err != nil {
+		return 0, err
+	}
+	pid, ns, err := h.Arrived(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer ns.Close()
+	if namespace == "" {
+		return pid, nil
+	}
+	return pid, host.Namespace{Name: namespace}.Adopt(k, ns)
+}

@@ -126,6 +126,21 @@ func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err e
 	return k, err
 }
 
+// runDir is the directory of programs. Its path is short: sockets are in it, whose paths have at most 107 bytes.
+func runDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 type forgetful struct{}
 
 func (forgetful) Write(host.Note) error { return nil }
@@ -133,7 +148,7 @@ func (forgetful) Write(host.Note) error { return nil }
 // containers makes containers, checks that their namespaces exist, and checks that nothing of them is left.
 func containers(t testing.TB, r runtime.Runtime) error {
 	m := testnet.New(t)
-	k, err := kernel(t, m, t.TempDir())
+	k, err := kernel(t, m, runDir(t))
 	if err != nil {
 		return err
 	}
@@ -167,7 +182,7 @@ func containers(t testing.TB, r runtime.Runtime) error {
 
 // fromData checks that every step can be undone from data alone.
 func fromData(t testing.TB, r runtime.Runtime) error {
-	m, run, kinds := testnet.New(t), t.TempDir(), host.Steps()
+	m, run, kinds := testnet.New(t), runDir(t), host.Steps()
 	if own, ok := r.(host.Stepper); ok {
 		maps.Copy(kinds, own.Steps())
 	}

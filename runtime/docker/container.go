@@ -1,0 +1,149 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// A Container is a container of Docker, with a worker as its only process.
+type Container struct {
+	Name string `json:"name"`
+	// Namespace is the name that the host gives its network namespace; "" if it is the host's own.
+	Namespace string `json:"namespace,omitempty"`
+	// Privileged leaves all capabilities to its root.
+	Privileged bool `json:"privileged,omitempty"`
+}
+
+// Kind returns "docker-container".
+func (Container) Kind() string { return "docker-container" }
+
+// String describes the step in plain words.
+func (c Container) String() string {
+	s := "docker container " + c.Name
+	if c.Namespace == "" {
+		s += " in the host's network namespace"
+	}
+	if c.Privileged {
+		s += ", with all capabilities"
+	}
+	return s
+}
+
+// UndoneFirst makes Container a [host.FirstUndone].
+func (Container) UndoneFirst() {}
+
+// Outlives returns UntilBoot: cgroups belong to the machine.
+func (Container) Outlives() host.Lifetime { return host.UntilBoot }
+
+// Groups makes Container a [host.Grouping].
+func (Container) Groups() {}
+
+// Apply makes the container.
+func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
+		pid, err := runtime.Handed(ctx, k, worker, c.Namespace, func(h *runtime.Handing) error {
+			return c.run(ctx, k, h, cgroup)
+		})
+		if err == nil && c.Namespace != "" {
+			err = k.Do(c.Namespace, allowIPv6)
+		}
+		if err != nil {
+			err = errors.Join(fmt.Errorf("make container %s: %w", c.Name, err), c.said(ctx, k))
+			worker.Failed()
+		}
+		return pid, err
+	})
+}
+
+// allowIPv6 takes back, in a network namespace, that Docker disables IPv6 there until one of its own networks has it
+// (moby, libnetwork/osl/namespace_linux.go).
+func allowIPv6() error {
+	err := sysctl.Write("net.ipv6.conf.all.disable_ipv6", "0") // and of all links, also later ones
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // this kernel has no IPv6
+	}
+	return err
+}
+
+// run runs the container.
+func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, cgroup string) error {
+	network := "host"
+	if c.Namespace != "" {
+		network = "none"
+	}
+	args := []string{
+		"run", "--detach", "--pull", "never", "--name", c.Name, "--network", network, "--cgroup-parent", "/" + cgroup,
+	}
+	if c.Privileged {
+		args = append(args, "--cap-add", "ALL") // of those that it knows
+		for _, capability := range runtime.LackedCapabilities() {
+			args = append(args, "--cap-drop", capability)
+		}
+	}
+	cmd, err := command(ctx, k, slices.Concat(args, h.Flags(), []string{runtime.Image}, h.Args)...)
+	if err != nil {
+		return err
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("docker run: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// said returns what the container has written, as an error; nil if that is nothing.
+func (c Container) said(ctx context.Context, k *host.Kernel) error {
+	cmd, err := command(context.WithoutCancel(ctx), k, "logs", "--tail", "5", c.Name)
+	if err != nil {
+		return nil
+	}
+	out, err := cmd.CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err == nil && text != "" {
+		return fmt.Errorf("it said: %s", text)
+	}
+	return nil
+}
+
+// Remove ends the container. Its cgroups go in any case, also if the host is gone.
+func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
+	var m runtime.Made
+	if kept, err := k.Kept(&m); err != nil || !kept {
+		return err
+	}
+	var errs []error
+	at, err := socket(k)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(at); err == nil {
+		cmd, err := command(ctx, k, "rm", "--force", "--volumes", c.Name)
+		if err != nil {
+			return err
+		}
+		out, err := cmd.CombinedOutput()
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && strings.Contains(string(out), "No such container") {
+			err = nil
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("docker rm: %w: %s", err, bytes.TrimSpace(out)))
+		}
+	}
+	if c.Namespace != "" {
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
+	}
+	return errors.Join(append(errs, cgroup.Remove(m.Cgroup))...)
+}
+
+// Verify wants the worker to be there, in its namespace.
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }

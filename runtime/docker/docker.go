@@ -1,0 +1,79 @@
+package docker
+
+import (
+	"fmt"
+	"os/exec"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// Runtime is the runtime "docker".
+type Runtime struct{}
+
+var (
+	_ runtime.Populated = Runtime{}
+	_ runtime.Checker   = Runtime{}
+	_ runtime.Claimer   = Runtime{}
+	_ host.Stepper      = Runtime{}
+)
+
+// Describe returns the description of the runtime.
+func (Runtime) Describe() runtime.Description {
+	return runtime.Description{
+		Name:           "docker",
+		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
+		Implementation: "kernel",
+		Params: part.List{
+			runtime.CapabilitiesParam(),
+		},
+	}
+}
+
+// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
+func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
+
+// Populated is true: a worker runs in each container.
+func (Runtime) Populated(part.Params) bool { return true }
+
+// Steps returns the steps that make the daemon and a container.
+func (Runtime) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{
+		Daemon{}.Kind():    func() host.Step { return new(Daemon) },
+		Container{}.Kind(): func() host.Step { return new(Container) },
+	}
+}
+
+// Check looks for the programs, for cgroups and for the right to make them.
+func (Runtime) Check(part.Params) error {
+	const what = "make containers by Docker"
+	if err := cgroup.Usable(what); err != nil {
+		return err
+	}
+	for _, name := range []string{daemon, client, containerd} {
+		if _, err := exec.LookPath(name); err != nil {
+			return &linux.UnsupportedError{
+				What: what, Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + pkg, Err: err,
+			}
+		}
+	}
+	return nil
+}
+
+// Containers makes a daemon, and a container in each namespace.
+func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+	for _, c := range containers {
+		if _, err := c.Own(); err != nil {
+			return nil, err
+		}
+		steps = append(steps, Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)})
+	}
+	if len(steps) > 0 {
+		steps = append([]host.Step{Daemon{}}, steps...)
+	}
+	return steps, nil
+}

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package runtimetest
+
+// Alone does nothing here: no runtime starts a daemon.
+func Alone() {}
