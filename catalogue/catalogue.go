@@ -43,10 +43,12 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/containerd"
 	"github.com/nettoll/nettoll/runtime/docker"
 	"github.com/nettoll/nettoll/runtime/lxc"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/runtime/oci"
+	"github.com/nettoll/nettoll/runtime/podman"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/tunnel"
@@ -121,6 +123,8 @@ func New() Catalogue {
 				oci.Runtime{},
 				lxc.Runtime{},
 				docker.Runtime{},
+				podman.Runtime{},
+				containerd.Runtime{},
 			},
 		},
 		Workloads: []workload.Workload{

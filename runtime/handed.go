@@ -87,20 +87,42 @@ func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error)
 // Close removes the socket.
 func (h *Handing) Close() error { return h.listener.Close() }
 
-// Flags are flags of 'docker run' and 'podman run': the program of the worker, its socket and its environment.
-func (h *Handing) Flags() []string {
-	flags := []string{
-		"--volume", h.worker.Program + ":" + Program + ":ro", "--volume", h.Socket + ":" + HandedFrom,
+// A Mount is a file of the host that a container needs.
+type Mount struct {
+	From, To string
+	Writable bool
+}
+
+// Mode is "ro" or "rw".
+func (m Mount) Mode() string {
+	if m.Writable {
+		return "rw"
 	}
-	for _, v := range h.worker.Worker.Env {
+	return "ro"
+}
+
+// Mounts are the program of the worker and its socket.
+func (h *Handing) Mounts() []Mount {
+	return []Mount{{From: h.worker.Program, To: Program}, {From: h.Socket, To: HandedFrom, Writable: true}}
+}
+
+// Env is the environment of the worker.
+func (h *Handing) Env() []string { return h.worker.Worker.Env }
+
+// Flags are flags of 'docker run' and 'podman run': the mounts and the environment of the worker.
+func (h *Handing) Flags() (flags []string) {
+	for _, m := range h.Mounts() {
+		flags = append(flags, "--volume", m.From+":"+m.To+":"+m.Mode())
+	}
+	for _, v := range h.Env() {
 		flags = append(flags, "--env", v)
 	}
 	return flags
 }
 
-// Handed starts a worker in a container that inherits no files. Run runs the container; it returns once that runs. The
-// host gets the network namespace of the container under a name; with "", the container is in the host's own.
-func Handed(ctx context.Context, k *host.Kernel, s *Starting, namespace string, run func(*Handing) error) (
+// Handed starts a worker in a container that inherits no files. Run runs the container; it returns once that runs. If
+// the container has made its own network namespace, adopt is the name that the host gives that, otherwise "".
+func Handed(ctx context.Context, k *host.Kernel, s *Starting, adopt string, run func(*Handing) error) (
 	pid int, err error,
 ) {
 	h, err := s.Hand(k)
@@ -116,8 +138,8 @@ func Handed(ctx context.Context, k *host.Kernel, s *Starting, namespace string, 
 		return 0, err
 	}
 	defer ns.Close()
-	if namespace == "" {
+	if adopt == "" {
 		return pid, nil
 	}
-	return pid, host.Namespace{Name: namespace}.Adopt(k, ns)
+	return pid, host.Namespace{Name: adopt}.Adopt(k, ns)
 }

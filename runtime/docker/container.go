@@ -1,13 +1,12 @@
 package docker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -96,10 +95,7 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if err != nil {
 		return err
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("docker run: %w: %s", err, bytes.TrimSpace(out))
-	}
-	return nil
+	return runtime.Run(cmd)
 }
 
 // said returns what the container has written, as an error; nil if that is nothing.
@@ -121,22 +117,18 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	var errs []error
-	at, err := socket(k)
+	at, err := k.RunDir(dir)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(at); err == nil {
+	var errs []error
+	if _, err := os.Stat(filepath.Join(at, socket)); err == nil {
 		cmd, err := command(ctx, k, "rm", "--force", "--volumes", c.Name)
 		if err != nil {
 			return err
 		}
-		out, err := cmd.CombinedOutput()
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && strings.Contains(string(out), "No such container") {
-			err = nil
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("docker rm: %w: %s", err, bytes.TrimSpace(out)))
+		if err := runtime.Run(cmd); err != nil && !strings.Contains(err.Error(), "No such container") {
+			errs = append(errs, err)
 		}
 	}
 	if c.Namespace != "" {

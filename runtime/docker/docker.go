@@ -1,12 +1,7 @@
 package docker
 
 import (
-	"fmt"
-	"os/exec"
-
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -50,18 +45,8 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups and for the right to make them.
 func (Runtime) Check(part.Params) error {
-	const what = "make containers by Docker"
-	if err := cgroup.Usable(what); err != nil {
-		return err
-	}
-	for _, name := range []string{daemon, client, containerd} {
-		if _, err := exec.LookPath(name); err != nil {
-			return &linux.UnsupportedError{
-				What: what, Missing: fmt.Sprintf("program %q", name), Hint: "install the package " + pkg, Err: err,
-			}
-		}
-	}
-	return nil
+	return runtime.Programs("Docker", runtime.Needed{Program: dockerd, Package: pkg},
+		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
 }
 
 // Containers makes a daemon, and a container in each namespace.

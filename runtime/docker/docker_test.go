@@ -28,7 +28,7 @@ func TestConformance(t *testing.T) {
 	for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 		t.Run(name, func(t *testing.T) {
 			runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"capabilities": name},
-				runtimetest.Want{Capabilities: rights, Unknown: rights & younger, Root: root, Loose: true})
+				runtimetest.Want{Capabilities: rights, Unknown: rights & younger, Root: root, NewPrivileges: true, Writable: true})
 		})
 	}
 }

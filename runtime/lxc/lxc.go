@@ -1,11 +1,8 @@
 package lxc
 
 import (
-	"os/exec"
-
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -49,14 +46,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups and for the right to make them.
 func (Runtime) Check(part.Params) error {
-	const what = "make containers by LXC"
-	if err := cgroup.Usable(what); err != nil {
-		return err
-	}
-	if _, err := exec.LookPath(start); err != nil {
-		return missing(what, err)
-	}
-	return nil
+	return runtime.Programs("LXC", runtime.Needed{Program: start, Package: "lxc"})
 }
 
 // missing says that LXC is not installed.

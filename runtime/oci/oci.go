@@ -1,12 +1,7 @@
 package oci
 
 import (
-	"fmt"
-	"os/exec"
-
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -55,16 +50,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	what := "make containers by " + p[command]
-	if err := cgroup.Usable(what); err != nil {
-		return err
-	}
-	if _, err := exec.LookPath(p[command]); err != nil {
-		return &linux.UnsupportedError{
-			What: what, Missing: fmt.Sprintf("program %q", p[command]), Hint: "install the package " + p[command], Err: err,
-		}
-	}
-	return nil
+	return runtime.Programs(p[command], runtime.Needed{Program: p[command], Package: p[command]})
 }
 
 // Containers makes a container in each namespace.

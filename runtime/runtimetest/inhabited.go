@@ -36,8 +36,10 @@ type Want struct {
 	Unknown uint64
 	// Root lists the root directory of a container.
 	Root []string
-	// Loose says that processes can get new privileges by programs, and write to their root.
-	Loose bool
+	// NewPrivileges says that programs can give a process privileges (PR_SET_NO_NEW_PRIVS, prctl(2)).
+	NewPrivileges bool
+	// Writable says that a process can write to its root.
+	Writable bool
 }
 
 // Usual are the capabilities that Docker leaves to root in a container, as capsh --decode has them.
@@ -269,8 +271,8 @@ func (w Want) rights(t *testing.T, own map[string]int) {
 					w.Unknown)
 			}
 		}
-		if loose := status["NoNewPrivs"] != "1"; loose != w.Loose {
-			t.Errorf("%s can get new privileges: %v, want %v", name, loose, w.Loose)
+		if can := status["NoNewPrivs"] != "1"; can != w.NewPrivileges {
+			t.Errorf("%s can get new privileges: %v, want %v", name, can, w.NewPrivileges)
 		}
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid))
 		if err != nil {
@@ -283,8 +285,8 @@ func (w Want) rights(t *testing.T, own map[string]int) {
 		if !slices.Equal(root, w.Root) {
 			t.Errorf("the root of %s has %q, want %q", name, root, w.Root)
 		}
-		if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "root", "written"), nil, 0o600); (err == nil) != w.Loose {
-			t.Errorf("the root of %s can be written to: %v, want %v", name, err, w.Loose)
+		if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "root", "written"), nil, 0o600); (err == nil) != w.Writable {
+			t.Errorf("writing to the root of %s: %v, want success: %v", name, err, w.Writable)
 		}
 	}
 }

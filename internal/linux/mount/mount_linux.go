@@ -24,3 +24,26 @@ func Remove(dir string) error {
 	}
 	return errors.Join(append(errs, os.RemoveAll(dir))...)
 }
+
+// Cover makes a directory one whose changes are made in another directory, upper: below it, and with work in the same
+// file system, overlayfs keeps what is written.
+func Cover(dir, upper, work string) error {
+	for _, made := range []string{upper, work} {
+		if err := os.MkdirAll(made, 0o700); err != nil {
+			return err
+		}
+	}
+	options := "lowerdir=" + dir + ",upperdir=" + upper + ",workdir=" + work
+	if err := unix.Mount("overlay", dir, "overlay", 0, options); err != nil {
+		return fmt.Errorf("cover %s by an overlay: %w", dir, err)
+	}
+	return nil
+}
+
+// Uncover undoes [Cover]. A directory that is not covered is left as it is.
+func Uncover(dir string) error {
+	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		return fmt.Errorf("uncover %s: %w", dir, err)
+	}
+	return nil
+}

@@ -8,3 +8,13 @@ import "github.com/nettoll/nettoll/internal/linux"
 func Remove(dir string) error {
 	return &linux.UnsupportedError{What: "unmount what is below " + dir, Missing: "Linux"}
 }
+
+// Cover is not supported here.
+func Cover(dir, _, _ string) error {
+	return &linux.UnsupportedError{What: "cover " + dir, Missing: "Linux"}
+}
+
+// Uncover is not supported here.
+func Uncover(dir string) error {
+	return &linux.UnsupportedError{What: "uncover " + dir, Missing: "Linux"}
+}

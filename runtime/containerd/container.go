@@ -1,0 +1,141 @@
+package containerd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// A Container is a container of containerd, with a worker as its only process.
+type Container struct {
+	Name string `json:"name"`
+	// Namespace is that of its network; "" is the host's own.
+	Namespace string `json:"namespace,omitempty"`
+	// Command is the program that makes it: "runc" or "crun".
+	Command string `json:"command"`
+	// Privileged leaves all capabilities to its root.
+	Privileged bool `json:"privileged,omitempty"`
+}
+
+// Kind returns "containerd-container".
+func (Container) Kind() string { return "containerd-container" }
+
+// String describes the step in plain words.
+func (c Container) String() string {
+	s := "containerd container " + c.Name
+	if c.Namespace == "" {
+		s += " in the host's network namespace"
+	}
+	if c.Privileged {
+		s += ", with all capabilities"
+	}
+	return s
+}
+
+// UndoneFirst makes Container a [host.FirstUndone].
+func (Container) UndoneFirst() {}
+
+// Outlives returns UntilBoot: cgroups belong to the machine.
+func (Container) Outlives() host.Lifetime { return host.UntilBoot }
+
+// Groups makes Container a [host.Grouping].
+func (Container) Groups() {}
+
+// Apply makes the container.
+func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
+		pid, err := runtime.Handed(ctx, k, worker, "", func(h *runtime.Handing) error { return c.run(ctx, k, h, cgroup) })
+		if err != nil {
+			err = errors.Join(fmt.Errorf("make container %s: %w", c.Name, err), c.said(k))
+			worker.Failed()
+		}
+		return pid, err
+	})
+}
+
+// log is the file of what a container writes before it has its files.
+func (c Container) log(k *host.Kernel) (string, error) {
+	at, err := k.RunDir(dir)
+	return filepath.Join(at, c.Name+".log"), err
+}
+
+// run runs the container.
+func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, cgroup string) error {
+	log, err := c.log(k)
+	if err != nil {
+		return err
+	}
+	args := []string{
+		"run", "--detach", "--log-uri", "file://" + log, "--cgroup", "/" + cgroup, "--runc-binary", c.Command,
+	}
+	if c.Namespace == "" {
+		args = append(args, "--net-host")
+	} else {
+		args = append(args, "--with-ns", "network:"+k.Path(c.Namespace))
+	}
+	if c.Privileged {
+		for _, capability := range runtime.AllCapabilities() {
+			args = append(args, "--cap-add", capability)
+		}
+	}
+	for _, m := range h.Mounts() {
+		args = append(args, "--mount", "type=bind,src="+m.From+",dst="+m.To+",options=bind:"+m.Mode())
+	}
+	for _, v := range h.Env() {
+		args = append(args, "--env", v)
+	}
+	cmd, err := command(ctx, k, slices.Concat(args, []string{image, c.Name}, h.Args)...)
+	if err != nil {
+		return err
+	}
+	return runtime.Run(cmd)
+}
+
+// said returns what the container has written, as an error; nil if that is nothing.
+func (c Container) said(k *host.Kernel) error {
+	log, err := c.log(k)
+	if err != nil {
+		return nil
+	}
+	out, err := os.ReadFile(log)
+	if text := strings.TrimSpace(string(out)); err == nil && text != "" {
+		return fmt.Errorf("it said: %s", text)
+	}
+	return nil
+}
+
+// Remove ends the container. Its cgroups go in any case, also if the host is gone.
+func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
+	var m runtime.Made
+	if kept, err := k.Kept(&m); err != nil || !kept {
+		return err
+	}
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	if _, err := os.Stat(filepath.Join(at, socket)); err == nil {
+		for _, args := range [][]string{{"tasks", "rm", "--force", c.Name}, {"containers", "rm", c.Name}} {
+			cmd, err := command(ctx, k, args...)
+			if err != nil {
+				return err
+			}
+			if err := runtime.Run(cmd); err != nil && !strings.Contains(err.Error(), "not found") {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(append(errs, cgroup.Remove(m.Cgroup))...)
+}
+
+// Verify wants the worker to be there, in its namespace.
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }

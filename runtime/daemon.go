@@ -1,0 +1,148 @@
+package runtime
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/mount"
+)
+
+// A Daemon is a program of a host that makes containers on request.
+type Daemon struct {
+	// Program is the program and its arguments.
+	Program host.Program
+	// Dir is the directory of everything that it keeps, below that of the host's programs. It is removed with it.
+	Dir string
+	// Socket is where it listens, in Dir.
+	Socket string
+	// Load returns the command that loads an image from an archive, its input.
+	Load func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error)
+}
+
+// How long a daemon may take to listen, and to end.
+const (
+	listening = 30 * time.Second
+	grace     = 10 * time.Second
+)
+
+// Apply starts the daemon and gives it the image [Image].
+func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
+	at, err := k.RunDir(d.Dir)
+	if err != nil {
+		return err
+	}
+	r, err := k.Start(d.Program)
+	if err != nil {
+		return errors.Join(err, mount.Remove(at))
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Died(), r.Stop(grace), mount.Remove(at))
+		}
+	}()
+	p, err := r.Process()
+	if err != nil {
+		return err
+	}
+	if err := k.Keep(p); err != nil {
+		return err
+	}
+	if err := listens(ctx, filepath.Join(at, d.Socket), r.Done()); err != nil {
+		return err
+	}
+	load, err := d.Load(ctx, k)
+	if err != nil {
+		return err
+	}
+	var image bytes.Buffer
+	if err := WriteImage(&image); err != nil {
+		return err
+	}
+	load.Stdin = &image
+	return Run(load)
+}
+
+// Run runs a command of a runtime's client. The error has what the command has written.
+func Run(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(out))
+	}
+	return err
+}
+
+// listens waits until something listens at a socket.
+func listens(ctx context.Context, socket string, ended <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, listening)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if conn, err := net.Dial("unix", socket); err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ended:
+			return errors.New("the daemon has ended")
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the daemon to listen at %s: %w", socket, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Remove ends the daemon.
+func (d Daemon) Remove(k *host.Kernel) error {
+	var p host.Process
+	if kept, err := k.Kept(&p); err != nil || !kept {
+		return err
+	}
+	if err := k.Stop(p, grace); err != nil {
+		return err
+	}
+	at, err := k.RunDir(d.Dir)
+	return errors.Join(err, mount.Remove(at))
+}
+
+// Verify wants the daemon that a step has started to run.
+func (d Daemon) Verify(k *host.Kernel, step host.Step) error {
+	var p host.Process
+	if _, err := k.Kept(&p); err != nil {
+		return err
+	}
+	if k.Runs(p) {
+		return nil
+	}
+	drift := &host.DriftError{Step: step.String()}
+	drift.Add(d.Program.Name, "running", "ended")
+	return drift
+}
+
+// A Needed program, and the Debian package that brings it.
+type Needed struct{ Program, Package string }
+
+// Programs returns a [linux.UnsupportedError] if containers cannot be made on this machine: by cgroups, by the rights of
+// this user, or because a program is missing.
+func Programs(by string, needed ...Needed) error {
+	what := "make containers by " + by
+	if err := cgroup.Usable(what); err != nil {
+		return err
+	}
+	for _, n := range needed {
+		if _, err := exec.LookPath(n.Program); err != nil {
+			return &linux.UnsupportedError{
+				What: what, Missing: fmt.Sprintf("program %q", n.Program), Hint: "install the package " + n.Package, Err: err,
+			}
+		}
+	}
+	return nil
+}

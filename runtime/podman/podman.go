@@ -1,0 +1,75 @@
+package podman
+
+import (
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// The parameter that chooses what makes containers, and its values.
+const (
+	made = "command"
+	runc = "runc"
+	crun = "crun"
+)
+
+// Runtime is the runtime "podman".
+type Runtime struct{}
+
+var (
+	_ runtime.Populated = Runtime{}
+	_ runtime.Checker   = Runtime{}
+	_ runtime.Claimer   = Runtime{}
+	_ host.Stepper      = Runtime{}
+)
+
+// Describe returns the description of the runtime.
+func (Runtime) Describe() runtime.Description {
+	return runtime.Description{
+		Name:           "podman",
+		Summary:        "Podman makes each container, without a daemon, with a worker as its only process",
+		Implementation: "kernel",
+		Params: part.List{
+			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
+			runtime.CapabilitiesParam(),
+		},
+	}
+}
+
+// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
+func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
+
+// Populated is true: a worker runs in each container.
+func (Runtime) Populated(part.Params) bool { return true }
+
+// Steps returns the steps that make the store and a container.
+func (Runtime) Steps() map[string]func() host.Step {
+	return map[string]func() host.Step{
+		Store{}.Kind():     func() host.Step { return new(Store) },
+		Container{}.Kind(): func() host.Step { return new(Container) },
+	}
+}
+
+// Check looks for the programs, for cgroups and for the right to make them.
+func (Runtime) Check(p part.Params) error {
+	return runtime.Programs("Podman", runtime.Needed{Program: client, Package: client},
+		runtime.Needed{Program: monitor, Package: monitor}, runtime.Needed{Program: p[made], Package: p[made]})
+}
+
+// Containers makes a store, and a container in each namespace.
+func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+	for _, c := range containers {
+		own, err := c.Own()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(append(steps, own...), Container{
+			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+		})
+	}
+	if len(steps) > 0 {
+		steps = append([]host.Step{Store{}}, steps...)
+	}
+	return steps, nil
+}

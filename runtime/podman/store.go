@@ -1,0 +1,142 @@
+package podman
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/mount"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// The programs of Podman, each of the Debian package of its name.
+const (
+	client  = "podman"
+	monitor = "conmon"
+)
+
+// A Store is what Podman keeps on a host: its settings, and the image of all containers.
+type Store struct{}
+
+// Kind returns "podman-store".
+func (Store) Kind() string { return "podman-store" }
+
+// String describes the step in plain words.
+func (Store) String() string { return "store of Podman, with an image that holds nothing" }
+
+// Groups makes Store a [host.Grouping].
+func (Store) Groups() {}
+
+// dir is the directory of everything that Podman keeps, below that of a host's programs.
+const dir = "podman"
+
+// covered are directories in which Podman writes, whatever its settings are.
+func covered() []string { return []string{"/etc", "/var"} }
+
+// settings are containers.conf(5): root without CAP_SYS_RESOURCE cannot raise the limits of processes, which Podman
+// does by default.
+const settings = `[containers]
+default_ulimits = []
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "none"
+`
+
+// storage is containers-storage.conf(5).
+func storage(at string) string {
+	return fmt.Sprintf("[storage]\ndriver = \"overlay\"\ngraphroot = %q\nrunroot = %q\n", filepath.Join(at, "root"),
+		filepath.Join(at, "run"))
+}
+
+// command is a command of Podman on a host.
+func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, error) {
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, client, append([]string{"--tmpdir", filepath.Join(at, "tmp")}, args...)...)
+	// With a CONTAINER_HOST, also an empty one, Podman is the client of another host.
+	environ := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "CONTAINER_HOST=") || strings.HasPrefix(v, "XDG_RUNTIME_DIR=")
+	})
+	cmd.Env = append(environ, "CONTAINERS_CONF="+filepath.Join(at, "containers.conf"),
+		"CONTAINERS_STORAGE_CONF="+filepath.Join(at, "storage.conf"), "HOME="+at)
+	return cmd, nil
+}
+
+// Apply makes the store.
+func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return err
+	}
+	if err := k.Keep(struct{}{}); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Remove(context.WithoutCancel(ctx), k))
+		}
+	}()
+	for file, text := range map[string]string{"containers.conf": settings, "storage.conf": storage(at)} {
+		if err := os.WriteFile(filepath.Join(at, file), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	for _, d := range covered() {
+		if err := mount.Cover(d, filepath.Join(at, "cover", d), filepath.Join(at, "work", d)); err != nil {
+			return err
+		}
+	}
+	load, err := command(ctx, k, "load", "--quiet")
+	if err != nil {
+		return err
+	}
+	var image bytes.Buffer
+	if err := runtime.WriteImage(&image); err != nil {
+		return err
+	}
+	load.Stdin = &image
+	return runtime.Run(load)
+}
+
+// Remove removes the store.
+func (Store) Remove(_ context.Context, k *host.Kernel) error {
+	var kept struct{}
+	if was, err := k.Kept(&kept); err != nil || !was {
+		return err
+	}
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(at, "cover")); err != nil {
+		return mount.Remove(at) // nothing was covered, or it is uncovered
+	}
+	var errs []error
+	for _, d := range covered() {
+		errs = append(errs, mount.Uncover(d))
+	}
+	return errors.Join(append(errs, mount.Remove(at))...)
+}
+
+// Verify wants the store to be there.
+func (s Store) Verify(k *host.Kernel) error {
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(at, "storage.conf")); err == nil {
+		return nil
+	}
+	drift := &host.DriftError{Step: s.String()}
+	drift.Add(at, "present", "absent")
+	return drift
+}
