@@ -89,8 +89,11 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 	if broken(proofs) != nil {
 		return nil, &UnprovenError{l.ID, proofs}
 	}
-	for _, w := range l.workers { // they were for the proof
-		if err := w.Kill(); err != nil {
+	for _, w := range l.workers {
+		if w.container != "" {
+			continue // it is its container's only process
+		}
+		if err := w.Kill(); err != nil { // it was for the proof
 			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
