@@ -82,7 +82,7 @@ test: ## say what this machine lacks, then run every test
 	  together 6 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
-WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/lxc ./runtime/oci \
+WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/oci ./runtime/podman \
   ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./network/ovs ./report/figure ./traffic/program ./tunnel/geneve ./tunnel/tunneltest ./tunnel/vxlan ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
 # Those that take minutes each, for a few tests that start some: make test-without-all has them.
 WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 )
 
 // Made is what the step of a container with a worker keeps.
 type Made struct {
-	// Cgroup is its control group, from the roots of all hierarchies. It outlives the host.
-	Cgroup string `json:"cgroup"`
+	// Cgroup is its control group, from the roots of all hierarchies or from Bases. It outlives the host.
+	Cgroup string   `json:"cgroup"`
+	Bases  []string `json:"bases,omitempty"`
 	// PID is that of the worker on its host; 0 before it was started.
 	PID int `json:"pid,omitempty"`
 }
@@ -23,6 +25,9 @@ func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
 	start func(worker *Starting, cgroup string) (pid int, err error),
 ) (err error) {
 	m := Made{Cgroup: "nettoll-" + strings.ToLower(rand.Text())} // which nobody else has
+	if m.Bases, err = cgroup.Bases(); err != nil {
+		return err
+	}
 	if err := k.Keep(m); err != nil {
 		return err
 	}
@@ -40,6 +45,9 @@ func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
 	}
 	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
 }
+
+// RemoveCgroups ends what is left of a container, and removes its cgroups, also if the host is gone.
+func (m Made) RemoveCgroups() error { return cgroup.Remove(m.Cgroup, m.Bases...) }
 
 // Verify wants the worker that a step has made to be there, in the network namespace of its container.
 func Verify(k *host.Kernel, step host.Step, container, namespace string) error {

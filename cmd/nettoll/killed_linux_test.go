@@ -36,8 +36,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			if s.runtime != "" {
-				if _, err := testnet.Locate("runc", "runc"); err != nil {
-					testnet.Skip(t, err)
+				for _, program := range []string{"runc", "lxc-start", "dockerd", "podman"} {
+					if _, err := testnet.Locate(program, program); err != nil {
+						testnet.Skip(t, err)
+					}
 				}
 			}
 			for i := range s.moments {
@@ -78,7 +80,8 @@ func storms() []storm {
 		{name: "bridge", networks: "bridge", moments: 9},
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
-		{name: "containers", networks: "bridge", runtime: "oci", moments: 6},
+		{name: "containers", networks: "bridge", runtime: "oci,podman", moments: 5},
+		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", moments: 20},
 		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }

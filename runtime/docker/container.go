@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -134,7 +133,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if c.Namespace != "" {
 		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
-	return errors.Join(append(errs, cgroup.Remove(m.Cgroup))...)
+	return errors.Join(append(errs, m.RemoveCgroups())...)
 }
 
 // Verify wants the worker to be there, in its namespace.

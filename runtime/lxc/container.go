@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -165,7 +164,7 @@ func (c Container) Remove(_ context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	if err := cgroup.Remove(m.Cgroup); err != nil {
+	if err := m.RemoveCgroups(); err != nil {
 		return err
 	}
 	dir, err := k.RunDir(containersDir)

@@ -151,7 +151,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 			errs = append(errs, fmt.Errorf("%s delete: %w: %s", c.Command, err, bytes.TrimSpace(out)))
 		}
 	}
-	if err := cgroup.Remove(m.Cgroup); err != nil {
+	if err := m.RemoveCgroups(); err != nil {
 		errs = append(errs, err)
 	}
 	dir, err := k.RunDir(bundleDir + c.Name)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -112,7 +111,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 		}
 		errs = append(errs, runtime.Run(cmd))
 	}
-	return errors.Join(append(errs, cgroup.Remove(m.Cgroup))...)
+	return errors.Join(append(errs, m.RemoveCgroups())...)
 }
 
 // Verify wants the worker to be there, in its namespace.

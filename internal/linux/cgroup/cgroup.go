@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -60,9 +61,31 @@ func read(r io.Reader) (list []Hierarchy, err error) {
 	return list, lines.Err()
 }
 
-// Remove kills what is left in a control group, which is named from the roots of all hierarchies, and removes it with
-// those below it. It waits for processes to end, for a second in all. What does not exist is removed already.
-func Remove(name string) error {
+// Bases lists, besides the roots of the hierarchies, in which control groups the first process of this PID namespace is.
+// Programs such as LXC make theirs below these.
+func Bases() ([]string, error) {
+	text, err := os.ReadFile("/proc/1/cgroup")
+	if err != nil {
+		return nil, fmt.Errorf("list cgroups of the first process: %w", err)
+	}
+	return bases(string(text)), nil
+}
+
+// bases reads /proc/PID/cgroup: a number, controllers, and a path (cgroups(7)).
+func bases(text string) (list []string) {
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
+		if len(fields) == 3 && fields[2] != "/" && !slices.Contains(list, fields[2]) {
+			list = append(list, fields[2])
+		}
+	}
+	return list
+}
+
+// Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
+// and removes it with those below it. It waits for processes to end, for a second in all. What does not exist is removed
+// already.
+func Remove(name string, bases ...string) error {
 	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
@@ -71,8 +94,11 @@ func Remove(name string) error {
 	end := time.Now().Add(patience)
 	var errs []error
 	for _, h := range hierarchies {
-		if err := remove(filepath.Join(h.Dir, name), end); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", filepath.Join(h.Dir, name), err))
+		for _, base := range append([]string{"/"}, bases...) {
+			dir := filepath.Join(h.Dir, base, name)
+			if err := remove(dir, end); err != nil {
+				errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
+			}
 		}
 	}
 	return errors.Join(errs...)

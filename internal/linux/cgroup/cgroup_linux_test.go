@@ -19,12 +19,15 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := "nettoll-test-" + strconv.Itoa(os.Getpid())
+	name, base := "nettoll-test-"+strconv.Itoa(os.Getpid()), "/nettoll-base-"+strconv.Itoa(os.Getpid())
 	sleep := exec.Command("sleep", "60")
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
 	}
 	for _, h := range hierarchies {
+		if err := os.MkdirAll(filepath.Join(h.Dir, base, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		below := filepath.Join(h.Dir, name, "below")
 		if err := os.MkdirAll(below, 0o755); err != nil {
 			t.Fatal(err)
@@ -34,7 +37,7 @@ func TestRemove(t *testing.T) {
 		t.Logf("%s: %v", below, err)
 	}
 	for range 2 {
-		if err := cgroup.Remove(name); err != nil {
+		if err := cgroup.Remove(name, base); err != nil {
 			t.Error(err)
 		}
 	}
@@ -42,8 +45,13 @@ func TestRemove(t *testing.T) {
 		t.Error("the process was not killed")
 	}
 	for _, h := range hierarchies {
-		if _, err := os.Stat(filepath.Join(h.Dir, name)); err == nil {
-			t.Errorf("%s is left in %s", name, h.Dir)
+		for _, of := range []string{name, base + "/" + name} {
+			if _, err := os.Stat(filepath.Join(h.Dir, of)); err == nil {
+				t.Errorf("%s is left in %s", of, h.Dir)
+			}
+		}
+		if err := os.Remove(filepath.Join(h.Dir, base)); err != nil {
+			t.Error(err)
 		}
 	}
 }

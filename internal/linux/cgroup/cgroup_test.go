@@ -29,3 +29,10 @@ func TestRead(t *testing.T) {
 		t.Errorf("hierarchies (-want +got):\n%s", diff)
 	}
 }
+
+func TestBases(t *testing.T) {
+	const text = "9:memory:/user.slice/a:b\n8:cpu,cpuacct:/user.slice/a:b\n7:name=systemd:/\n0::/init.scope\ntorn\n"
+	if diff := cmp.Diff([]string{"/user.slice/a:b", "/init.scope"}, bases(text)); diff != "" {
+		t.Errorf("bases (-want +got):\n%s", diff)
+	}
+}
