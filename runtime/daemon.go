@@ -40,6 +40,8 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	if err != nil {
 		return err
 	}
+	// A daemon that is killed leaves its temporary files, which go with the host.
+	d.Program.Env = append(d.Program.Env, Temporary(at))
 	r, err := k.Start(d.Program)
 	if err != nil {
 		return errors.Join(err, mount.Remove(at))
@@ -70,6 +72,9 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	load.Stdin = &image
 	return Run(load)
 }
+
+// Temporary is the variable of the environment that has a program keep temporary files in a directory.
+func Temporary(dir string) string { return "TMPDIR=" + dir }
 
 // Run runs a command of a runtime's client. The error has what the command has written.
 func Run(cmd *exec.Cmd) error {

@@ -81,7 +81,7 @@ func storms() []storm {
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
 		{name: "containers", networks: "bridge", runtime: "oci,podman", moments: 5},
-		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", moments: 20},
+		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", moments: 5},
 		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }

@@ -47,7 +47,9 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 		return nil, err
 	}
 	all := append([]string{"--address", filepath.Join(at, socket), "--namespace", "nettoll"}, args...)
-	return exec.CommandContext(ctx, client, all...), nil
+	cmd := exec.CommandContext(ctx, client, all...)
+	cmd.Env = append(os.Environ(), runtime.Temporary(at))
+	return cmd, nil
 }
 
 // daemonOf is the daemon of a host, which keeps everything at a directory.

@@ -44,7 +44,7 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 	}
 	cmd := exec.CommandContext(ctx, client, append([]string{"--host", "unix://" + filepath.Join(at, socket)}, args...)...)
 	// Settings of a user, such as proxies for containers, have no effect here.
-	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+at, "DOCKER_CONTEXT=", "DOCKER_HOST=")
+	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+at, "DOCKER_CONTEXT=", "DOCKER_HOST=", runtime.Temporary(at))
 	return cmd, nil
 }
 

@@ -67,7 +67,7 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 		return strings.HasPrefix(v, "CONTAINER_HOST=") || strings.HasPrefix(v, "XDG_RUNTIME_DIR=")
 	})
 	cmd.Env = append(environ, "CONTAINERS_CONF="+filepath.Join(at, "containers.conf"),
-		"CONTAINERS_STORAGE_CONF="+filepath.Join(at, "storage.conf"), "HOME="+at)
+		"CONTAINERS_STORAGE_CONF="+filepath.Join(at, "storage.conf"), "HOME="+at, runtime.Temporary(at))
 	return cmd, nil
 }
 
