@@ -112,6 +112,9 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	}
 	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
+	if lab.Joiner != nil {
+		return joined(lab, h)
+	}
 	var steps []host.Step
 	if lab.StaticNeighbours() {
 		steps = append(steps, unasked(""))
@@ -147,6 +150,34 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 		steps = append(steps, Inside(c)...)
 	}
 	return append(steps, bridgeNeighbours(lab, h, ends, routed)...), ends, nil
+}
+
+// joined is [Bridged] where the runtime builds the bridge.
+func joined(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
+	gate4, gate6 := Gateway(h.Index)
+	b := Joined{
+		Name: Bridge, MAC: MAC(lab.Seed, h.Name(), Bridge), MTU: lab.MTU,
+		Gateways: []string{gate4.String(), gate6.String()},
+	}
+	var inside []host.Step
+	ends := make([]Endpoint, len(h.Containers))
+	for i, c := range h.Containers {
+		outer, err := Outer(h, c)
+		if err != nil {
+			return nil, nil, err
+		}
+		v4, v6 := ContainerAddr(h.Index, c.Index)
+		ends[i] = Endpoint{
+			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner,
+			MAC: MAC(lab.Seed, h.Name(), c.Name, Inner),
+		}
+		b.Containers = append(b.Containers, JoinedContainer{
+			Name: c.Name, Namespace: c.Name, Link: outer, Inner: Inner, MAC: ends[i].MAC,
+			Addresses: []string{v4.String(), v6.String()},
+		})
+		inside = append(inside, Inside(c)...)
+	}
+	return append(lab.Joiner.Bridge(b), inside...), ends, nil
 }
 
 // passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on

@@ -71,7 +71,9 @@ func (Kind) Build(site *network.Site, s stack.Stack) error {
 	for h, ends := range site.Endpoints {
 		containers := make([]Container, len(ends))
 		for i, e := range ends {
-			containers[i] = Container{Name: site.Lab.Hosts[h].Containers[i].Name, Namespace: e.Namespace}
+			containers[i] = Container{
+				Name: site.Lab.Hosts[h].Containers[i].Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil,
+			}
 		}
 		steps, err := r.Containers(containers, params)
 		if err != nil {

@@ -46,6 +46,8 @@ type Container struct {
 	// endpoint. It is the container's name if the container has its own namespace, and "" if it shares that of its
 	// host.
 	Namespace string
+	// Joined says that a network of the runtime joins it.
+	Joined bool
 }
 
 // Own returns a step that makes the network namespace of a container, or none if it shares that of its host.

@@ -21,7 +21,7 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Near:           near,
 		Claims:         claims,
-		Params:         append(part.List{network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
+		Params:         append(part.List{network.By("docker"), network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
 	}
 }
 
@@ -33,6 +33,22 @@ func claims(int, part.Params) threat.Claims {
 // FilterPoint says that packets can be filtered at the bridge.
 func (Network) FilterPoint(part.Params) (network.Point, string) {
 	return network.AtBridge, network.Bridge
+}
+
+// Exclude leaves out labs of several hosts whose bridge a runtime builds: it translates what leaves the host.
+func (Network) Exclude(hosts int, p part.Params) string {
+	if by := network.BuiltBy(p); by != "" && hosts > 1 {
+		return "the bridge of " + by + " translates what leaves the host, as network nat does"
+	}
+	return ""
+}
+
+// Unfilterable says why a bridge that a runtime builds has no filter.
+func (Network) Unfilterable(_ int, p part.Params) string {
+	if by := network.BuiltBy(p); by != "" {
+		return by + " has the host forward, so containers would bypass a filter at their bridge by their gateway"
+	}
+	return ""
 }
 
 // Check says which of the parameters cannot be had here.
@@ -56,9 +72,11 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	ends := make([][]network.Endpoint, len(lab.Hosts))
 	for i, h := range lab.Hosts {
 		steps := network.Base(lab, h)
-		if len(lab.Hosts) > 1 {
+		switch {
+		case len(lab.Hosts) > 1:
 			steps = append(steps, network.Forwarding()...)
-		} else {
+		case lab.Joiner == nil: // else that is up to the runtime
+
 			steps = append(steps, network.NoForwarding()...)
 		}
 		bridged, theirs, err := network.Bridged(lab, h, len(lab.Hosts) > 1)

@@ -19,13 +19,23 @@ const (
 )
 
 // A Daemon is the daemon of a host. It has the image of all containers.
-type Daemon struct{}
+type Daemon struct {
+	// Networks has it set up the firewall and forwarding of its host, as its networks need them. Otherwise it leaves both
+	// alone.
+	Networks bool `json:"networks,omitempty"`
+}
 
 // Kind returns "docker-daemon".
 func (Daemon) Kind() string { return "docker-daemon" }
 
 // String describes the step in plain words.
-func (Daemon) String() string { return "dockerd, with an image that holds nothing" }
+func (d Daemon) String() string {
+	s := "dockerd, with an image that holds nothing"
+	if d.Networks {
+		s += ", which sets up the firewall"
+	}
+	return s
+}
 
 // Groups makes Daemon a [host.Grouping].
 func (Daemon) Groups() {}
@@ -49,19 +59,22 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 }
 
 // daemon is that of a host, which keeps everything at a directory.
-func daemon(at string) runtime.Daemon {
+func (d Daemon) daemon(at string) runtime.Daemon {
+	args := []string{
+		dockerd, "--config-file", filepath.Join(at, settings), "--host", "unix://" + filepath.Join(at, socket),
+		"--data-root", filepath.Join(at, "data"), "--exec-root", filepath.Join(at, "exec"),
+		"--pidfile", filepath.Join(at, "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none",
+	}
+	if d.Networks {
+		args = append(args, "--experimental", "--ip6tables") // IPv6 too; younger daemons do that by default
+	} else {
+		args = append(args, "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
+	}
 	return runtime.Daemon{
-		Dir: dir, Socket: socket,
+		Dir: dir, Socket: socket, Program: host.Program{Name: dockerd, Package: pkg, Args: args},
 		Load: func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error) {
 			return command(ctx, k, "load", "--quiet")
 		},
-		// It leaves networks and the firewall of its host alone: those of the lab are nettoll's.
-		Program: host.Program{Name: dockerd, Package: pkg, Args: []string{
-			dockerd, "--config-file", filepath.Join(at, settings), "--host", "unix://" + filepath.Join(at, socket),
-			"--data-root", filepath.Join(at, "data"), "--exec-root", filepath.Join(at, "exec"),
-			"--pidfile", filepath.Join(at, "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none",
-			"--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
-		}},
 	}
 }
 
@@ -77,11 +90,11 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	if err := os.WriteFile(filepath.Join(at, settings), []byte("{}"), 0o600); err != nil {
 		return err
 	}
-	return daemon(at).Apply(ctx, k)
+	return d.daemon(at).Apply(ctx, k)
 }
 
 // Remove ends the daemon.
-func (Daemon) Remove(_ context.Context, k *host.Kernel) error { return daemon("").Remove(k) }
+func (d Daemon) Remove(_ context.Context, k *host.Kernel) error { return d.daemon("").Remove(k) }
 
 // Verify wants the daemon to run.
-func (d Daemon) Verify(k *host.Kernel) error { return daemon("").Verify(k, d) }
+func (d Daemon) Verify(k *host.Kernel) error { return d.daemon("").Verify(k, d) }

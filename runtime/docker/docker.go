@@ -2,6 +2,7 @@ package docker
 
 import (
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
@@ -15,6 +16,7 @@ var (
 	_ runtime.Checker   = Runtime{}
 	_ runtime.Claimer   = Runtime{}
 	_ host.Stepper      = Runtime{}
+	_ network.Joiner    = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -35,11 +37,13 @@ func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract
 // Populated is true: a worker runs in each container.
 func (Runtime) Populated(part.Params) bool { return true }
 
-// Steps returns the steps that make the daemon and a container.
+// Steps returns the steps that make the daemon, a container, and a network that joins it.
 func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
 		Daemon{}.Kind():    func() host.Step { return new(Daemon) },
 		Container{}.Kind(): func() host.Step { return new(Container) },
+		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
+		Join{}.Kind():      func() host.Step { return new(Join) },
 	}
 }
 
@@ -58,7 +62,22 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append(steps, Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)})
 	}
 	if len(steps) > 0 {
-		steps = append([]host.Step{Daemon{}}, steps...)
+		steps = append([]host.Step{Daemon{Networks: containers[0].Joined}}, steps...)
 	}
 	return steps, nil
+}
+
+// Joins says that Docker can join containers itself.
+func (Runtime) Joins() string { return "docker" }
+
+// Bridge makes a network of Docker's driver bridge, and connects each container.
+func (Runtime) Bridge(b network.Joined) []host.Step {
+	steps := []host.Step{Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Gateways}}
+	for _, c := range b.Containers {
+		steps = append(steps, Join{
+			Container: c.Name, Namespace: c.Namespace, Bridge: b.Name, Link: c.Link, Inner: c.Inner, MAC: c.MAC, MTU: b.MTU,
+			Addresses: c.Addresses,
+		})
+	}
+	return steps
 }
