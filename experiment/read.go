@@ -141,6 +141,10 @@ func (e *Experiment) imply(n *node, parts Parts) {
 	if compared == nil || len(e.Baseline.Parts) > 0 && e.Baseline.Parts[0].Equal(networks[0]) {
 		return
 	}
+	alone, err := parts.Kinds.Complete(stack.Stack{networks[0]})
+	if err == nil && alone.Refuse(1) != "" && alone.Refuse(2) != "" {
+		return // it means nothing without the other parts
+	}
 	usual := parts.stackID(e.Baseline)
 	e.Baseline.Parts = stack.Stack{networks[0]}
 	e.Implied = fmt.Sprintf("%s, because it is the only %s and %s are compared (for another one: --baseline %s)",
