@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -20,14 +21,16 @@ const (
 	lastPort  = 60000
 )
 
-// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that
-// hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
+// portsPerVisit is how many ports of a sink a workload has at most where a filter or a network has to know them all:
+// filters that hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
 const portsPerVisit = 64
 
-// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has a filter, and
-// then in all labs alike.
+// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has to know them all,
+// and then in all labs alike.
 func (c *configurator) most(l *lab) int {
-	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool { return filtered(o) }) {
+	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool {
+		return filtered(o) || published(o)
+	}) {
 		return 0
 	}
 	visits := map[int]bool{}
@@ -86,6 +89,12 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 func filtered(l experiment.Lab) bool {
 	f, _ := filter.Of(l.Stack)
 	return f != nil
+}
+
+// published says whether the network of a lab has a rule for each port.
+func published(l experiment.Lab) bool {
+	p, params, ok := stack.PartOf[network.Publisher](l.Stack)
+	return ok && p.Publishes(params)
 }
 
 // leastEphemeral is how many ports a container has at least where half of them are ephemeral.

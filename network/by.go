@@ -17,7 +17,7 @@ const (
 // By is the parameter that says who builds a network: nettoll, or a runtime of these names by its own means.
 func By(runtimes ...string) part.Param {
 	return part.Param{
-		Name: by, Default: nettoll, Values: append([]string{nettoll}, runtimes...),
+		Name: by, Default: nettoll, Values: append([]string{nettoll}, runtimes...), Quiet: true,
 		Summary: "who builds it: nettoll, alike for all runtimes, or a runtime as it does for its users",
 	}
 }

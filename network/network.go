@@ -63,6 +63,12 @@ type Translator interface {
 	Translates(hosts int, p part.Params) bool
 }
 
+// A Publisher is a network in which every port at which others reach a container is a rule of its own.
+type Publisher interface {
+	// Publishes says whether that is so.
+	Publishes(p part.Params) bool
+}
+
 // A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.

@@ -71,8 +71,12 @@ func (Kind) Build(site *network.Site, s stack.Stack) error {
 	for h, ends := range site.Endpoints {
 		containers := make([]Container, len(ends))
 		for i, e := range ends {
-			containers[i] = Container{
-				Name: site.Lab.Hosts[h].Containers[i].Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil,
+			at := site.Lab.Hosts[h].Containers[i]
+			containers[i] = Container{Name: at.Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil}
+			if sink := slices.ContainsFunc(site.Pairs, func(p network.Pair) bool {
+				return p.Sink == network.Spot{Host: h, Container: i}
+			}); containers[i].Joined && sink && e.PublicIPv4.IsValid() {
+				containers[i].Published = at.Ports
 			}
 		}
 		steps, err := r.Containers(containers, params)

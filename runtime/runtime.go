@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
@@ -48,6 +49,9 @@ type Container struct {
 	Namespace string
 	// Joined says that a network of the runtime joins it.
 	Joined bool
+	// Published are ports at which other hosts reach it at the address of its host, if a network of the runtime joins it.
+	// The zero value means none.
+	Published network.Ports
 }
 
 // Own returns a step that makes the network namespace of a container, or none if it shares that of its host.

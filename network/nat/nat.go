@@ -33,6 +33,7 @@ func (Network) Describe() network.Description {
 		Near:           near,
 		Claims:         claims,
 		Params: append(part.List{
+			network.By("docker"),
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
 				Name: entriesName, Default: "0", Check: checkEntries, Quiet: true,
@@ -68,6 +69,14 @@ func (Network) Tracked(p part.Params) int {
 
 // Exclude leaves out labs of one host in which nothing would be translated.
 func (Network) Exclude(hosts int, p part.Params) string {
+	if by := network.BuiltBy(p); by != "" {
+		switch {
+		case hosts == 1:
+			return "on one host the containers of " + by + " talk without translation"
+		case (Network{}).Tracked(p) > 0:
+			return "the table of translations of " + by + " is not filled: leave out " + entriesName
+		}
+	}
 	if (Network{}).Translates(hosts, p) {
 		return ""
 	}
@@ -76,6 +85,17 @@ func (Network) Exclude(hosts int, p part.Params) string {
 
 // Translates says where it does.
 func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p.On(hairpin) }
+
+// Publishes says that a runtime has a rule for each port of a container.
+func (Network) Publishes(p part.Params) bool { return network.BuiltBy(p) != "" }
+
+// Unfilterable says why a network that a runtime builds has no filter.
+func (Network) Unfilterable(_ int, p part.Params) string {
+	if by := network.BuiltBy(p); by != "" {
+		return "filters are not built beside the firewall of " + by
+	}
+	return ""
+}
 
 // FilterPoint says that packets can be filtered where the host forwards: what it translates it routes.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.AtForward, "" }
@@ -113,6 +133,10 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			step, err := translate(lab, h, theirs)
 			if err != nil {
 				return nil, nil, err
+			}
+			if lab.Joiner != nil { // which translates, too
+				plans[i], ends[i] = host.Plan{Steps: steps}, theirs
+				continue
 			}
 			steps = append(steps, step)
 			// else containers of one host would reach each other past all translation, and past a filter where the host forwards

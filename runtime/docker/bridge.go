@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -196,6 +197,9 @@ func (j Join) name(k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
+	if err := forget(near, far, inner.Index); err != nil {
+		return err
+	}
 	err = near.SetName(inner.Peer, j.Link)
 	if !errors.Is(err, syscall.EBUSY) {
 		return err
@@ -205,6 +209,26 @@ func (j Join) name(k *host.Kernel) error {
 		return err
 	}
 	return errors.Join(near.SetName(inner.Peer, j.Link), near.SetUp(inner.Peer, true))
+}
+
+// forget has the host forget at which MAC address it knew the addresses of a container's link.
+func forget(near, far *link.Handle, inner int) error {
+	addresses, err := far.Addresses(inner)
+	if err != nil {
+		return err
+	}
+	for _, a := range addresses {
+		known, err := near.Neighbours(a.Addr())
+		if err != nil {
+			return err
+		}
+		for _, n := range known {
+			if err := near.DeleteNeighbour(n); err != nil && !errors.Is(err, link.ErrNotFound) {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Remove does nothing: the link goes with its container.

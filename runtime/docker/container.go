@@ -20,6 +20,8 @@ type Container struct {
 	Name string `json:"name"`
 	// Namespace is the name that the host gives its network namespace; "" if it is the host's own.
 	Namespace string `json:"namespace,omitempty"`
+	// Published are ports at which others reach it at the address of its host, for TCP and UDP: "20000-20065".
+	Published string `json:"published,omitempty"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
 }
@@ -32,6 +34,9 @@ func (c Container) String() string {
 	s := "docker container " + c.Name
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
+	}
+	if c.Published != "" {
+		s += ", ports " + c.Published + " published"
 	}
 	if c.Privileged {
 		s += ", with all capabilities"
@@ -83,6 +88,11 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	}
 	args := []string{
 		"run", "--detach", "--pull", "never", "--name", c.Name, "--network", network, "--cgroup-parent", "/" + cgroup,
+	}
+	if c.Published != "" {
+		for _, protocol := range []string{"tcp", "udp"} {
+			args = append(args, "--publish", c.Published+":"+c.Published+"/"+protocol)
+		}
 	}
 	if c.Privileged {
 		args = append(args, "--cap-add", "ALL") // of those that it knows

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,8 @@ type Daemon struct {
 	// Networks has it set up the firewall and forwarding of its host, as its networks need them. Otherwise it leaves both
 	// alone.
 	Networks bool `json:"networks,omitempty"`
+	// Proxy has it start a program for each published port.
+	Proxy bool `json:"proxy,omitempty"`
 }
 
 // Kind returns "docker-daemon".
@@ -66,7 +69,8 @@ func (d Daemon) daemon(at string) runtime.Daemon {
 		"--pidfile", filepath.Join(at, "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none",
 	}
 	if d.Networks {
-		args = append(args, "--experimental", "--ip6tables") // IPv6 too; younger daemons do that by default
+		// IPv6 too; younger daemons do that by default.
+		args = append(args, "--experimental", "--ip6tables", fmt.Sprintf("--userland-proxy=%t", d.Proxy))
 	} else {
 		args = append(args, "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
 	}

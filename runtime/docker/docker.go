@@ -1,12 +1,17 @@
 package docker
 
 import (
+	"fmt"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
+
+// proxy is the name of the parameter.
+const proxy = "proxy"
 
 // Runtime is the runtime "docker".
 type Runtime struct{}
@@ -27,6 +32,8 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: part.List{
 			runtime.CapabilitiesParam(),
+			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
+				"host itself uses them, and each is a process"),
 		},
 	}
 }
@@ -59,10 +66,14 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		steps = append(steps, Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)})
+		made := Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)}
+		if c.Published != (network.Ports{}) {
+			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
+		}
+		steps = append(steps, made)
 	}
 	if len(steps) > 0 {
-		steps = append([]host.Step{Daemon{Networks: containers[0].Joined}}, steps...)
+		steps = append([]host.Step{Daemon{Networks: containers[0].Joined, Proxy: p.On(proxy)}}, steps...)
 	}
 	return steps, nil
 }
