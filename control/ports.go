@@ -21,16 +21,24 @@ const (
 	lastPort  = 60000
 )
 
-// portsPerVisit is how many ports of a sink a workload has at most where a filter or a network has to know them all:
-// filters that hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
-const portsPerVisit = 64
+// portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that
+// hold each port on its own would be lists of ports. The one beyond them is a port that is refused. publishedPerVisit is
+// the same where a network has rules for each: Docker makes each by programs that it starts.
+const (
+	portsPerVisit     = 64
+	publishedPerVisit = 8
+)
 
 // most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has to know them all,
 // and then in all labs alike.
 func (c *configurator) most(l *lab) int {
-	if !slices.ContainsFunc(c.resolved.Labs, func(o experiment.Lab) bool {
-		return filtered(o) || published(o)
-	}) {
+	each := 0
+	switch {
+	case slices.ContainsFunc(c.resolved.Labs, published):
+		each = publishedPerVisit
+	case slices.ContainsFunc(c.resolved.Labs, filtered):
+		each = portsPerVisit
+	default:
 		return 0
 	}
 	visits := map[int]bool{}
@@ -39,7 +47,7 @@ func (c *configurator) most(l *lab) int {
 			visits[cell.Visit] = true
 		}
 	}
-	return portsPerVisit*len(visits) + 2 // the first is the proof's
+	return each*len(visits) + 2 // the first is the proof's
 }
 
 // shareOut gives each container of a lab ports of its own, the same number to each, in an order from the seed. With

@@ -491,7 +491,7 @@ func TestCompare(t *testing.T) {
 // Every published figure is shown as it was published, next to the measured value and in the redrawn figure, in text
 // and in the words of the drawing.
 func TestFiguresAreShownAsPublished(t *testing.T) {
-	for _, name := range []string{"docker-network", "ji2019", "lezcano2007"} {
+	for _, name := range []string{"docker-network", "felter2015", "ji2019", "lezcano2007"} {
 		s := find(t, name)
 		run := runOf(resolve(t, s))
 		r := evaluate(s, run, s.even(run, nil))
@@ -598,7 +598,7 @@ func TestFind(t *testing.T) {
 	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) ||
-		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, ji2019, lezcano2007, seconetbench-multi, seconetbench-single)` {
+		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, felter2015, ji2019, lezcano2007, seconetbench-multi, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
 	if _, err := Find("../suite", parts().Metrics); err == nil {

@@ -16,6 +16,7 @@ const wired = `{"underlay": {"rate": 1000000000}}`
 func TestWire(t *testing.T) {
 	want := map[string][]string{
 		"docker-network":     {"nat-stream"},
+		"felter2015":         {"stream", "line-rate"},
 		"lezcano2007":        {"veth-stream-xeon"},
 		"seconetbench-multi": {"saturate", "saturate-udp"},
 	}
