@@ -18,7 +18,7 @@ const (
 func By(runtimes ...string) part.Param {
 	return part.Param{
 		Name: by, Default: nettoll, Values: append([]string{nettoll}, runtimes...), Quiet: true,
-		Summary: "who builds it: nettoll, alike for all runtimes, or a runtime as it does for its users",
+		Summary: "who builds it: nettoll, or the program that makes the containers, as it does for its users",
 	}
 }
 
