@@ -13,8 +13,8 @@ import (
 )
 
 // SeCoNetBench's authors saw this workload crash with a hundred connections. Here it holds ten thousand, and two
-// thousand in CI, over a bridge and over the baseline, while two threads keep all CPUs busy. Each cell's sockets are made
-// five times. All workers survive 15 trials, and each uses less than 100 MiB.
+// thousand in CI, over a bridge and over the baseline, while two threads keep all CPUs busy. Each cell's sockets are
+// made five times. All workers survive 15 trials, and each uses less than 100 MiB.
 func TestTenThousandConnections(t *testing.T) {
 	testnet.Root(t)
 	const most = 100 << 20

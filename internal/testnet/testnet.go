@@ -191,8 +191,8 @@ func Guest() bool { return os.Getenv(guestEnv) != "" }
 // slow is the variable of make test-slow.
 const slow = "NETTOLL_SLOW"
 
-// IsSlow reports whether the tests run in full, as in make test-slow and in a guest. CI has time only for a short form of
-// some.
+// IsSlow reports whether the tests run in full, as in make test-slow and in a guest. CI has time only for a short form
+// of some.
 func IsSlow() bool { return os.Getenv(slow) == "1" || Guest() }
 
 // Slow skips a test unless [IsSlow]. Why says what CI tries all the same. The Makefile lists the package (SLOW_PKG).
@@ -203,8 +203,8 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
-// NotWithout skips a test that starts no optional program if those were hidden, because it would only show again what it
-// has shown beside them.
+// NotWithout skips a test that starts no optional program if those were hidden, because it would only show again what
+// it has shown beside them.
 func NotWithout(t testing.TB) {
 	t.Helper()
 	if os.Getenv(without) != "" {

@@ -66,7 +66,8 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 }
 
 // CheckCarried runs the checks of the suite that have these names on a network with its default parameters. Parts of a
-// stack carry its packets between hosts. The check "way, 2 hosts" is "path, 2 hosts" without the ways around the network.
+// stack carry its packets between hosts. The check "way, 2 hosts" is "path, 2 hosts" without the ways around the
+// network.
 func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ...string) {
 	d := n.Describe()
 	params, err := d.Params.Resolve("network "+d.Name, nil)
