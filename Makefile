@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
+build test test-slow test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -73,13 +73,23 @@ stalls := '^TestStalls?$$'
 test: ## say what this machine lacks, then run every test
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
-	@# sixes: most of what it does is waiting for the kernel. Tests of stalls look for trials from which nothing was taken, and come last, alone.
+	@# sixes: most of what it does is waiting for the kernel. Those that take longest come first, or they would end alone. Tests of stalls look for trials from which nothing was
+	@# taken, and come last, alone.
 	@all=$$($(GO) list $(PKG)); status=0; \
 	  take() { grep -E "^[^/]+/[^/]+/[^/]+/($$1)(/|$$)" <<<"$$all" || true; }; but() { grep -vxF "$$1" <<<"$$all" || true; }; \
 	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
 	  still=$$(take 'workload/(dns|kv|ping|tcpcrr|tcprr|udprr|underload)'); \
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
-	  together 6 $$all; skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
+	  long=$$(take 'catalogue|encryption|filter|network|proof|tunnel'); \
+	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
+
+# Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow): TestSlowIsWhole holds the list whole.
+SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./tunnel/...
+
+.PHONY: test-slow
+test-slow: export NETTOLL_SLOW = 1
+test-slow: ## run in full the packages of which CI leaves out what is slow and rare (about half an hour)
+	@$(MAKE) test PKG='$(SLOW_PKG)'
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
 WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/oci ./runtime/podman \
@@ -118,7 +128,7 @@ race: ## run tests and a run of nearly all workloads with the race detector (min
 
 # Studies of nettoll with nettoll, whose figures only many runs give.
 .PHONY: nightly
-nightly: build race ## do what takes too long for CI: all race tests; count how often intervals hold the truth (about an hour)
+nightly: build race test-slow ## do what takes too long for CI: all race tests, slow tests; count how often intervals hold the truth (over an hour)
 	bin/nettoll study twins
 	bin/nettoll study effect
 	bin/nettoll study compare
@@ -201,7 +211,7 @@ fuzz-sink: build ## play sequences of messages to a running nettoll sink, from s
 parts: test-between ## run the conformance suites of networks, filters and pairs, here and in a guest, and write docs/parts.md (minutes)
 	@# What make test-guest-between has left is taken as it is: it takes hours.
 	@mkdir -p $(DIST)
-	@$(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
+	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^TestConformance$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -v -run '^TestConformance$$' ./network/ipvlan ./network/ovs ./network/ebpf ./filter/ovs >$(DIST)/parts-guest.txt
 	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt" \
 	  "$$(uname -r | cut -d. -f1,2)=$(DIST)/between-here.txt" $(foreach f,$(wildcard $(DIST)/between-guest.txt),"6.12 (guest)=$(f)")

@@ -10,6 +10,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -405,21 +406,63 @@ func makes(t *testing.T, target string) bool {
 // Every package whose tests start programs that only tests start (testnet.Program), by themselves or through a suite, is
 // tested without them too: it is in one of the two lists of the Makefile.
 func TestWithoutIsWhole(t *testing.T) {
+	listed := append(makeList(t, "WITHOUT_PKG"), makeList(t, "WITHOUT_LONG")...)
+	tested := asking(t, "Program", "Locate")
+	for dir := range tested {
+		if dir != "cmd/nettoll" && !covered(listed, dir) { // that one's target chooses among its tests
+			t.Errorf("%s is in neither list of the Makefile", dir)
+		}
+	}
+	if len(tested) < 10 {
+		t.Errorf("found %d packages whose tests start programs: this shows nothing", len(tested))
+	}
+}
+
+// Every package of which CI leaves out something slow is tested in full by make test-slow, and no other.
+func TestSlowIsWhole(t *testing.T) {
+	listed := makeList(t, "SLOW_PKG")
+	slow := asking(t, "Slow", "IsSlow")
+	for dir := range slow {
+		if !covered(listed, dir) {
+			t.Errorf("%s leaves something to make test-slow, and is not in SLOW_PKG of the Makefile", dir)
+		}
+	}
+	for _, l := range listed {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(slow)), func(dir string) bool { return covered([]string{l}, dir) }) {
+			t.Errorf("%s is in SLOW_PKG of the Makefile, and leaves nothing to make test-slow", l)
+		}
+	}
+}
+
+// makeList returns the words of a variable of the Makefile.
+func makeList(t *testing.T, name string) []string {
+	t.Helper()
 	text, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var listed []string
-	for _, name := range []string{"WITHOUT_PKG", "WITHOUT_LONG"} {
-		found := regexp.MustCompile(`(?m)^` + name + ` \??:?= ((?:.*\\\n)*.*)$`).FindSubmatch(text)
-		if found == nil {
-			t.Fatalf("the Makefile has no %s", name)
-		}
-		listed = append(listed, strings.Fields(strings.ReplaceAll(string(found[1]), "\\\n", " "))...)
+	found := regexp.MustCompile(`(?m)^` + name + ` \??:?= ((?:.*\\\n)*.*)$`).FindSubmatch(text)
+	if found == nil {
+		t.Fatalf("the Makefile has no %s", name)
 	}
+	return strings.Fields(strings.ReplaceAll(string(found[1]), "\\\n", " "))
+}
+
+// covered says whether a list of packages, as go test has them, has a folder.
+func covered(listed []string, dir string) bool {
+	return slices.ContainsFunc(listed, func(l string) bool {
+		l = strings.TrimPrefix(l, "./")
+		tree, deep := strings.CutSuffix(l, "/...")
+		return l == dir || deep && strings.HasPrefix(dir+"/", tree+"/")
+	})
+}
+
+// asking returns the folders whose tests call one of these functions of testnet, by themselves or through a suite.
+func asking(t *testing.T, functions ...string) map[string]bool {
+	t.Helper()
 	const module = "github.com/nettoll/nettoll/"
-	starts, suites := map[string]bool{}, map[string]bool{} // folders whose tests start some, and that others' tests call
-	imports := map[string][]string{}                       // by tests
+	tests, suites := map[string]bool{}, map[string]bool{}          // folders whose tests call one, and that others' tests call
+	imports, among := map[string][]string{}, map[string][]string{} // by tests, and by suites
 	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
 			return err
@@ -428,15 +471,15 @@ func TestWithoutIsWhole(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		dir, here := filepath.Dir(path), suites
+		dir, here, by := filepath.Dir(path), suites, among
 		if strings.HasSuffix(path, "_test.go") {
-			here = starts
-			for _, i := range file.Imports {
-				imports[dir] = append(imports[dir], strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module))
-			}
+			here, by = tests, imports
+		}
+		for _, i := range file.Imports {
+			by[dir] = append(by[dir], strings.TrimPrefix(strings.Trim(i.Path.Value, `"`), module))
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			if f, ok := n.(*ast.SelectorExpr); ok && (f.Sel.Name == "Program" || f.Sel.Name == "Locate") {
+			if f, ok := n.(*ast.SelectorExpr); ok && slices.Contains(functions, f.Sel.Name) {
 				if of, ok := f.X.(*ast.Ident); ok && of.Name == "testnet" {
 					here[dir] = true
 				}
@@ -447,24 +490,20 @@ func TestWithoutIsWhole(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	tested := 0
+	for grew := true; grew; { // a suite may run another one
+		grew = false
+		for dir, with := range among {
+			if strings.HasSuffix(dir, "test") && !suites[dir] &&
+				slices.ContainsFunc(with, func(i string) bool { return suites[i] }) {
+				suites[dir], grew = true, true
+			}
+		}
+	}
+	found := map[string]bool{}
 	for dir, with := range imports {
-		if !starts[dir] && !slices.ContainsFunc(with, func(i string) bool { return suites[i] }) {
-			continue
-		}
-		tested++
-		if dir == "cmd/nettoll" { // its target chooses among its tests
-			continue
-		}
-		if !slices.ContainsFunc(listed, func(l string) bool {
-			l = strings.TrimPrefix(l, "./")
-			tree, deep := strings.CutSuffix(l, "/...")
-			return l == dir || deep && strings.HasPrefix(dir+"/", tree+"/")
-		}) {
-			t.Errorf("%s is in neither list of the Makefile", dir)
+		if tests[dir] || slices.ContainsFunc(with, func(i string) bool { return suites[i] }) {
+			found[dir] = true
 		}
 	}
-	if tested < 10 {
-		t.Errorf("found %d packages whose tests start programs: this shows nothing", tested)
-	}
+	return found
 }

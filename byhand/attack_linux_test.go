@@ -24,6 +24,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/traffic"
@@ -718,8 +719,10 @@ func TestAttack(t *testing.T) {
 func FuzzSessions(f *testing.F) {
 	f.Add([]byte(nil)) // a session in order
 	for kind := range 16 {
-		for _, at := range []int{0, 2, 4, 7, 10} { // something out of order before a step
-			f.Add(append(bytes.Repeat([]byte{0}, 3*at), byte(240+kind)))
+		for i, at := range []int{0, 2, 4, 7, 10} { // something out of order before a step
+			if testnet.IsSlow() || i == kind%5 {
+				f.Add(append(bytes.Repeat([]byte{0}, 3*at), byte(240+kind)))
+			}
 		}
 	}
 	loads := catalogue.New().Workloads

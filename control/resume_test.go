@@ -19,6 +19,7 @@ import (
 
 	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -148,6 +149,7 @@ func recorded(t *testing.T, dir string, run measure.Run) (*measure.Log, measure.
 // have given without: the same figures, verdicts, looks and end. No generation has the number, and so the seed, of
 // another.
 func TestResume(t *testing.T) {
+	testnet.NotWithout(t)
 	for name, tt := range map[string]struct {
 		limit    time.Duration
 		noise    float64

@@ -22,6 +22,7 @@ import (
 // container's packet in the frames of an encryption.
 func TestDissected(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	tshark, tcpdump := testnet.Program(t, "tshark", "tshark"), testnet.Program(t, "tcpdump", "tcpdump")
 	for _, run := range []struct {
 		kind, parts string

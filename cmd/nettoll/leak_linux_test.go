@@ -28,6 +28,7 @@ var leakRuns = flag.Int("leaks", 1, "how many runs each leak of TestLeak is plan
 // any more. The test plants a leak by changing one host from outside nettoll.
 func TestLeak(t *testing.T) {
 	testnet.Root(t)
+	t.Parallel()
 	for _, leak := range []struct {
 		name, flag, carrier, device string
 		plant                       func() error // nil: a null cipher

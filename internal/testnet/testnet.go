@@ -188,6 +188,30 @@ const guestEnv = "NETTOLL_GUEST"
 // Guest reports whether the tests run in a virtual machine of make test-guest.
 func Guest() bool { return os.Getenv(guestEnv) != "" }
 
+// slow is the variable of make test-slow.
+const slow = "NETTOLL_SLOW"
+
+// IsSlow reports whether the tests run in full, as in make test-slow and in a guest. CI has time only for a short form
+// of some.
+func IsSlow() bool { return os.Getenv(slow) == "1" || Guest() }
+
+// Slow skips a test unless [IsSlow]. Why says what CI tries all the same. The Makefile lists the package (SLOW_PKG).
+func Slow(t testing.TB, why string) {
+	t.Helper()
+	if !IsSlow() {
+		t.Skipf("left to make test-slow: %s", why)
+	}
+}
+
+// NotWithout skips a test that starts no optional program if those were hidden, because it would only show again what
+// it has shown beside them.
+func NotWithout(t testing.TB) {
+	t.Helper()
+	if os.Getenv(without) != "" {
+		t.Skip("not without programs: it starts none that is hidden")
+	}
+}
+
 // NotInRace skips a test if the race detector is on, because the detector needs memory, address space and time.
 func NotInRace(t testing.TB, why string) {
 	t.Helper()

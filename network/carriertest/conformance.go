@@ -28,7 +28,7 @@ import (
 // describes itself, its spans hold together, and in a lab of two hosts it carries packets of full size in both
 // families, its devices count them, it adds to them what it says, refuses or cuts larger ones, notices when somebody
 // tampers, and leaves nothing. The judge says what may pass the underlay. Under the other networks it carries and
-// counts packets.
+// counts packets; in make test-slow, ways around these networks are noticed, too.
 func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, on ...network.Network) {
 	between := Choose(t, kind, given)
 	d := between[0].Part.Description
@@ -50,9 +50,15 @@ func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge J
 	}
 	for i, n := range on {
 		if i == 1 {
-			checks = checks[:2]
+			checks = []string{"packets, 2 hosts, 1 pairs", "way, 2 hosts"}
 		}
 		t.Run(id, func(t *testing.T) { networktest.CheckCarried(t, n, between, checks...) })
+		if i > 0 {
+			t.Run(id+"/around", func(t *testing.T) {
+				testnet.Slow(t, "a way around the first network is noticed")
+				networktest.CheckCarried(t, n, between, "path, 2 hosts")
+			})
+		}
 	}
 	wire(t, on[0], between, judge)
 }

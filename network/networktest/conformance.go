@@ -66,7 +66,8 @@ func Check(t *testing.T, n network.Network, given map[string]string, names ...st
 }
 
 // CheckCarried runs the checks of the suite that have these names on a network with its default parameters. Parts of a
-// stack carry its packets between hosts.
+// stack carry its packets between hosts. The check "way, 2 hosts" is "path, 2 hosts" without the ways around the
+// network.
 func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ...string) {
 	d := n.Describe()
 	params, err := d.Params.Resolve("network "+d.Name, nil)
@@ -78,7 +79,10 @@ func CheckCarried(t *testing.T, n network.Network, between stack.Stack, names ..
 
 // run runs the checks that have these names.
 func run(t *testing.T, v variant, names []string) {
-	for _, c := range checks(map[string]bool{}) {
+	way := check{name: "way, 2 hosts", hosts: 2, run: func(t testing.TB, n network.Network) error {
+		return path(t, n, nil, possible(n, Lab(2, 2))...)
+	}}
+	for _, c := range append(checks(map[string]bool{}), way) {
 		if !slices.Contains(names, c.name) {
 			continue
 		}
@@ -162,7 +166,7 @@ func checks(seen map[string]bool) []check {
 		list = append(list, check{
 			name: fmt.Sprintf("path, %d hosts", hosts), hosts: hosts,
 			run: func(t testing.TB, n network.Network) error {
-				return path(t, n, possible(n, Lab(hosts, 2))...)
+				return path(t, n, detours(), possible(n, Lab(hosts, 2))...)
 			},
 		})
 		list = append(list, check{

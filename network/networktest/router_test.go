@@ -46,7 +46,7 @@ func TestRouter(t *testing.T) {
 			}
 			v := variant{c.network, params, nil}
 			if err := errors.Join(packets(t, v, routedLab(c.hosts, c.hosts, c.medium)),
-				path(t, v, routedLab(c.hosts, c.hosts, c.medium))); err != nil {
+				path(t, v, detours(), routedLab(c.hosts, c.hosts, c.medium))); err != nil {
 				testnet.Skip(t, err)
 			}
 		})

@@ -29,14 +29,18 @@ type tamper struct {
 
 // tampering changes the kernel behind the back of the plans, one thing after another on fresh labs, and wants Verify to
 // name it and Undo to succeed all the same. What was tried in one lab, or by other parameters of the network, is not
-// tried in the next.
+// tried in the next. Steps that the network has without what carries its packets are left to its own suite.
 func tampering(t testing.TB, n network.Network, seen map[string]bool, labs ...network.Lab) error {
 	for _, lab := range labs {
 		b, err := MakeBed(t, n, lab)
 		if err != nil {
 			return err
 		}
-		tampers, err := b.tampers(kinds(n), seen)
+		alone, err := uncarried(n, b)
+		if err != nil {
+			return err
+		}
+		tampers, err := b.tampers(kinds(n), seen, alone)
 		if err != nil {
 			return err
 		}
@@ -50,6 +54,41 @@ func tampering(t testing.TB, n network.Network, seen map[string]bool, labs ...ne
 		return errors.New("its plans have no step that could be tampered with")
 	}
 	return nil
+}
+
+// uncarried returns the steps, as text, that a network has in the lab of a bed without the carriers that stand between
+// its hosts: at the MTU of the underlay and at that of the containers. It returns none if there are no carriers.
+func uncarried(n network.Network, b *Bed) (map[string]bool, error) {
+	steps := map[string]bool{}
+	v, ok := n.(variant)
+	if !ok || len(v.between) == 0 {
+		return steps, nil
+	}
+	v.between = nil
+	for _, m := range []int{mtu, b.Lab.MTU} {
+		lab := Lab(len(b.Lab.Hosts), b.pairs())
+		lab.MTU = m
+		built, err := build(v, lab)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range append(built.Plans, network.Underlay(v, lab)) {
+			for _, s := range p.Steps {
+				text, err := stepText(s)
+				if err != nil {
+					return nil, err
+				}
+				steps[text] = true
+			}
+		}
+	}
+	return steps, nil
+}
+
+// stepText returns a step with all of its settings, for comparison.
+func stepText(s host.Step) (string, error) {
+	text, err := json.Marshal(host.Plan{Steps: []host.Step{s}})
+	return string(text), err
 }
 
 func (b *Bed) tamper(t testing.TB, c tamper) (err error) {
@@ -78,8 +117,8 @@ func (b *Bed) tamper(t testing.TB, c tamper) (err error) {
 }
 
 // tampers lists what can be tampered with in the plans of a lab, each kind of change to each kind of thing once, and
-// less what was seen before. Kinds are the kinds of steps of the plans.
-func (b *Bed) tampers(kinds map[string]func() host.Step, seen map[string]bool) ([]tamper, error) {
+// less what was seen before and the steps of which somebody else takes care. Kinds are the kinds of steps of the plans.
+func (b *Bed) tampers(kinds map[string]func() host.Step, seen, others map[string]bool) ([]tamper, error) {
 	var list []tamper
 	add := func(m *Machine, kind, text string, do func() error) {
 		if text += kind; !seen[text] {
@@ -126,6 +165,10 @@ func (b *Bed) tampers(kinds map[string]func() host.Step, seen map[string]bool) (
 		var err error
 		for _, p := range m.Plans {
 			for _, s := range p.Steps {
+				text, terr := stepText(s)
+				if err = errors.Join(err, terr); others[text] {
+					continue
+				}
 				switch s := basic(kinds, s).(type) {
 				case host.Bridge:
 					err = errors.Join(err, links("a bridge", s.NS, s.Name, s.MTU, true, s.Addresses))

@@ -63,6 +63,7 @@ func TestMesh(t *testing.T) {
 
 // TestTampering changes what the suite does not know of, and wants Verify to say what it is.
 func TestTampering(t *testing.T) {
+	testnet.NotWithout(t)
 	elsewhere := netip.MustParseAddr("198.18.0.77")
 	remade := func(change func(*link.VXLAN)) func(*link.Handle, int) error {
 		return func(h *link.Handle, index int) error {

@@ -23,6 +23,7 @@ import (
 // By each way to know its peers, and in each family outside, with networks that differ most in how they hand packets to
 // a tunnel: a bridge's host routes them, and eBPF redirects them to a link that is or is not an external one.
 func TestConformance(t *testing.T) {
+	testnet.NotWithout(t)
 	tunneltest.Conformance(t, vxlan.Tunnel{}, nil, bridge.Network{}, routed.Network{}, ebpf.Network{}, nat.Network{},
 		hostnetwork.Network{})
 	tunneltest.Conformance(t, vxlan.Tunnel{}, map[string]string{"outer": "ipv6", "port": "8472"}, bridge.Network{})

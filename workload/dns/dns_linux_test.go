@@ -22,6 +22,7 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
+	testnet.NotWithout(t)
 	workloadtest.Conformance(t, dns.Workload{},
 		map[string]string{},
 		map[string]string{"clients": "4", "in-flight": "8", "type": "AAAA"},

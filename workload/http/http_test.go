@@ -16,6 +16,7 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
+	testnet.NotWithout(t)
 	workloadtest.Conformance(t, Workload{},
 		map[string]string{},
 		map[string]string{"connection": "new", "rate": "3k/s", "arrivals": "poisson", "payload": "0"},

@@ -26,6 +26,7 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestConformance(t *testing.T) {
+	testnet.NotWithout(t)
 	workloadtest.Conformance(t, kv.Workload{},
 		map[string]string{"clients": "10"},
 		map[string]string{"operation": "mixed", "payload": "16KiB", "clients": "3", "pipeline": "2", "rate": "4k/s"},
@@ -34,6 +35,7 @@ func TestConformance(t *testing.T) {
 
 // In each mode, every request has its response, and the store answers as many as were sent.
 func TestWays(t *testing.T) {
+	testnet.NotWithout(t)
 	for _, given := range []map[string]string{
 		{},
 		{"operation": "set"},
