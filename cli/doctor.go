@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/runtime"
 )
 
 // diagnosis is the result of doctor. `doctor --output json` prints it: keys may be added, but not renamed.
@@ -192,6 +193,9 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 	} else {
 		_, err = sleep()
 		options.Awake = err == nil
+	}
+	if missing, ok := errors.AsType[*linux.UnsupportedError](runtime.Limitable()); ok {
+		options.Unlimited, options.LimitHelp = missing.Missing, missing.Hint
 	}
 	d.Parts = tryAll(ctx, std.Err, lib, refused)
 	if ctx.Err() != nil {

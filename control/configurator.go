@@ -123,7 +123,12 @@ func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *g
 		return nil, nil, err
 	}
 	failed = map[int]error{}
-	g.each("build", failed, func(l *lab) error { return g.raise(ctx, l) })
+	g.each("build", failed, func(l *lab) error {
+		if err := c.confined(l); err != nil { // where nobody has asked before
+			return err
+		}
+		return g.raise(ctx, l)
+	})
 	return g, failed, context.Cause(ctx)
 }
 

@@ -31,13 +31,16 @@ type lab struct {
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it, without what it waited for others
 	at         []pairAddresses
-	ports      []uint16      // that programs of its workloads listen at besides those of their containers
-	mtu        int           // of its containers
-	ways       *proof.Ways   // nil if its network does not say which way packets take
-	keeps      bool          // the frames between its hosts, of proofs
-	capture    *host.Capture // those of the last proof
-	idle       []idleUse     // of its programs; nil: not measured, or it has none
-	watch      *labWatch     // nil: nothing watches it
+	ports      []uint16              // that programs of its workloads listen at besides those of their containers
+	mtu        int                   // of its containers
+	ways       *proof.Ways           // nil if its network does not say which way packets take
+	keeps      bool                  // the frames between its hosts, of proofs
+	capture    *host.Capture         // those of the last proof
+	idle       []idleUse             // of its programs; nil: not measured, or it has none
+	watch      *labWatch             // nil: nothing watches it
+	before     []deploy.ContainerUse // of its containers before the trials; nil: not known
+	tried      time.Duration         // length of its trials
+	shortest   time.Duration         // of them
 }
 
 // pairAddresses is where the two ends of a pair are.

@@ -74,7 +74,9 @@ func (c *configurator) sketch(g *generation, spec experiment.Lab) (*lab, error) 
 	}
 	// Workers of all labs share the CPUs: those of a lab whose threads have CPUs of their own must not park theirs beside
 	// one whose have not.
-	alone := !slices.ContainsFunc(c.resolved.Labs, func(l experiment.Lab) bool { return !l.Alone(len(c.cpus)) })
+	alone := !slices.ContainsFunc(c.resolved.Labs, func(l experiment.Lab) bool {
+		return !l.Alone(available(l, len(c.cpus)))
+	})
 	l := &lab{Lab: spec, generation: g, at: make([]pairAddresses, spec.Pairs), keeps: c.keeps}
 	for pair := range spec.Pairs {
 		l.at[pair] = pairAddresses{sourceHost: spec.SourceHost(pair), sinkHost: spec.SinkHost(pair)}

@@ -63,12 +63,7 @@ func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 			maps.Copy(record.Implementations, t.Implementations)
 		}
 		for _, doubt := range t.Doubts {
-			key := doubtKey(l.ID, doubt)
-			if s.doubted[key] {
-				continue
-			}
-			s.doubted[key] = true
-			s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
+			s.doubt(l, doubt)
 		}
 	}
 	s.records.lab(record)
@@ -154,7 +149,7 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	l.close()
-	l.watch = nil // what stood is gone
+	l.watch, l.before = nil, nil // what stood is gone
 	if l.ways != nil {
 		l.ways.Forget()
 	}
@@ -247,10 +242,14 @@ func (c *configurator) ask(ctx context.Context, cells []int) (map[int]error, err
 	if err := c.describeLabs(g); err != nil {
 		return nil, err
 	}
+	answers := map[int]error{}
 	var labs []int
 	var specs []deploy.Spec
 	for i, l := range g.labs {
-		if l != nil {
+		if l == nil {
+			continue
+		}
+		if answers[i] = c.confined(l); answers[i] == nil {
 			labs, specs = append(labs, i), append(specs, l.spec)
 		}
 	}
@@ -258,7 +257,6 @@ func (c *configurator) ask(ctx context.Context, cells []int) (map[int]error, err
 	if err != nil {
 		return nil, err
 	}
-	answers := map[int]error{}
 	for k, i := range labs {
 		answers[i] = list[k]
 	}

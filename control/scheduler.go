@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -261,7 +262,8 @@ func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run,
 	}
 	for _, c := range o.Resolved.Cells {
 		c.Idle = w.of(c)
-		c.SharesCPUs = !o.Resolved.Labs[c.Lab].Alone(len(cpus))
+		of := o.Resolved.Labs[c.Lab]
+		c.SharesCPUs = !of.Alone(available(of, len(cpus)))
 		run.Cells = append(run.Cells, c.Cell)
 		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
 	}
@@ -428,6 +430,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		return err
 	}
 	s.watch(ctx, g)
+	s.beforeTrials(ctx, g)
 	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take
 	// longer than was expected.
 	share, least := s.experiment.Design.Time, 0
@@ -449,6 +452,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	if ctx.Err() != nil {
 		return errors.Join(s.logs(ctx, g), s.records.flush(true))
 	}
+	s.afterTrials(ctx, g)
 	if err := s.watched(ctx, g); err != nil {
 		return err
 	}
@@ -603,6 +607,13 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	for _, t := range trials {
 		if l := g.labs[s.cells[t.cell].Lab]; l != nil && t.failure == "" {
 			l.carry(s.cells[t.cell], t.samples)
+		}
+	}
+	for _, visit := range order {
+		cell := s.cells[s.workload.visits[visit].Cells[0]]
+		if l := g.labs[cell.Lab]; l != nil {
+			l.tried += cell.Trial
+			l.shortest = min(cmp.Or(l.shortest, cell.Trial), cell.Trial)
 		}
 	}
 	s.measured += time.Duration(facts.Duration * float64(time.Second))

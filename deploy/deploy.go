@@ -144,6 +144,19 @@ type Used interface {
 	Use(ctx context.Context) ([]Use, error)
 }
 
+// A Contained lab can report what its containers with workers have used.
+type Contained interface {
+	Lab
+	// ContainerUse returns what they have used so far.
+	ContainerUse(ctx context.Context) ([]ContainerUse, error)
+}
+
+// ContainerUse is what a container of a host has used so far.
+type ContainerUse struct {
+	Host string // its name
+	host.ContainerUse
+}
+
 // A Watched lab notices what changes in the namespaces of its hosts while it is measured.
 type Watched interface {
 	Lab

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
+	"slices"
 
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
@@ -20,9 +23,15 @@ type Resident struct {
 	Tail *process.Tail
 	// PID is the number that it has on the host.
 	PID int
+	// Group is its control group.
+	Group cgroup.Group
+	// Ended says how it has ended, once it has.
+	Ended func() string
 	// Kill ends it; it may be gone. Done is closed when it is gone.
 	Kill func()
 	Done <-chan struct{}
+
+	taken bool // somebody uses it
 }
 
 // HandedOption precedes, among the arguments of a worker, the socket from which it takes its files. Without it, it
@@ -47,15 +56,16 @@ func (k *Kernel) WorkerCommand(container string) (*exec.Cmd, error) {
 	return k.worker(container), nil
 }
 
-// Settle gives the host the worker of a container, and the stack of the step. The files are the other ends of its
-// standard files.
-func (k *Kernel) Settle(container string, pid int, in, out, stderr *os.File) error {
-	worker, err := os.FindProcess(pid) // from now on, another process of that number is another one
+// Settle gives the host the worker of a container, and the stack of the step. It watches the process and reads its
+// standard error.
+func (k *Kernel) Settle(container string, worker Resident, stderr *os.File) error {
+	found, err := os.FindProcess(worker.PID) // from now on, another process of that number is another one
 	if err != nil {
 		return fmt.Errorf("find the worker of %s: %w", container, err)
 	}
-	r := &Resident{In: in, Out: out, Tail: new(process.Tail), PID: pid, Kill: func() { _ = worker.Kill() }}
-	if r.Done, err = process.Await(pid); err != nil {
+	r := &worker
+	r.Tail, r.Kill = new(process.Tail), func() { _ = found.Kill() }
+	if r.Done, err = process.Await(r.PID); err != nil {
 		return err
 	}
 	go func() {
@@ -69,6 +79,34 @@ func (k *Kernel) Settle(container string, pid int, in, out, stderr *os.File) err
 	k.residents[container] = r
 	k.mu.Unlock()
 	return k.Hold(r)
+}
+
+// A ContainerUse is what a container with a worker has used so far.
+type ContainerUse struct {
+	Name string `json:"name"`
+	cgroup.Use
+}
+
+// ContainerUse asks the control groups of all containers that have workers, in the order of their names. A container
+// that has ended is left out.
+func (k *Kernel) ContainerUse() ([]ContainerUse, error) {
+	k.mu.Lock()
+	residents := maps.Clone(k.residents)
+	k.mu.Unlock()
+	list := []ContainerUse{}
+	for _, name := range slices.Sorted(maps.Keys(residents)) {
+		use, err := residents[name].Group.Use()
+		select {
+		case <-residents[name].Done: // its cgroups may be gone
+			continue
+		default:
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the cgroup of container %s: %w", name, err)
+		}
+		list = append(list, ContainerUse{name, use})
+	}
+	return list, nil
 }
 
 // Within says whether there is a process, and whether it is in a network namespace of the host.
@@ -92,9 +130,9 @@ func (k *Kernel) Resident(container string) (*Resident, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.residents[container]
-	if r == nil {
+	if r == nil || r.taken {
 		return nil, fmt.Errorf("no worker waits in container %q", container)
 	}
-	delete(k.residents, container)
+	r.taken = true
 	return r, nil
 }

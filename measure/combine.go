@@ -55,9 +55,14 @@ func NewCombiner(run Run, log *Log, analysis Analysis) *Combiner {
 		floors: map[groupMetric]float64{}, labs: map[labGeneration]map[string]float64{},
 	}
 	for _, l := range log.Labs {
-		if !l.Rebuilt {
-			c.labs[labGeneration{l.Lab, l.Generation}] = l.Metrics
+		at := labGeneration{l.Lab, l.Generation}
+		if l.Rebuilt {
+			continue
 		}
+		if c.labs[at] == nil {
+			c.labs[at] = map[string]float64{}
+		}
+		maps.Copy(c.labs[at], l.Metrics)
 	}
 	a.joints()
 	for i := range run.Cells {

@@ -174,7 +174,8 @@ type Proof struct {
 }
 
 // LabRecord holds the cost of building a lab and of changing the rules in it. Each lab has one for each generation, and
-// another one if it had to be built once more.
+// another one if it had to be built once more. A lab with containers that have workers also has one with what they used
+// in the trials of a generation.
 type LabRecord struct {
 	Type       string `json:"type"` // "lab"; set by Writer
 	V          int    `json:"v"`

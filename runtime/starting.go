@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 )
 
 // A Starting is a worker that the program of a runtime is about to start in a container. Its arguments, environment and
@@ -18,6 +19,11 @@ type Starting struct {
 	// Program is where the host finds the program of the worker.
 	Program      string
 	In, Out, Err *os.File
+	// Limits are those of the container.
+	Limits Limits
+	// OutOfMemory, if not nil, reports whether the worker, which has ended, was ended because memory ran out. By default
+	// its cgroup says so. A runtime that removes the cgroups of a container that has ended knows better.
+	OutOfMemory func() bool
 
 	container string
 	ours      [3]*os.File // the other ends of In, Out and Err
@@ -48,11 +54,27 @@ func Prepare(k *host.Kernel, container string) (s *Starting, err error) {
 // Started gives the worker to the host, once it runs with this PID.
 func (s *Starting) Started(k *host.Kernel, pid int) error {
 	s.closeTheirs()
-	if err := k.Settle(s.container, pid, s.ours[0], s.ours[1], s.ours[2]); err != nil {
-		s.close()
-		return err
+	group, err := cgroup.Of(pid)
+	if s.OutOfMemory == nil {
+		s.OutOfMemory = group.OutOfMemory
 	}
-	return nil
+	if err == nil {
+		err = k.Settle(s.container, host.Resident{
+			PID: pid, In: s.ours[0], Out: s.ours[1], Group: group, Ended: s.ended,
+		}, s.ours[2])
+	}
+	if err != nil {
+		s.close()
+	}
+	return err
+}
+
+// ended says how the worker has ended.
+func (s *Starting) ended() string {
+	if s.OutOfMemory() {
+		return s.Limits.exceeded()
+	}
+	return "it has ended, and its container with it"
 }
 
 // Failed gives up, and returns what the program has written to Err. The program has ended.

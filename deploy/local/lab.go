@@ -278,6 +278,21 @@ func (l *lab) Use(ctx context.Context) ([]deploy.Use, error) {
 	return all, nil
 }
 
+// ContainerUse asks all hosts with containers.
+func (l *lab) ContainerUse(ctx context.Context) ([]deploy.ContainerUse, error) {
+	var all []deploy.ContainerUse
+	for _, h := range l.hosts {
+		list, err := h.ContainerUse(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range list {
+			all = append(all, deploy.ContainerUse{Host: h.Name(), ContainerUse: u})
+		}
+	}
+	return all, nil
+}
+
 // Logs asks the hosts that have programs.
 func (l *lab) Logs(ctx context.Context) ([]deploy.Log, error) {
 	var all []deploy.Log

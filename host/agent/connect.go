@@ -214,6 +214,12 @@ func (h *Host) Use(ctx context.Context, memory bool) (list []host.ProgramUse, er
 	return list, err
 }
 
+// ContainerUse returns what containers with workers have used so far, see [host.Kernel.ContainerUse].
+func (h *Host) ContainerUse(ctx context.Context) (list []host.ContainerUse, err error) {
+	err = h.call(ctx, methodContainers, nil, &list)
+	return list, err
+}
+
 // Kill kills all programs of the host, as if they had crashed.
 func (h *Host) Kill(ctx context.Context) error { return h.call(ctx, methodKill, nil, nil) }
 

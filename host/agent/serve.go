@@ -85,6 +85,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodChange:      protocol.Method(a.change),
 		methodReport:      protocol.Method(a.report),
 		methodUse:         protocol.Method(a.use),
+		methodContainers:  protocol.Method(a.containers),
 		methodKill:        protocol.Method(a.killPrograms),
 		methodWithdraw:    protocol.Method(a.withdraw),
 		methodRestore:     protocol.Method(a.restore),
@@ -194,6 +195,10 @@ func (a *server) report(context.Context, none) (host.Report, error) { return a.k
 
 func (a *server) use(_ context.Context, p useParams) ([]host.ProgramUse, error) {
 	return a.kernel.Use(p.Memory), nil
+}
+
+func (a *server) containers(context.Context, none) ([]host.ContainerUse, error) {
+	return a.kernel.ContainerUse()
 }
 
 func (a *server) killPrograms(context.Context, none) (none, error) {
@@ -468,7 +473,7 @@ func (a *server) take(w *child, spec host.WorkerSpec) error {
 	w.end = r.Kill
 	w.wait = func() string {
 		<-r.Done
-		return "it has ended, and its container with it"
+		return r.Ended()
 	}
 	if len(spec.CPUs) == 0 {
 		return nil

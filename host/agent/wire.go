@@ -19,6 +19,7 @@ const (
 	methodChange      = "change"
 	methodReport      = "report"
 	methodUse         = "use"
+	methodContainers  = "containers"
 	methodKill        = "kill"
 	methodWithdraw    = "withdraw"
 	methodRestore     = "restore"

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
@@ -22,6 +23,8 @@ type Container struct {
 	Command string `json:"command"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
+	// Limits are those of its cgroups.
+	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "containerd-container".
@@ -36,7 +39,7 @@ func (c Container) String() string {
 	if c.Privileged {
 		s += ", with all capabilities"
 	}
-	return s
+	return s + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -51,6 +54,7 @@ func (Container) Groups() {}
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
+		worker.Limits = c.Limits
 		pid, err := runtime.Handed(ctx, k, worker, "", func(h *runtime.Handing) error { return c.run(ctx, k, h, cgroup) })
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make container %s: %w", c.Name, err), c.said(k))
@@ -84,6 +88,13 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		for _, capability := range runtime.AllCapabilities() {
 			args = append(args, "--cap-add", capability)
 		}
+	}
+	if c.Limits.CPUs > 0 {
+		args = append(args, "--cpu-period", strconv.Itoa(runtime.Period),
+			"--cpu-quota", strconv.FormatInt(c.Limits.Quota(), 10))
+	}
+	if c.Limits.Memory > 0 {
+		args = append(args, "--memory-limit", strconv.FormatInt(c.Limits.Memory, 10))
 	}
 	for _, m := range h.Mounts() {
 		args = append(args, "--mount", "type=bind,src="+m.From+",dst="+m.To+",options=bind:"+m.Mode())

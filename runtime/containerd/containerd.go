@@ -1,6 +1,8 @@
 package containerd
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -30,10 +32,12 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "containerd",
 		Summary:        "containerd makes each container, by a daemon of each host, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
 			runtime.CapabilitiesParam(),
-		},
+		}, slices.DeleteFunc(runtime.LimitParams(), func(p part.Param) bool {
+			return p.Name == runtime.CPUSet // which ctr cannot set
+		})...),
 	}
 }
 
@@ -51,10 +55,14 @@ func (Runtime) Steps() map[string]func() host.Step {
 	}
 }
 
-// Check looks for the programs, for cgroups and for the right to make them.
+// Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Programs("containerd", runtime.Needed{Program: daemon, Package: daemon},
-		runtime.Needed{Program: client, Package: daemon}, runtime.Needed{Program: p[made], Package: p[made]})
+	if err := runtime.Programs("containerd", runtime.Needed{Program: daemon, Package: daemon},
+		runtime.Needed{Program: client, Package: daemon},
+		runtime.Needed{Program: p[made], Package: p[made]}); err != nil {
+		return err
+	}
+	return runtime.LimitsOf(p).Check()
 }
 
 // Containers makes a daemon, and a container in each namespace.
@@ -66,6 +74,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		}
 		steps = append(append(steps, own...), Container{
 			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+			Limits: runtime.LimitsOf(p),
 		})
 	}
 	if len(steps) > 0 {

@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 			for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 				t.Run(name, func(t *testing.T) {
 					runtimetest.Inhabited(t, containerd.Runtime{}, map[string]string{"command": command, "capabilities": name},
-						runtimetest.Want{Capabilities: rights, Root: root, Writable: true})
+						runtimetest.Want{Capabilities: rights, Root: root, Writable: true, AnyCPU: true, Swaps: true})
 				})
 			}
 		})

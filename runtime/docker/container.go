@@ -24,6 +24,8 @@ type Container struct {
 	Published string `json:"published,omitempty"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
+	// Limits are those of its cgroups.
+	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "docker-container".
@@ -41,7 +43,7 @@ func (c Container) String() string {
 	if c.Privileged {
 		s += ", with all capabilities"
 	}
-	return s
+	return s + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -56,6 +58,8 @@ func (Container) Groups() {}
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
+		worker.Limits = c.Limits
+		worker.OutOfMemory = func() bool { return runtime.OutOfMemory(ctx, k, c.Name, command) }
 		pid, err := runtime.Handed(ctx, k, worker, c.Namespace, func(h *runtime.Handing) error {
 			return c.run(ctx, k, h, cgroup)
 		})
@@ -100,7 +104,7 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 			args = append(args, "--cap-drop", capability)
 		}
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, h.Flags(), []string{runtime.Image}, h.Args)...)
+	cmd, err := command(ctx, k, slices.Concat(args, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
 	if err != nil {
 		return err
 	}

@@ -30,11 +30,11 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "docker",
 		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			runtime.CapabilitiesParam(),
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
 				"host itself uses them, and each is a process"),
-		},
+		}, runtime.LimitParams()...),
 	}
 }
 
@@ -54,10 +54,13 @@ func (Runtime) Steps() map[string]func() host.Step {
 	}
 }
 
-// Check looks for the programs, for cgroups and for the right to make them.
-func (Runtime) Check(part.Params) error {
-	return runtime.Programs("Docker", runtime.Needed{Program: dockerd, Package: pkg},
-		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
+// Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
+func (Runtime) Check(p part.Params) error {
+	if err := runtime.Programs("Docker", runtime.Needed{Program: dockerd, Package: pkg},
+		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd}); err != nil {
+		return err
+	}
+	return runtime.LimitsOf(p).Check()
 }
 
 // Containers makes a daemon, and a container in each namespace.
@@ -66,7 +69,9 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		made := Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)}
+		made := Container{
+			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p), Limits: runtime.LimitsOf(p),
+		}
 		if c.Published != (network.Ports{}) {
 			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
 		}

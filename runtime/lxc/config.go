@@ -3,6 +3,8 @@ package lxc
 import (
 	"fmt"
 	"strings"
+
+	"github.com/nettoll/nettoll/runtime"
 )
 
 // program is where this program is in a container.
@@ -16,6 +18,8 @@ type config struct {
 	network       string   // path of its network namespace
 	cgroup        string
 	capabilities  []string
+	limits        []limit
+	ending        string // a command for when the container has ended and its cgroups are still there; "" for none
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -36,10 +40,55 @@ func (c config) String() string {
 	set("console.path", "none")
 	set("apparmor.profile", "unconfined")
 	set("no_new_privs", "1")
+	for _, l := range c.limits {
+		set(l.key, "%s", l.value)
+	}
+	if c.ending != "" {
+		set("hook.version", "1") // without more arguments
+		set("hook.stop", "%s", c.ending)
+	}
 	keep := make([]string, len(c.capabilities))
 	for i, name := range c.capabilities {
 		keep[i] = strings.ToLower(strings.TrimPrefix(name, "CAP_"))
 	}
 	set("cap.keep", "%s", strings.Join(keep, " "))
 	return b.String()
+}
+
+// A limit is a file of a cgroup and what is written to it.
+type limit struct{ key, value string }
+
+// limits writes limits for cgroups of a version. The limit of memory holds for memory and swap together: a container
+// that swaps would measure the disk.
+func limits(l runtime.Limits, v2, swaps bool) (list []limit) {
+	version := "cgroup."
+	if v2 {
+		version = "cgroup2."
+	}
+	add := func(file, format string, values ...any) {
+		list = append(list, limit{version + file, fmt.Sprintf(format, values...)})
+	}
+	switch {
+	case l.CPUs == 0:
+	case v2:
+		add("cpu.max", "%d %d", l.Quota(), runtime.Period)
+	default:
+		add("cpu.cfs_period_us", "%d", runtime.Period)
+		add("cpu.cfs_quota_us", "%d", l.Quota())
+	}
+	if l.CPUSet != nil {
+		add("cpuset.cpus", "%s", l.List())
+	}
+	switch {
+	case l.Memory == 0:
+	case v2:
+		add("memory.max", "%d", l.Memory)
+		add("memory.swap.max", "0")
+	default:
+		add("memory.limit_in_bytes", "%d", l.Memory)
+		if swaps {
+			add("memory.memsw.limit_in_bytes", "%d", l.Memory)
+		}
+	}
+	return list
 }

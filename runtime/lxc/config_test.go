@@ -15,3 +15,20 @@ func TestConfig(t *testing.T) {
 		capabilities: runtime.UsualCapabilities(),
 	}.String())
 }
+
+// Limits are those of the version of cgroups that the host has.
+func TestLimits(t *testing.T) {
+	all := runtime.Limits{CPUs: 0.5, CPUSet: []int{0, 1, 3}, Memory: 64 << 20}
+	for name, list := range map[string][]limit{
+		"limited-v1": limits(all, false, true), "limited-v1-swapping": limits(all, false, false),
+		"limited-v2": limits(all, true, true),
+	} {
+		golden.Compare(t, name, config{
+			name: "src0", root: "/rootfs", program: "/nettoll", network: "/run/netns/src0", cgroup: "nettoll-x", limits: list,
+			ending: "cat events > memory",
+		}.String())
+	}
+	if list := limits(runtime.Limits{}, true, true); list != nil {
+		t.Errorf("no limits are written as %v", list)
+	}
+}

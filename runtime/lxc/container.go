@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -22,6 +23,8 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
+	// Limits are those of its cgroups.
+	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "lxc-container".
@@ -36,7 +39,7 @@ func (c Container) String() string {
 	if c.Privileged {
 		s += ", with all capabilities"
 	}
-	return s
+	return s + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -48,13 +51,25 @@ func (Container) Groups() {}
 // Outlives returns UntilBoot: cgroups belong to the machine.
 func (Container) Outlives() host.Lifetime { return host.UntilBoot }
 
-// containersDir is where LXC finds its containers, below the directory of a host's programs.
-const containersDir = "lxc"
+const (
+	// containersDir is where LXC finds its containers, below the directory of a host's programs.
+	containersDir = "lxc"
+	// payload precedes the name of a container in that of its cgroup, below the one that LXC is given.
+	payload = "lxc.payload."
+	// eventsFile has what happened to the memory of a container that has ended, beside its configuration.
+	eventsFile = "memory"
+	// monitorEnd is how long a monitor may take to end after its container.
+	monitorEnd = time.Second
+)
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
-		dir, err := c.write(k, worker, cgroup)
+	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, group string) (pid int, err error) {
+		worker.Limits = c.Limits
+		dir, err := c.write(k, worker, group)
+		if err == nil && c.Limits.Described() != "" {
+			err = surface()
+		}
 		if err == nil {
 			pid, err = c.run(ctx, dir, worker)
 		}
@@ -65,15 +80,35 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	})
 }
 
+// surface moves PID 1 to the roots of all hierarchies if it is that of a host. LXC makes groups below those of PID 1,
+// and in v2 only those at the root can have limits if there are processes beside them (cgroups(7)).
+func surface() error {
+	first, err1 := os.Stat("/proc/1/exe")
+	self, err2 := os.Stat("/proc/self/exe")
+	if errors.Join(err1, err2) != nil || !os.SameFile(first, self) {
+		return nil
+	}
+	return cgroup.ToRoots(1)
+}
+
 // write writes the configuration and makes the root of the container. It returns the directory of all containers.
-func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
+func (c Container) write(k *host.Kernel, worker *runtime.Starting, group string) (dir string, err error) {
 	if dir, err = k.RunDir(containersDir); err != nil {
 		return "", err
 	}
 	own := filepath.Join(dir, c.Name)
 	f := config{
 		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
-		cgroup: cgroup, capabilities: runtime.CapabilitiesOf(c.Privileged),
+		cgroup: group, capabilities: runtime.CapabilitiesOf(c.Privileged),
+	}
+	limited, err := c.Limits.Hierarchy()
+	if err != nil {
+		return "", err
+	}
+	if f.limits = limits(c.Limits, limited.V2, limited.Swaps()); c.Limits.Memory > 0 {
+		// LXC removes the cgroups of a container that has ended.
+		events := limited.MemoryEvents(filepath.Join(group, payload+c.Name))
+		f.ending = fmt.Sprintf("cat %s > %s", events, filepath.Join(own, eventsFile))
 	}
 	f.network = "/proc/self/ns/net"
 	if c.Namespace != "" {
@@ -99,8 +134,19 @@ func (c Container) run(ctx context.Context, dir string, worker *runtime.Starting
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	ended, gone := make(chan error, 1), make(chan struct{})
+	go func() {
+		ended <- cmd.Wait()
+		close(gone)
+	}()
+	worker.OutOfMemory = func() bool {
+		select {
+		case <-gone: // the monitor has written the file before
+		case <-time.After(monitorEnd):
+		}
+		text, err := os.ReadFile(filepath.Join(dir, c.Name, eventsFile))
+		return err == nil && cgroup.Killed(string(text))
+	}
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {

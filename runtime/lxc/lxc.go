@@ -27,9 +27,7 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "lxc",
 		Summary:        "LXC makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
-			runtime.CapabilitiesParam(),
-		},
+		Params:         append(part.List{runtime.CapabilitiesParam()}, runtime.LimitParams()...),
 	}
 }
 
@@ -44,9 +42,12 @@ func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{Container{}.Kind(): func() host.Step { return new(Container) }}
 }
 
-// Check looks for the program, for cgroups and for the right to make them.
-func (Runtime) Check(part.Params) error {
-	return runtime.Programs("LXC", runtime.Needed{Program: start, Package: "lxc"})
+// Check looks for the program, for cgroups that can set the limits, and for the right to make them.
+func (Runtime) Check(p part.Params) error {
+	if err := runtime.Programs("LXC", runtime.Needed{Program: start, Package: "lxc"}); err != nil {
+		return err
+	}
+	return runtime.LimitsOf(p).Check()
 }
 
 // missing says that LXC is not installed.
@@ -64,7 +65,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p), Limits: runtime.LimitsOf(p),
 		})
 	}
 	return steps, nil

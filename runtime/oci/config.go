@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"github.com/nettoll/nettoll/runtime"
 )
 
 // program is where this program is in a container.
@@ -17,6 +19,8 @@ type bundle struct {
 	network       string   // path of its network namespace; "" for the host's
 	cgroup        string
 	capabilities  []string
+	limits        runtime.Limits
+	swaps         bool // whether the limit of memory can hold with swap
 }
 
 // config writes the configuration (config.md of the specification): the namespaces and mounts that 'runc spec' writes,
@@ -51,7 +55,7 @@ func (b bundle) config() ([]byte, error) {
 			{Destination: program, Type: "bind", Source: b.program, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		},
 		Linux: &specs.Linux{
-			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces,
+			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces, Resources: resources(b.limits, b.swaps),
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 				"/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
@@ -59,4 +63,27 @@ func (b bundle) config() ([]byte, error) {
 			ReadonlyPaths: []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"},
 		},
 	}, "", "  ")
+}
+
+// resources writes limits (config-linux.md of the specification); nil for none. The limit of memory holds for memory
+// and swap together: a container that swaps would measure the disk.
+func resources(l runtime.Limits, swaps bool) *specs.LinuxResources {
+	r := &specs.LinuxResources{}
+	if l.CPUs > 0 || l.CPUSet != nil {
+		r.CPU = &specs.LinuxCPU{Cpus: l.List()}
+	}
+	if l.CPUs > 0 {
+		period, quota := uint64(runtime.Period), l.Quota()
+		r.CPU.Period, r.CPU.Quota = &period, &quota
+	}
+	if l.Memory > 0 {
+		r.Memory = &specs.LinuxMemory{Limit: &l.Memory}
+		if swaps {
+			r.Memory.Swap = &l.Memory
+		}
+	}
+	if r.CPU == nil && r.Memory == nil {
+		return nil
+	}
+	return r
 }

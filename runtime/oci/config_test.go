@@ -1,7 +1,10 @@
 package oci
 
 import (
+	"encoding/json"
 	"testing"
+
+	"github.com/opencontainers/runtime-spec/specs-go"
 
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/runtime"
@@ -17,4 +20,22 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "config", string(text)+"\n")
+}
+
+// Limits are resources of a container.
+func TestResources(t *testing.T) {
+	l := runtime.Limits{CPUs: 0.5, CPUSet: []int{0, 1, 3}, Memory: 64 << 20}
+	for name, r := range map[string]*specs.LinuxResources{
+		"limited": resources(l, true), "limited-cpus": resources(runtime.Limits{CPUs: 2}, false),
+		"limited-memory": resources(runtime.Limits{Memory: 1 << 30}, false),
+	} {
+		text, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden.Compare(t, name, string(text)+"\n")
+	}
+	if r := resources(runtime.Limits{}, true); r != nil {
+		t.Errorf("no limits are the resources %v", r)
+	}
 }

@@ -26,6 +26,8 @@ type Container struct {
 	Command string `json:"command"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
+	// Limits are those of its cgroups.
+	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "oci-container".
@@ -40,7 +42,7 @@ func (c Container) String() string {
 	if c.Privileged {
 		s += ", with all capabilities"
 	}
-	return s
+	return s + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -62,6 +64,7 @@ const (
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
+		worker.Limits = c.Limits
 		dir, err := c.write(k, worker, cgroup)
 		if err == nil {
 			pid, err = c.run(ctx, k, dir, worker)
@@ -77,11 +80,16 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
 	b := bundle{
 		program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup,
-		capabilities: runtime.CapabilitiesOf(c.Privileged),
+		capabilities: runtime.CapabilitiesOf(c.Privileged), limits: c.Limits,
 	}
 	if c.Namespace != "" {
 		b.network = k.Path(c.Namespace)
 	}
+	limited, err := c.Limits.Hierarchy()
+	if err != nil {
+		return "", err
+	}
+	b.swaps = limited.Swaps()
 	if b.root, err = k.RunDir(rootDir); err != nil {
 		return "", err
 	}

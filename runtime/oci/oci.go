@@ -30,10 +30,10 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "oci",
 		Summary:        "runc or crun makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			{Name: command, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
 			runtime.CapabilitiesParam(),
-		},
+		}, runtime.LimitParams()...),
 	}
 }
 
@@ -48,9 +48,12 @@ func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{Container{}.Kind(): func() host.Step { return new(Container) }}
 }
 
-// Check looks for the program, for cgroups and for the right to make them.
+// Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Programs(p[command], runtime.Needed{Program: p[command], Package: p[command]})
+	if err := runtime.Programs(p[command], runtime.Needed{Program: p[command], Package: p[command]}); err != nil {
+		return err
+	}
+	return runtime.LimitsOf(p).Check()
 }
 
 // Containers makes a container in each namespace.
@@ -62,6 +65,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		}
 		steps = append(append(steps, own...), Container{
 			Name: c.Name, Namespace: c.Namespace, Command: p[command], Privileged: runtime.Privileged(p),
+			Limits: runtime.LimitsOf(p),
 		})
 	}
 	return steps, nil

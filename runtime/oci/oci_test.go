@@ -106,21 +106,22 @@ func (j *journal) Write(n host.Note) error {
 
 func TestContainers(t *testing.T) {
 	got, err := oci.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
-		part.Params{"command": "crun", "capabilities": "all"})
+		part.Params{"command": "crun", "capabilities": "all", "cpus": "0.5"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	limits := runtime.Limits{CPUs: 0.5}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Privileged: true},
-		oci.Container{Name: "snk0", Command: "crun", Privileged: true},
+		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Privileged: true, Limits: limits},
+		oci.Container{Name: "snk0", Command: "crun", Privileged: true, Limits: limits},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	texts := []string{
-		"namespace src0", "crun container src0, with all capabilities",
-		"crun container snk0 in the host's network namespace, with all capabilities",
+		"namespace src0", "crun container src0, with all capabilities, limited to 0.5 CPUs",
+		"crun container snk0 in the host's network namespace, with all capabilities, limited to 0.5 CPUs",
 	}
 	for i, s := range got {
 		if i > 0 && s.String() != texts[i] {

@@ -22,6 +22,8 @@ type Container struct {
 	Command string `json:"command"`
 	// Privileged leaves all capabilities to its root.
 	Privileged bool `json:"privileged,omitempty"`
+	// Limits are those of its cgroups.
+	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "podman-container".
@@ -36,7 +38,7 @@ func (c Container) String() string {
 	if c.Privileged {
 		s += ", with all capabilities"
 	}
-	return s
+	return s + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -51,6 +53,8 @@ func (Container) Groups() {}
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
+		worker.Limits = c.Limits
+		worker.OutOfMemory = func() bool { return c.outOfMemory(ctx, k) }
 		pid, err := runtime.Handed(ctx, k, worker, "", func(h *runtime.Handing) error { return c.run(ctx, k, h, cgroup) })
 		if err != nil {
 			err = errors.Join(fmt.Errorf("make container %s: %w", c.Name, err), c.said(ctx, k))
@@ -73,11 +77,33 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if c.Privileged {
 		args = append(args, "--cap-add", "ALL")
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, h.Flags(), []string{runtime.Image}, h.Args)...)
+	cmd, err := command(ctx, k, slices.Concat(args, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
 	if err != nil {
 		return err
 	}
+	if cmd.Dir, err = c.ending(k); err != nil {
+		return err
+	}
 	return runtime.Run(cmd)
+}
+
+// ending is the working directory of the monitor of the container.
+func (c Container) ending(k *host.Kernel) (string, error) {
+	return k.RunDir(filepath.Join(dir, "ending", c.Name))
+}
+
+// outOfMemory asks Podman. The monitor writes an empty file "oom" into its working directory, where older versions of
+// Podman do not look.
+func (c Container) outOfMemory(ctx context.Context, k *host.Kernel) bool {
+	if runtime.OutOfMemory(ctx, k, c.Name, command) {
+		return true
+	}
+	at, err := c.ending(k)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(filepath.Join(at, "oom"))
+	return err == nil
 }
 
 // said returns what the container has written, as an error; nil if that is nothing.
@@ -111,7 +137,8 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 		}
 		errs = append(errs, runtime.Run(cmd))
 	}
-	return errors.Join(append(errs, m.RemoveCgroups())...)
+	ending, err := c.ending(k)
+	return errors.Join(append(errs, m.RemoveCgroups(), err, os.RemoveAll(ending))...)
 }
 
 // Verify wants the worker to be there, in its namespace.

@@ -30,10 +30,10 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "podman",
 		Summary:        "Podman makes each container, without a daemon, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
 			runtime.CapabilitiesParam(),
-		},
+		}, runtime.LimitParams()...),
 	}
 }
 
@@ -51,10 +51,14 @@ func (Runtime) Steps() map[string]func() host.Step {
 	}
 }
 
-// Check looks for the programs, for cgroups and for the right to make them.
+// Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Programs("Podman", runtime.Needed{Program: client, Package: client},
-		runtime.Needed{Program: monitor, Package: monitor}, runtime.Needed{Program: p[made], Package: p[made]})
+	if err := runtime.Programs("Podman", runtime.Needed{Program: client, Package: client},
+		runtime.Needed{Program: monitor, Package: monitor},
+		runtime.Needed{Program: p[made], Package: p[made]}); err != nil {
+		return err
+	}
+	return runtime.LimitsOf(p).Check()
 }
 
 // Containers makes a store, and a container in each namespace.
@@ -66,6 +70,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		}
 		steps = append(append(steps, own...), Container{
 			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+			Limits: runtime.LimitsOf(p),
 		})
 	}
 	if len(steps) > 0 {

@@ -37,6 +37,8 @@ type Want struct {
 	Unknown uint64
 	// Root lists the root directory of a container.
 	Root []string
+	// AnyCPU says that containers cannot be limited to CPUs, and Swaps that their limit of memory does not hold for swap.
+	AnyCPU, Swaps bool
 	// NewPrivileges says that programs can give a process privileges (PR_SET_NO_NEW_PRIVS, prctl(2)).
 	NewPrivileges bool
 	// Writable says that a process can write to its root.
@@ -75,29 +77,23 @@ func status(t *testing.T, pid int) map[string]string {
 // cgroups, their streams, their end, and that nothing is left of them. The package's TestMain runs the roles of hosts.
 func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
 	testnet.Root(t)
-	kinds := stack.Kinds{network.Kind{bridge.Network{}}, runtime.Kind{r}}
-	var s stack.Stack
-	for i, name := range []string{"bridge", r.Describe().Name} {
-		c, err := kinds.Choose(kinds[i].Describe().Name, name, []map[string]string{nil, given}[i])
-		if err != nil {
-			t.Fatal(err)
-		}
-		s = append(s, c)
-	}
-	testnet.Skip(t, s.Check())
 	for _, one := range []struct {
 		name  string
 		hosts int
+		more  map[string]string // parameters
 		check func(t *testing.T, l deploy.Lab, own map[string]int)
 	}{
-		{"namespaces", 2, separate},
-		{"rights", 1, func(t *testing.T, _ deploy.Lab, own map[string]int) { want.rights(t, own) }},
-		{"cgroups", 1, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
-		{"calls", 2, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
-		{"death", 1, dies},
-		{"kill", 1, killed},
+		{"namespaces", 2, nil, separate},
+		{"rights", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { want.rights(t, own) }},
+		{"cgroups", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
+		{"limits", 1, limits(t, r), want.limited},
+		{"calls", 2, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
+		{"death", 1, nil, dies},
+		{"kill", 1, nil, killed},
 	} {
 		t.Run(one.name, func(t *testing.T) {
+			s := chosen(t, r, given, one.more)
+			testnet.Skip(t, s.Check())
 			d := &local.Deployment{Journals: journal.Place{Dir: t.TempDir(), Steps: runtime.Kind{r}.Steps()}}
 			g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 			if err != nil {
@@ -108,6 +104,9 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 				t.Fatal(errors.Join(err, g.Close(), d.Close()))
 			}
 			own := workers(t)
+			for end := time.Now().Add(10 * time.Second); len(own) < 2 && time.Now().Before(end); own = workers(t) {
+				time.Sleep(time.Millisecond) // runc returns before the worker has begun
+			}
 			groups := cgroups(t, own)
 			if names := slices.Sorted(maps.Keys(own)); !slices.Equal(names, []string{"snk0", "src0"}) {
 				t.Errorf("workers of containers %q, want snk0 and src0", names)
@@ -131,6 +130,23 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 			}
 		})
 	}
+}
+
+// chosen is a stack of a bridge and a runtime, with parameters.
+func chosen(t *testing.T, r runtime.Runtime, given, more map[string]string) (s stack.Stack) {
+	t.Helper()
+	params := map[string]string{}
+	maps.Copy(params, given)
+	maps.Copy(params, more)
+	kinds := stack.Kinds{network.Kind{bridge.Network{}}, runtime.Kind{r}}
+	for i, name := range []string{"bridge", r.Describe().Name} {
+		c, err := kinds.Choose(kinds[i].Describe().Name, name, []map[string]string{nil, params}[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = append(s, c)
+	}
+	return s
 }
 
 // workers finds the workers of containers among the descendants of this process, by container.

@@ -129,7 +129,19 @@ func (m *machine) limits() []Finding {
 		m.limit("network_namespaces", "user.max_net_namespaces", wantNamespaces, 10000,
 			"each host and each container takes one"),
 		m.userNamespaces(),
+		m.containerLimits(),
 	}
+}
+
+// containerLimits reports whether containers can have limits.
+func (m *machine) containerLimits() Finding {
+	const name = "container_limits"
+	if m.Unlimited == "" {
+		return found(name, "of CPU time, CPUs and memory")
+	}
+	f := found(name, "not all: missing "+m.Unlimited)
+	f.Advice = "the parameters cpus, cpuset and memory of runtimes need it: " + m.LimitHelp
+	return f
 }
 
 // userNamespaces reports whether unprivileged users can run experiments.

@@ -25,6 +25,8 @@ type Options struct {
 	// Awake says that nettoll can keep CPUs awake during trials, and Asleep why it cannot; "" if unknown.
 	Awake  bool
 	Asleep string
+	// Unlimited is what limits of containers lack, and LimitHelp what would help; "" if nothing is missing.
+	Unlimited, LimitHelp string
 }
 
 // Look reads the files of a machine below its root directory.

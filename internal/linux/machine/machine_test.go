@@ -92,7 +92,7 @@ func TestLook(t *testing.T) {
 	}{
 		{
 			"a laptop", laptop(),
-			Options{Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
+			Options{Unlimited: "memory", LimitHelp: "mount it", Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
 				"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0,
 			}},
 			[]string{
@@ -124,6 +124,7 @@ func TestLook(t *testing.T) {
 				"  network_namespaces: at most 63000",
 				"  user_namespaces: not for ordinary users: sysctl user.max_user_namespaces is 0 → only root can run " +
 					"experiments: sysctl -w user.max_user_namespaces=10000",
+				"  container_limits: not all: missing memory → the parameters cpus, cpuset and memory of runtimes need it: mount it",
 			},
 		},
 		{
@@ -154,6 +155,7 @@ func TestLook(t *testing.T) {
 				"? network_namespaces: not known: no sysctl user.max_net_namespaces (module not loaded, or not in this " +
 					"kernel or namespace)",
 				"? user_namespaces: not known: the kernel does not show it",
+				"  container_limits: of CPU time, CPUs and memory",
 			},
 		},
 	} {

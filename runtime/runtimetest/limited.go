@@ -1,0 +1,271 @@
+package runtimetest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/runtime"
+)
+
+// The limits of the containers of [Want.limited].
+const (
+	limitedCPUs   = 0.2
+	limitedMemory = 32 << 20
+)
+
+// limits are the parameters that set them, as far as a runtime has them. All CPUs but one are left out, if there are
+// more.
+func limits(t *testing.T, r runtime.Runtime) map[string]string {
+	t.Helper()
+	all := map[string]string{"cpus": "0.2", "cpuset": firstCPU(t), "memory": "32MiB"}
+	maps.DeleteFunc(all, func(name, _ string) bool { return !slices.Contains(r.Describe().Params.Names(), name) })
+	return all
+}
+
+// firstCPU is a CPU that processes may use.
+func firstCPU(t *testing.T) string {
+	t.Helper()
+	cpus, err := cgroup.ParseCPUs(status(t, os.Getpid())["Cpus_allowed_list"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(cpus[0])
+}
+
+// limited wants limits to be in the files of cgroups, to be felt by processes there, and to be told where a container
+// ends by them.
+func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	cpus := firstCPU(t)
+	if w.AnyCPU {
+		cpus = status(t, os.Getpid())["Cpus_allowed_list"]
+	}
+	for name, pid := range own {
+		of := groupsOf(t, pid)
+		for file, want := range map[string]string{
+			"cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "100000", "cpu.max": "20000 100000",
+			"cpuset.cpus":           cpus,
+			"memory.limit_in_bytes": strconv.Itoa(limitedMemory), "memory.max": strconv.Itoa(limitedMemory),
+			"memory.memsw.limit_in_bytes": strconv.Itoa(limitedMemory), "memory.swap.max": "0",
+		} {
+			swap := strings.Contains(file, "memsw") || strings.Contains(file, "swap")
+			if got, there := of.read(t, file); there && got != want && !(swap && w.Swaps) {
+				t.Errorf("%s of %s is %q, want %q", file, name, got, want)
+			}
+		}
+		for _, either := range [][]string{
+			{"cpu.cfs_quota_us", "cpu.max"}, {"cpuset.cpus"}, {"memory.limit_in_bytes", "memory.max"},
+		} {
+			if !slices.ContainsFunc(either, func(file string) bool { _, there := of.read(t, file); return there }) {
+				t.Errorf("%s has no file %q", name, either)
+			}
+		}
+	}
+	burns(t, l, own["src0"], cpus)
+	runsOut(t, l, own["src0"])
+}
+
+// groups are the directories of the cgroups of a process with the controllers of limits, by hierarchy.
+type groups []string
+
+// groupsOf finds them, as somebody outside.
+func groupsOf(t *testing.T, pid int) (g groups) {
+	t.Helper()
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		for _, h := range hierarchies {
+			if h.V2 && fields[1] == "" || !h.V2 && fields[1] == strings.Join(h.Controllers, ",") {
+				g = append(g, filepath.Join(h.Dir, fields[2]))
+			}
+		}
+	}
+	return g
+}
+
+// read reads a file of the group that has it.
+func (g groups) read(t *testing.T, file string) (text string, there bool) {
+	t.Helper()
+	for _, dir := range g {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err == nil {
+			return strings.TrimSpace(string(text)), true
+		}
+	}
+	return "", false
+}
+
+// number reads a number behind a key of a file, or 0.
+func (g groups) number(t *testing.T, file, key string) (n int64) {
+	t.Helper()
+	text, _ := g.read(t, file)
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Sscanf(line, key+" %d", &n); err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
+// used is the CPU time of the group.
+func (g groups) used(t *testing.T) time.Duration {
+	t.Helper()
+	if text, there := g.read(t, "cpuacct.usage"); there {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(n)
+	}
+	return time.Duration(g.number(t, "cpu.stat", "usage_usec")) * time.Microsecond
+}
+
+// join starts a shell in the groups, which runs a script when go is called.
+func (g groups) join(t *testing.T, script string) (cmd *exec.Cmd, begin func()) {
+	t.Helper()
+	cmd = exec.Command("sh", "-c", "echo; read x; "+script)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // what it took to start is not of the group
+		t.Fatal(err)
+	}
+	for _, dir := range g {
+		pid := []byte(strconv.Itoa(cmd.Process.Pid))
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), pid, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cmd, func() {
+		if _, err := io.WriteString(in, "\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// burns wants a process to get the CPU time of the limit and no more, on the CPUs of the container, and the lab to tell
+// what was used as the kernel tells the process's parent (getrusage(2)).
+func burns(t *testing.T, l deploy.Lab, pid int, cpus string) {
+	t.Helper()
+	g := groupsOf(t, pid)
+	before, throttled := use(t, l), g.number(t, "cpu.stat", "nr_throttled")
+	cmd, begin := g.join(t, "while :; do :; done")
+	if got := status(t, cmd.Process.Pid)["Cpus_allowed_list"]; got != cpus {
+		t.Errorf("a process in the container may use CPUs %s, want %s", got, cpus)
+	}
+	const (
+		least   = 400 * time.Millisecond
+		longest = 20 * time.Second // a busy machine may give it less than the limit for a while
+		quota   = 20 * time.Millisecond
+		tick    = 4 * time.Millisecond
+	)
+	outside := ran(t, cmd.Process.Pid)
+	began := time.Now()
+	begin()
+	for time.Since(began) < least || g.number(t, "cpu.stat", "nr_throttled") < throttled+2 {
+		if time.Since(began) > longest {
+			t.Fatalf("a process that never rests was not stopped within %v", longest)
+		}
+		time.Sleep(tick)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	took, after := time.Since(began), use(t, l)
+	burnt := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() - outside
+	if most := time.Duration(limitedCPUs*float64(took)) + 2*quota; burnt > most || burnt < quota {
+		t.Errorf("a process that never rests used %v of CPU time in %v, want %v to %v", burnt, took, quota, most)
+	}
+	// What the worker does meanwhile is less than a period grants.
+	if told := after.CPU - before.CPU; told < burnt-quota || told > burnt+quota {
+		t.Errorf("the cgroup has used %v, and the process in it %v", told, burnt)
+	}
+	if told, read := after.CPU, g.used(t); told > read || told < read-quota {
+		t.Errorf("the lab says that the container has used %v, its cgroup says %v", told, read)
+	}
+	if n := after.Throttled - before.Throttled; n < 2 || n > after.Periods-before.Periods {
+		t.Errorf("%d of %d periods throttled", n, after.Periods-before.Periods)
+	}
+}
+
+// ran is how long a process has run so far, as the scheduler says: before it burns, it had to start.
+func ran(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int64
+	if _, err := fmt.Sscan(string(text), &n); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(n)
+}
+
+// use asks a lab what the container of the first source has used.
+func use(t *testing.T, l deploy.Lab) deploy.ContainerUse {
+	t.Helper()
+	list, err := l.(deploy.Contained).ContainerUse(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(list, func(u deploy.ContainerUse) bool { return u.Host == "host1" && u.Name == "src0" })
+	if i < 0 {
+		t.Fatalf("containers %v, want src0 of host1", list)
+	}
+	if m := list[i].Memory; m <= 0 || m > limitedMemory {
+		t.Errorf("the container uses %d bytes, want 1 to %d", m, limitedMemory)
+	}
+	return list[i]
+}
+
+// runsOut wants the kernel to end what needs more memory than the limit, and whoever waits for the worker to learn why.
+func runsOut(t *testing.T, l deploy.Lab, pid int) {
+	t.Helper()
+	w := start(t, l)
+	// The kernel begins with this one.
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte("1000"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, begin := groupsOf(t, pid).join(t, "exec tail /dev/zero") // the last line has no end
+	begin()
+	ended(t, w)
+	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "its container ran out of memory") ||
+		!strings.Contains(err.Error(), "memory=32MiB") {
+		t.Errorf("the container ran out of memory: %v", err)
+	}
+	_ = cmd.Wait()
+	if s, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || s.Signal() != syscall.SIGKILL {
+		t.Errorf("a process that needs more and more memory ended with %v", cmd.ProcessState)
+	}
+}
