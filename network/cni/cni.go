@@ -3,6 +3,7 @@ package cni
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -107,7 +108,29 @@ func checkPath(s string) (string, error) {
 	if s == "" || strings.ContainsAny(s, "\n\t\x00") {
 		return "", fmt.Errorf("invalid path %q of a conflist (valid: such as /etc/cni/net.d/10-mine.conflist, or %s)", s, none)
 	}
-	return s, nil
+	if s == none {
+		return s, nil
+	}
+	_, err := read(s)
+	return s, err
+}
+
+// read reads the user's conflist.
+func read(path string) (*conflist, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the conflist: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConf+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the conflist: %w", err)
+	}
+	c, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("conflist %s: %w", path, err)
+	}
+	return c, nil
 }
 
 func checkBin(s string) (string, error) {
@@ -156,15 +179,7 @@ func chosen(p part.Params) (*conflist, error) {
 				p[name], name)
 		}
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the conflist: %w", err)
-	}
-	c, err := parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("conflist %s: %w", path, err)
-	}
-	return c, nil
+	return read(path)
 }
 
 // Limits of the ready plugin "bandwidth", in bit/s and bits: no link here is as fast, so that packets pay for the queue
@@ -288,6 +303,9 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	}
 	routed := kind == bridge || kind == ptp
 	for _, name := range []string{portmap, firewall, bandwidth} {
+		if own(p) != "" {
+			break // it is measured as it is
+		}
 		if !routed && c.has(name) {
 			return fmt.Sprintf("plugin %s acts on what the host passes on, and the host does not see the packets of plugin %s "+
 				"(valid with it: bridge, ptp)", name, kind)
