@@ -40,6 +40,8 @@ type Add struct {
 	// host, "" for none.
 	Bridge    string `json:"bridge,omitempty"`
 	BridgeMAC string `json:"bridge_mac,omitempty"`
+	// Gateways are the addresses of the container's gateway, in CIDR notation: of the bridge, or else of the host's link.
+	Gateways []string `json:"gateways,omitempty"`
 	// Port is what the plugin "portmap" publishes; 0 for nothing.
 	Port uint16 `json:"port,omitempty"`
 	// Trial has the plugins join the container and part from it once before, and reports what they have left then.
@@ -51,7 +53,8 @@ func (Add) Kind() string { return "cni-add" }
 
 // String describes the step in plain words.
 func (a Add) String() string {
-	s := fmt.Sprintf("CNI ADD %s in %s: %s, mtu %d", network.Inner, a.Container, strings.Join(a.Addresses, " "), a.MTU)
+	s := fmt.Sprintf("CNI ADD %s in %s by %s: %s, mtu %d", network.Inner, a.Container, a.plugins(),
+		strings.Join(a.Addresses, " "), a.MTU)
 	if a.MAC != "" {
 		s += ", mac " + a.MAC
 	}
@@ -61,13 +64,30 @@ func (a Add) String() string {
 	if a.Bridge != "" {
 		s += fmt.Sprintf("; bridge %s, mac %s", a.Bridge, a.BridgeMAC)
 	}
+	if a.Gateways != nil {
+		s += "; gateway " + strings.Join(a.Gateways, " ")
+	}
 	if a.Port != 0 {
 		s += fmt.Sprintf("; port %d published", a.Port)
 	}
 	if a.Trial {
 		s += "; tried before"
 	}
-	return s + "; " + a.Conf
+	return s
+}
+
+// plugins names those of the conflist, and where their addresses come from: "bridge+portmap with host-local".
+func (a Add) plugins() string {
+	var raw object
+	if err := json.Unmarshal([]byte(a.Conf), &raw); err != nil {
+		return "no conflist"
+	}
+	c := &conflist{raw: raw}
+	types := c.types()
+	if len(types) < 2 {
+		return "no plugins"
+	}
+	return strings.Join(types[:len(types)-1], separator) + " with " + types[len(types)-1]
 }
 
 // UndoneFirst makes Add a [host.FirstUndone]: plugins find the container's namespace when they part from it.
@@ -208,6 +228,9 @@ func (a Add) links() []host.Link {
 	}
 	if a.Bridge != "" {
 		list = append(list, host.Link{Name: a.Bridge, MAC: a.BridgeMAC, MTU: a.MTU, Up: true})
+	}
+	if a.Gateways != nil {
+		list[len(list)-1].Addresses = a.Gateways
 	}
 	return list
 }

@@ -9,7 +9,6 @@ import (
 	"math/big"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/version"
@@ -159,6 +158,9 @@ func (c *conflist) types() []string {
 	var list []string
 	for _, p := range c.plugins() {
 		list = append(list, text(p, "type"))
+	}
+	if len(list) == 0 {
+		return nil
 	}
 	return append(list, text(c.ipam(), "type"))
 }
@@ -406,10 +408,4 @@ func copied(v any) any {
 func (c *conflist) JSON() (string, error) {
 	data, err := json.Marshal(c.raw)
 	return string(data), err
-}
-
-// String names its plugins: "bridge+portmap".
-func (c *conflist) String() string {
-	list := c.types()
-	return strings.Join(list[:len(list)-1], separator)
 }

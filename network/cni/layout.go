@@ -160,6 +160,7 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 		if l.kind == bridge && i == 0 {
 			a.Bridge, a.BridgeMAC = l.conf.bridgeName(), l.mac(l.conf.bridgeName())
 		}
+		a.Gateways = l.gateways(i)
 		if l.conf.has(portmap) {
 			a.Port = c.Ports.First
 		}
@@ -172,6 +173,20 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 		steps = append(steps, network.Inside(c)...)
 	}
 	return steps, ends, nil
+}
+
+// gateways are the addresses that the plugin gives the host for container i, nil for none: the bridge has them once.
+func (l *layout) gateways(i int) []string {
+	var list []string
+	for _, r := range []addresses{l.v4[0], l.v6[0]} {
+		switch {
+		case l.kind == ptp:
+			list = append(list, netip.PrefixFrom(r.gateway, r.gateway.BitLen()).String())
+		case l.kind == bridge && i == 0 && (on(l.conf.first(), "isGateway") || on(l.conf.first(), "isDefaultGateway")):
+			list = append(list, netip.PrefixFrom(r.gateway, r.subnet.Bits()).String())
+		}
+	}
+	return list
 }
 
 // mac is the address of a link of the host, or of a container on it.

@@ -135,13 +135,18 @@ func (c *call) links(result *types100.Result) error {
 	return set(h, made, c.step.BridgeMAC, c.step.MTU)
 }
 
-// rename gives the host's link its name. Before Linux 6.2 that takes a link that is down, which loses its addresses of
-// IPv6 and its routes.
+// rename gives the host's link its name.
 func (c *call) rename(h *link.Handle, l link.Link) error {
 	err := h.SetName(l.Index, c.step.Link)
-	if !errors.Is(err, syscall.EBUSY) {
-		return err
+	if errors.Is(err, syscall.EBUSY) {
+		return c.renameDown(h, l)
 	}
+	return err
+}
+
+// renameDown gives the host's link its name as kernels before Linux 6.2 have it: the link has to be down, which loses
+// its addresses of IPv6 and its routes. They are put back.
+func (c *call) renameDown(h *link.Handle, l link.Link) error {
 	addresses, err := h.Addresses(l.Index)
 	if err != nil {
 		return err
