@@ -143,7 +143,8 @@ func (a Add) Apply(ctx context.Context, k *host.Kernel) error {
 	}
 	if err := c.check(ctx); err != nil {
 		kept.Unchecked = true
-		doubt(k, "CHECK of CNI fails right after ADD, so nettoll compares links and addresses itself: %v", err)
+		doubt(k, "CHECK of the CNI plugin %q fails right after ADD, so nettoll compares only links and addresses, itself",
+			c.plugins.last)
 	}
 	if err := k.Keep(kept); err != nil {
 		return fail(err)
@@ -241,6 +242,7 @@ type call struct {
 	kernel  *host.Kernel
 	dir     string
 	cni     *libcni.CNIConfig
+	plugins *executor
 	list    *libcni.NetworkConfigList
 	runtime *libcni.RuntimeConf
 }
@@ -259,7 +261,8 @@ func (a Add) open(k *host.Kernel) (*call, error) {
 	if c.list, err = libcni.NetworkConfFromBytes(text); err != nil {
 		return nil, fmt.Errorf("read the conflist: %w", err)
 	}
-	c.cni = libcni.NewCNIConfigWithCacheDir(a.Bin, dir, &executor{Exec: quiet(), call: c})
+	c.plugins = &executor{Exec: quiet(), call: c}
+	c.cni = libcni.NewCNIConfigWithCacheDir(a.Bin, dir, c.plugins)
 	c.runtime = &libcni.RuntimeConf{ContainerID: a.Container, NetNS: k.Path(a.Container), IfName: network.Inner}
 	if a.Port != 0 {
 		c.runtime.CapabilityArgs = map[string]any{"portMappings": mappings(a.Port)}

@@ -31,10 +31,12 @@ func quiet() invoke.Exec {
 type executor struct {
 	invoke.Exec
 	call *call
+	last string // the plugin that was called last
 }
 
 // FindInPath knows nettoll itself.
 func (e *executor) FindInPath(plugin string, paths []string) (string, error) {
+	e.last = plugin
 	if plugin == self {
 		return self, nil
 	}
