@@ -438,8 +438,13 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 
 // near lists what it comes nearest to.
 func near() []part.Near {
-	return []part.Near{{
-		Names: []string{"flannel", "kindnet", "bridge-cni", "multus", "weave"},
-		Why:   "it calls the plugins of a conflist; a plugin that takes its addresses from a daemon of its own is not called",
-	}}
+	return []part.Near{
+		{
+			Names: []string{"bridge-cni", "kindnet"},
+			Why:   "it calls the plugins of a conflist, such as bridge and ptp",
+		}, {
+			Names: []string{"flannel", "multus", "weave"},
+			Why:   network.Plugins + "it calls the plugins of a conflist, such as those that these delegate to",
+		},
+	}
 }

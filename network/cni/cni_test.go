@@ -18,22 +18,26 @@ func needs(t *testing.T, p part.Params) {
 func TestConformance(t *testing.T) {
 	for _, given := range []map[string]string{
 		nil,
-		{"plugin": "bridge", "chain": "bandwidth+tuning"},
-		{"plugin": "bridge", "chain": "portmap+firewall"},
-		{"plugin": "ptp"},
 		{"plugin": "ptp", "chain": "portmap+firewall+bandwidth+tuning"},
 		{"plugin": "macvlan"},
 		{"plugin": "ipvlan"},
 		{"plugin": "host-device", "chain": "tuning"},
 		{"plugin": "vlan"},
 	} {
-		params, err := cni.Network{}.Describe().Params.Resolve("network cni", given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Run(cni.Network{}.Describe().Params.Short("cni", params), func(t *testing.T) {
-			needs(t, params)
+		p := params(t, given)
+		t.Run(cni.Network{}.Describe().Params.Short("cni", p), func(t *testing.T) {
+			needs(t, p)
 			networktest.Conformance(t, cni.Network{}, given)
 		})
+	}
+}
+
+// Chains of other plugins carry packets, too, and are removed.
+func TestChains(t *testing.T) {
+	for _, given := range []map[string]string{
+		{"chain": "portmap+firewall+tuning"}, {"chain": "bandwidth"}, {"plugin": "ptp"}, {"plugin": "macvlan", "chain": "tuning"},
+	} {
+		needs(t, params(t, given))
+		networktest.Check(t, cni.Network{}, given, "packets, 2 hosts, 3 pairs", "undo from data, 2 hosts")
 	}
 }
