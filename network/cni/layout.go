@@ -3,6 +3,7 @@ package cni
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -46,7 +47,7 @@ func lay(c *conflist, lab network.Lab, h network.Host) (*layout, error) {
 		}
 	}
 	under4, under6 := network.UnderlayAddr(h.Index)
-	for _, r := range append(l.v4[:len(l.v4):len(l.v4)], l.v6...) {
+	for _, r := range slices.Concat(l.v4, l.v6) {
 		if len(c.sets) > 0 && len(lab.Hosts) > 1 && (r.subnet.Overlaps(under4) || r.subnet.Overlaps(under6)) {
 			return nil, fmt.Errorf("subnet %s of the conflist is that of the underlay (%s, %s)", r.subnet, under4.Masked(),
 				under6.Masked())

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 
 	"github.com/containernetworking/cni/pkg/invoke"
@@ -48,10 +49,8 @@ func (e *executor) ExecPlugin(ctx context.Context, path string, stdin []byte, en
 	if path != self {
 		return e.Exec.ExecPlugin(ctx, path, stdin, environ)
 	}
-	for _, v := range environ {
-		if v == "CNI_COMMAND=ADD" {
-			return e.call.settle(stdin)
-		}
+	if slices.Contains(environ, "CNI_COMMAND=ADD") {
+		return e.call.settle(stdin)
 	}
 	return nil, nil
 }
@@ -215,7 +214,8 @@ func set(h *link.Handle, l link.Link, mac string, mtu int) error {
 	return nil
 }
 
-// linkLocal is the address of link scope of a MAC address (RFC 4291, appendix A), not valid if that is none of Ethernet.
+// linkLocal is the address of link scope of a MAC address (RFC 4291, appendix A), not valid if that is not one of
+// Ethernet.
 func linkLocal(mac net.HardwareAddr) netip.Prefix {
 	if len(mac) != 6 {
 		return netip.Prefix{}
