@@ -320,8 +320,8 @@ func (c *call) compare(result types.Result) error {
 			return fmt.Errorf("ADD of CNI hands out address %s twice: to %s and to %s", a, other, c.step.Container)
 		}
 	}
-	return fmt.Errorf("ADD of CNI gives %s %s, but its IPAM was asked for %s (hint: IPAM %q takes requests in args.cni.ips)",
-		c.step.Container, strings.Join(got, " and "), strings.Join(want, " and "), hostLocal)
+	return fmt.Errorf("ADD of CNI gives %s %s, but its IPAM was asked for %s (hint: IPAM %q takes requests in "+
+		"args.cni.ips)", c.step.Container, strings.Join(got, " and "), strings.Join(want, " and "), hostLocal)
 }
 
 // owner is another container that has got an address, "" for none.

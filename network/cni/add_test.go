@@ -174,11 +174,14 @@ func TestAddresses(t *testing.T) {
 	needs(t, p)
 	const gateways = `"gateway":"10.1.0.1"},{"address":"fd00:10:1::%s/64","gateway":"fd00:10:1::1"}]`
 	for _, c := range []struct{ name, ips, want string }{
-		{"twice", `[{"address":"10.1.1.0/16",` + fmt.Sprintf(gateways, "1:0"),
-			"ADD of CNI hands out address 10.1.1.0/16 twice: to src0 and to snk0"},
-		{"another", `[{"address":"10.1.7.7/16",` + fmt.Sprintf(gateways, "7:7"),
+		{
+			"twice", `[{"address":"10.1.1.0/16",` + fmt.Sprintf(gateways, "1:0"),
+			"ADD of CNI hands out address 10.1.1.0/16 twice: to src0 and to snk0",
+		}, {
+			"another", `[{"address":"10.1.7.7/16",` + fmt.Sprintf(gateways, "7:7"),
 			"ADD of CNI gives src0 10.1.7.7/16 and fd00:10:1::7:7/64, but its IPAM was asked for 10.1.1.0/16 and " +
-				"fd00:10:1::1:0/64"},
+				"fd00:10:1::1:0/64",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := steptest.Kernel(t, testnet.New(t), host.KernelConfig{})

@@ -56,8 +56,9 @@ func (Network) Describe() network.Description {
 			},
 			{
 				Name: chain, Default: none, Quiet: true, Check: checkChain,
-				Summary: "plugins behind it, such as portmap+firewall: portmap publishes a port of each container, firewall accepts " +
-					"what containers send in the host's forward path, bandwidth limits to 100 Gbit/s, tuning sets a variable; or none",
+				Summary: "plugins behind it, such as portmap+firewall: portmap publishes a port of each container, firewall " +
+					"accepts what containers send in the host's forward path, bandwidth limits to 100 Gbit/s, tuning sets a " +
+					"variable; or none",
 			},
 			{
 				Name: conf, Default: none, Quiet: true, Check: checkPath,
@@ -106,7 +107,8 @@ func checkChain(s string) (string, error) {
 
 func checkPath(s string) (string, error) {
 	if s == "" || strings.ContainsAny(s, "\n\t\x00") {
-		return "", fmt.Errorf("invalid path %q of a conflist (valid: such as /etc/cni/net.d/10-mine.conflist, or %s)", s, none)
+		return "", fmt.Errorf("invalid path %q of a conflist (valid: such as /etc/cni/net.d/10-mine.conflist, or %s)", s,
+			none)
 	}
 	if s == none {
 		return s, nil
@@ -136,8 +138,8 @@ func read(path string) (*conflist, error) {
 func checkBin(s string) (string, error) {
 	for dir := range strings.SplitSeq(s, ":") {
 		if !filepath.IsAbs(dir) || strings.ContainsAny(dir, "\n\t\x00") {
-			return "", fmt.Errorf("invalid folder %q of plugins (valid: absolute paths with a colon between them, such as %s)", dir,
-				usualBin)
+			return "", fmt.Errorf("invalid folder %q of plugins (valid: absolute paths with a colon between them, such as %s)",
+				dir, usualBin)
 		}
 	}
 	return s, nil

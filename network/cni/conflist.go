@@ -99,13 +99,13 @@ func (c *conflist) known() error {
 	case tap:
 		return errors.New(tapped)
 	case flannel:
-		return errors.New("plugin \"flannel\" gets its addresses from the daemon flanneld, which nettoll does not start (valid: " +
-			"the conflist that flannel writes for the plugin \"bridge\", or network bridge with tunnel vxlan)")
+		return errors.New("plugin \"flannel\" gets its addresses from the daemon flanneld, which nettoll does not start " +
+			"(valid: the conflist that flannel writes for the plugin \"bridge\", or network bridge with tunnel vxlan)")
 	}
 	ipam := c.ipam()
 	if ipam == nil {
-		return fmt.Errorf("plugin %q has no IPAM, so containers get no addresses (valid: \"ipam\": {\"type\": %q, …})", c.main(),
-			hostLocal)
+		return fmt.Errorf("plugin %q has no IPAM, so containers get no addresses (valid: \"ipam\": {\"type\": %q, …})",
+			c.main(), hostLocal)
 	}
 	switch kind := text(ipam, "type"); kind {
 	case hostLocal:
@@ -278,7 +278,8 @@ func rangeOf(o object) (addresses, error) {
 		to   *netip.Addr
 		or   netip.Addr
 	}{
-		{"rangeStart", &a.start, a.subnet.Addr().Next()}, {"rangeEnd", &a.end, last(a.subnet)},
+		{"rangeStart", &a.start, a.subnet.Addr().Next()},
+		{"rangeEnd", &a.end, last(a.subnet)},
 		{"gateway", &a.gateway, a.subnet.Addr().Next()},
 	} {
 		*f.to = f.or
@@ -344,8 +345,8 @@ func pick(set []addresses, i int) (netip.Prefix, error) {
 			rest++
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("the range from %s to %s of its IPAM has no address for container %d (hint: a larger "+
-		"range)", set[0].start, set[len(set)-1].end, i+1)
+	return netip.Prefix{}, fmt.Errorf("the range from %s to %s of its IPAM has no address for container %d (hint: a "+
+		"larger range)", set[0].start, set[len(set)-1].end, i+1)
 }
 
 // moved returns the set of another host: each range that many of its sizes further.

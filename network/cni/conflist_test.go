@@ -30,28 +30,44 @@ func TestWrong(t *testing.T) {
 		{"one plugin", `{"type": "bridge"}`, "it is the configuration of one plugin (valid: a list"},
 		{"no plugins", `{"cniVersion": "1.0.0", "name": "mine"}`, "it names no plugins"},
 		{"empty", `{"cniVersion": "1.0.0", "name": "mine", "plugins": []}`, "no plugins in list"},
-		{"old", strings.Replace(ranged(`"subnet": "10.88.0.0/16"`), "1.0.0", "0.2.0", 1),
-			`cniVersion "0.2.0" has no links in results (valid: 0.3.0 or newer)`},
+		{
+			"old", strings.Replace(ranged(`"subnet": "10.88.0.0/16"`), "1.0.0", "0.2.0", 1),
+			`cniVersion "0.2.0" has no links in results (valid: 0.3.0 or newer)`,
+		},
 		{"no IPAM", list(`{"type": "bridge"}`), `plugin "bridge" has no IPAM`},
-		{"DHCP", list(`{"type": "macvlan", "ipam": {"type": "dhcp"}}`),
+		{
+			"DHCP", list(`{"type": "macvlan", "ipam": {"type": "dhcp"}}`),
 			`IPAM "dhcp" cannot be asked for an address, and a plan has the address of each container beforehand (valid: ` +
-				`"host-local")`},
-		{"twice", list(`{"type": "bridge", "ipam": {"type": "static", "addresses": [{"address": "10.1.2.3/24"}]}}`),
-			`it hands out address "10.1.2.3/24" twice: IPAM "static" gives it to every container`},
-		{"tap", list(`{"type": "tap", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`),
-			"joins the sockets of a container to nothing"},
+				`"host-local")`,
+		},
+		{
+			"twice", list(`{"type": "bridge", "ipam": {"type": "static", "addresses": [{"address": "10.1.2.3/24"}]}}`),
+			`it hands out address "10.1.2.3/24" twice: IPAM "static" gives it to every container`,
+		},
+		{
+			"tap", list(`{"type": "tap", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`),
+			"joins the sockets of a container to nothing",
+		},
 		{"flannel", list(`{"type": "flannel"}`), "from the daemon flanneld"},
 		{"no range", ranged(`"ranges": []`), "has no ranges"},
 		{"subnet", ranged(`"subnet": "10.88.0.0"`), `invalid subnet "10.88.0.0" of its IPAM (valid: such as 10.88.0.0/16)`},
 		{"small", ranged(`"subnet": "10.88.0.0/31"`), "has no room for two containers"},
-		{"gateway", ranged(`"subnet": "10.88.0.0/16", "gateway": "10.89.0.1"`),
-			`invalid gateway "10.89.0.1" of its IPAM (valid: an address in 10.88.0.0/16)`},
-		{"backwards", ranged(`"subnet": "10.88.0.0/16", "rangeStart": "10.88.0.9", "rangeEnd": "10.88.0.3"`),
-			"range from 10.88.0.9 to 10.88.0.3 of its IPAM is empty"},
-		{"two of a family", ranged(`"ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "10.89.0.0/16"}]]`),
-			"an address of 10.88.0.0/16 and one of 10.89.0.0/16 (valid: one of each family)"},
-		{"families in a set", ranged(`"ranges": [[{"subnet": "10.88.0.0/16"}, {"subnet": "fd00:88::/64"}]]`),
-			"ranges 10.88.0.0/16 and fd00:88::/64 of one set are of two families"},
+		{
+			"gateway", ranged(`"subnet": "10.88.0.0/16", "gateway": "10.89.0.1"`),
+			`invalid gateway "10.89.0.1" of its IPAM (valid: an address in 10.88.0.0/16)`,
+		},
+		{
+			"backwards", ranged(`"subnet": "10.88.0.0/16", "rangeStart": "10.88.0.9", "rangeEnd": "10.88.0.3"`),
+			"range from 10.88.0.9 to 10.88.0.3 of its IPAM is empty",
+		},
+		{
+			"two of a family", ranged(`"ranges": [[{"subnet": "10.88.0.0/16"}], [{"subnet": "10.89.0.0/16"}]]`),
+			"an address of 10.88.0.0/16 and one of 10.89.0.0/16 (valid: one of each family)",
+		},
+		{
+			"families in a set", ranged(`"ranges": [[{"subnet": "10.88.0.0/16"}, {"subnet": "fd00:88::/64"}]]`),
+			"ranges 10.88.0.0/16 and fd00:88::/64 of one set are of two families",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got, err := parse([]byte(c.text)); err == nil || got != nil || !strings.Contains(err.Error(), c.want) {
@@ -168,10 +184,14 @@ func TestExclude(t *testing.T) {
 		{"own without route", mine(ranged(`"subnet": "10.88.0.0/16"`)), 2, "its containers have no default route"},
 		{"own private", mine(list(`{"type": "macvlan", "mode": "private", "ipam": {"type": "host-local",
 			"subnet": "10.88.0.0/16"}}`)), 1, `with mode "private" of macvlan`},
-		{"unknown", mine(list(`{"type": "mine", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`)), 2,
-			`nettoll does not know how containers of plugin "mine" reach other hosts`},
-		{"unknown on one host", mine(list(`{"type": "mine", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`)), 1,
-			""},
+		{
+			"unknown", mine(list(`{"type": "mine", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`)), 2,
+			`nettoll does not know how containers of plugin "mine" reach other hosts`,
+		},
+		{
+			"unknown on one host", mine(list(`{"type": "mine", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`)), 1,
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := Network{}.Exclude(c.hosts, c.p)

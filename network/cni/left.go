@@ -98,7 +98,8 @@ func look(k *host.Kernel, dir string) (state, error) {
 	})
 }
 
-// since returns what a state has that an earlier one has not; of variables and of whether links are up the earlier value.
+// since returns what a state has that an earlier one has not; of variables, and of whether links are up, the earlier
+// value.
 func (s state) since(before state) state {
 	was := maps.Clone(before.Up) // also of a link that is in a container now
 	maps.DeleteFunc(was, func(name, up string) bool { return s.Up[name] == up })
