@@ -32,6 +32,7 @@ import (
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/cni"
 	"github.com/nettoll/nettoll/network/ebpf"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/ipvlan"
@@ -97,6 +98,7 @@ func New() Catalogue {
 				passthrough.Network{},
 				ovs.Network{},
 				ebpf.Network{},
+				cni.Network{},
 			},
 			filter.Kind{
 				iptables.Filter{},

@@ -41,8 +41,8 @@ type Description struct {
 	Claims func(hosts int, p part.Params) threat.Claims
 }
 
-// Plugins begins the sentence about a network plugin of Kubernetes (CNI), see [part.Near].
-const Plugins = "Kubernetes' network plugins are not measured yet; "
+// Plugins begins the sentence about a network plugin of Kubernetes (CNI) that is more than a conflist, see [part.Near].
+const Plugins = "network plugins with a daemon of their own are not measured yet; "
 
 // An Excluder is a network that is meaningless in some labs, because it would equal another network or none.
 type Excluder interface {

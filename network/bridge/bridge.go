@@ -93,9 +93,6 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 func near() []part.Near {
 	return []part.Near{
 		{
-			Names: []string{"cni", "flannel", "kindnet", "bridge-cni"},
-			Why:   network.Plugins + "most of them join containers to a Linux bridge or route to them",
-		}, {
 			Names: []string{"veth", "lxc", "lxcbr0"},
 			Why:   "it joins its containers by veth",
 		},

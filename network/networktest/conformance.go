@@ -267,7 +267,7 @@ func description(_ testing.TB, n network.Network) error {
 		return fmt.Errorf("the implementation is %q (known: %s)", d.Implementation, strings.Join(known, ", "))
 	}
 	// functions cannot be compared
-	if diff := cmp.Diff(d, n.Describe(), cmpopts.IgnoreFields(part.Param{}, "Check"),
+	if diff := cmp.Diff(d, n.Describe(), cmpopts.IgnoreFields(part.Param{}, "Check", "Why"),
 		cmpopts.IgnoreFields(network.Description{}, "Near", "Claims")); diff != "" {
 		return fmt.Errorf("it describes itself in two ways:\n%s", diff)
 	}

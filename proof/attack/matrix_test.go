@@ -202,6 +202,8 @@ func ci() []string {
 		"ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
 		"ebpf+ebpf/cross-host/2", "ebpf+ebpf(antispoof=true)/same-host/2",
 		"ebpf(attach=tc)+ebpf(stateful=true,match=lpm)/same-host/3", "ebpf(attach=xdp)/same-host/2",
+		"cni+nftables(antispoof=true)/same-host/2", "cni(plugin=ptp)+iptables/cross-host/2",
+		"cni(plugin=host-device)+nftables/same-host/2",
 	}
 }
 

@@ -123,17 +123,17 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 // gateway is where a gateway is: the link of the host that has its address, or the host's end of the container's link
 // where each such end has it, or none but the loopback link.
 func (e *end) gateway(gate netip.Addr) []string {
+	right := e.outer
 	for _, l := range e.machine.links {
-		if l.Type == "device" || l.Name == e.Link {
-			continue
-		}
-		for _, a := range l.Addresses {
-			if a.Addr() == gate {
-				return []string{l.MAC.String()}
-			}
+		has := slices.ContainsFunc(l.Addresses, func(a netip.Prefix) bool { return a.Addr() == gate })
+		switch {
+		case has && l.Name == e.Link: // whatever other ends have it too
+			return []string{e.outer.String()}
+		case has && l.Type != "device":
+			right = l.MAC
 		}
 	}
-	return []string{e.outer.String()}
+	return []string{right.String()}
 }
 
 // A theft is of an address: frames of the thief, and those that undo it.

@@ -19,3 +19,9 @@ func List() ([]string, error) { return nil, unsupported() }
 
 // Compare is not supported here.
 func Compare(Table) ([]linux.Difference, error) { return nil, unsupported() }
+
+// Contents is not supported here.
+func Contents() (map[string]map[string]int, error) { return nil, unsupported() }
+
+// Drop is not supported here.
+func Drop(string) error { return unsupported() }
