@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
@@ -58,6 +59,7 @@ type labWorker struct {
 	// container is the one in which its process runs, "" for a process of the host, which drives all of its side.
 	container string
 	number    int // in the turn
+	rights    *rights.Rights // of its container, nil without one
 	pairs     []int
 	cpus      []int
 	alone     bool // in no lab of the run do threads share a CPU
@@ -121,7 +123,11 @@ func (w *labWorker) start(ctx context.Context) error {
 		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number),
 		Alone: w.alone, Watched: w.lab.generation.watched,
 	}
-	return w.call(ctx, worker.Begin, params, nil)
+	if err := w.call(ctx, worker.Begin, params, nil); err != nil || w.container == "" {
+		return err
+	}
+	w.rights = &rights.Rights{}
+	return w.call(ctx, worker.Rights, nil, w.rights)
 }
 
 // stopped says which process is stopped, if the worker does not answer for that, after a colon.

@@ -3,6 +3,7 @@ package control
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
@@ -48,6 +49,7 @@ func (l *lab) described(mtu int) proof.Lab {
 		h.Containers = append(h.Containers, proof.Container{
 			Name: name, Namespace: e.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
 			PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"), First: ports.First, Last: ports.Last,
+			Capabilities: l.capabilities(name),
 		})
 	}
 	for pair, at := range l.at {
@@ -57,6 +59,20 @@ func (l *lab) described(mtu int) proof.Lab {
 		d.Pairs = append(d.Pairs, p)
 	}
 	return d
+}
+
+// capabilities are those that root of a container has in its network namespace, nil for one without processes of its
+// own. Those of a user namespace are worth nothing there: networks are built from outside (user_namespaces(7)).
+func (l *lab) capabilities(container string) *uint64 {
+	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.container == container && w.rights != nil })
+	if i < 0 {
+		return nil
+	}
+	set := l.workers[i].rights.Effective
+	if l.workers[i].rights.UserNamespace {
+		set = 0
+	}
+	return &set
 }
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.
