@@ -20,8 +20,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 }
 
 // Kind returns "containerd-container".
@@ -33,10 +32,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s
+	return s + c.Rights.String()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -80,10 +76,23 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	} else {
 		args = append(args, "--with-ns", "network:"+k.Path(c.Namespace))
 	}
-	if c.Privileged {
-		for _, capability := range runtime.AllCapabilities() {
+	switch capabilities, err := c.Capabilities(); {
+	case err != nil:
+		return err
+	case c.Privileged:
+		for _, capability := range capabilities {
 			args = append(args, "--cap-add", capability)
 		}
+	case c.Bare:
+		for _, capability := range runtime.UsualCapabilities() {
+			args = append(args, "--cap-drop", capability)
+		}
+	}
+	if c.Filtered {
+		args = append(args, "--seccomp")
+	}
+	if c.NewPrivileges {
+		args = append(args, "--allow-new-privs")
 	}
 	for _, m := range h.Mounts() {
 		args = append(args, "--mount", "type=bind,src="+m.From+",dst="+m.To+",options=bind:"+m.Mode())

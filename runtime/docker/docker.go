@@ -30,11 +30,9 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "docker",
 		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
-			runtime.CapabilitiesParam(),
+		Params: append(runtime.RightsParams(true, true),
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
-				"host itself uses them, and each is a process"),
-		},
+				"host itself uses them, and each is a process")),
 	}
 }
 
@@ -66,7 +64,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		made := Container{Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p)}
+		made := Container{Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p)}
 		if c.Published != (network.Ports{}) {
 			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
 		}

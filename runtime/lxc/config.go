@@ -16,6 +16,8 @@ type config struct {
 	network       string   // path of its network namespace
 	cgroup        string
 	capabilities  []string
+	filter        string // path of the seccomp profile, "" for none
+	newPrivileges bool
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -35,7 +37,16 @@ func (c config) String() string {
 	set("pty.max", "1")
 	set("console.path", "none")
 	set("apparmor.profile", "unconfined")
-	set("no_new_privs", "1")
+	if !c.newPrivileges {
+		set("no_new_privs", "1")
+	}
+	if c.filter != "" {
+		set("seccomp.profile", "%s", c.filter)
+	}
+	if len(c.capabilities) == 0 {
+		set("cap.keep", "none")
+		return b.String()
+	}
 	keep := make([]string, len(c.capabilities))
 	for i, name := range c.capabilities {
 		keep[i] = strings.ToLower(strings.TrimPrefix(name, "CAP_"))

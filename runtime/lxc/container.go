@@ -20,8 +20,7 @@ type Container struct {
 	Name string `json:"name"`
 	// Namespace is that of its network; "" is the host's own.
 	Namespace string `json:"namespace,omitempty"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 }
 
 // Kind returns "lxc-container".
@@ -33,10 +32,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s
+	return s + c.Rights.String()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -73,7 +69,10 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string
 	own := filepath.Join(dir, c.Name)
 	f := config{
 		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
-		cgroup: cgroup, capabilities: runtime.CapabilitiesOf(c.Privileged),
+		cgroup: cgroup, newPrivileges: c.NewPrivileges,
+	}
+	if f.capabilities, err = c.Capabilities(); err != nil {
+		return "", err
 	}
 	f.network = "/proc/self/ns/net"
 	if c.Namespace != "" {
@@ -81,6 +80,16 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
 		if err := os.MkdirAll(filepath.Join(f.root, name), 0o755); err != nil {
+			return "", err
+		}
+	}
+	filter, err := c.Filter()
+	if err != nil {
+		return "", err
+	}
+	if filter != nil {
+		f.filter = filepath.Join(own, "seccomp")
+		if err := os.WriteFile(f.filter, []byte(profile(filter)), 0o600); err != nil {
 			return "", err
 		}
 	}

@@ -27,9 +27,7 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "lxc",
 		Summary:        "LXC makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
-			runtime.CapabilitiesParam(),
-		},
+		Params:         runtime.RightsParams(false, false),
 	}
 }
 
@@ -64,7 +62,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p),
 		})
 	}
 	return steps, nil

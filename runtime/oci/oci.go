@@ -30,10 +30,9 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "oci",
 		Summary:        "runc or crun makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			{Name: command, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			runtime.CapabilitiesParam(),
-		},
+		}, runtime.RightsParams(false, false)...),
 	}
 }
 
@@ -61,7 +60,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[command], Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Command: p[command], Rights: runtime.RightsOf(p),
 		})
 	}
 	return steps, nil

@@ -42,6 +42,8 @@ func TestConformance(t *testing.T) {
 						runtimetest.Want{Capabilities: rights, Root: root})
 				})
 			}
+			runtimetest.Confined(t, oci.Runtime{}, map[string]string{"command": command},
+				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
 		})
 	}
 }
@@ -106,14 +108,14 @@ func (j *journal) Write(n host.Note) error {
 
 func TestContainers(t *testing.T) {
 	got, err := oci.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
-		part.Params{"command": "crun", "capabilities": "all"})
+		part.Params{"command": "crun", "capabilities": "all", "no-new-privileges": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Privileged: true},
-		oci.Container{Name: "snk0", Command: "crun", Privileged: true},
+		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Rights: runtime.Rights{Privileged: true}},
+		oci.Container{Name: "snk0", Command: "crun", Rights: runtime.Rights{Privileged: true}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -20,8 +20,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 }
 
 // Kind returns "podman-container".
@@ -33,10 +32,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s
+	return s + c.Rights.String()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -70,10 +66,11 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		"--runtime", c.Command, "run", "--detach", "--pull", "never", "--name", c.Name, "--network", network,
 		"--cgroup-parent", "/" + cgroup,
 	}
-	if c.Privileged {
-		args = append(args, "--cap-add", "ALL")
+	rights, err := c.Flags()
+	if err != nil {
+		return err
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, h.Flags(), []string{runtime.Image}, h.Args)...)
+	cmd, err := command(ctx, k, slices.Concat(args, rights, h.Flags(), []string{runtime.Image}, h.Args)...)
 	if err != nil {
 		return err
 	}

@@ -30,10 +30,9 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "podman",
 		Summary:        "Podman makes each container, without a daemon, with a worker as its only process",
 		Implementation: "kernel",
-		Params: part.List{
+		Params: append(part.List{
 			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			runtime.CapabilitiesParam(),
-		},
+		}, runtime.RightsParams(true, true)...),
 	}
 }
 
@@ -65,7 +64,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
 		})
 	}
 	if len(steps) > 0 {
