@@ -58,7 +58,7 @@ type labWorker struct {
 	host int // from 1
 	// container is the one in which its process runs, "" for a process of the host, which drives all of its side.
 	container string
-	number    int // in the turn
+	number    int            // in the turn
 	rights    *rights.Rights // of its container, nil without one
 	pairs     []int
 	cpus      []int
@@ -150,6 +150,24 @@ func (w *labWorker) call(ctx context.Context, method string, params, result any)
 		return fmt.Errorf("worker %s: %w", w.name(), err)
 	}
 	return nil
+}
+
+// rights are those of the lab's containers, without repetition; nil if those have no processes of their own.
+func (l *lab) rights() (list []measure.Rights) {
+	for _, w := range l.workers {
+		if w.rights == nil {
+			continue
+		}
+		r := measure.Rights{
+			Effective: fmt.Sprintf("%016x", w.rights.Effective), Bounding: fmt.Sprintf("%016x", w.rights.Bounding),
+			Seccomp: w.rights.Seccomp, Filters: w.rights.Filters, NoNewPrivileges: w.rights.NoNewPrivileges,
+			AppArmor: w.rights.AppArmor, UserNamespace: w.rights.UserNamespace,
+		}
+		if !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // settable asks the lab's workers which congestion controls all of them can set.

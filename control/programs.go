@@ -71,6 +71,7 @@ func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 			s.records.warn(measure.Warning{Lab: l.ID, Text: doubt})
 		}
 	}
+	record.Rights = l.rights()
 	s.records.lab(record)
 }
 

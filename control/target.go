@@ -7,6 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
@@ -73,6 +74,12 @@ func (l *lab) capabilities(container string) *uint64 {
 		set = 0
 	}
 	return &set
+}
+
+// Rights says what root may do in the containers of the lab, "" if those have no processes of their own.
+func (s *LiveLab) Rights() string {
+	l := s.generation.labs[0]
+	return measure.LabRights([]measure.LabRecord{{Lab: l.ID, Rights: l.rights()}})[l.ID]
 }
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.

@@ -101,15 +101,20 @@ const (
 )
 
 // Confined says what the rights of the containers refused to send, "" if nothing.
-func (m *Matrix) Confined() string {
-	all := 0
+func (m *Matrix) Confined() string { return confined(m.unsent(), m.UnsentKinds) }
+
+func (m *Matrix) unsent() (all int) {
 	for _, n := range m.Unsent {
 		all += n
 	}
-	if all == 0 {
+	return all
+}
+
+func confined(packets int, kinds []string) string {
+	if packets == 0 {
 		return ""
 	}
-	return fmt.Sprintf("rights of the containers refused to send %d packets: %s", all, strings.Join(m.UnsentKinds, ", "))
+	return fmt.Sprintf("rights of the containers refused to send %d packets: %s", packets, strings.Join(kinds, ", "))
 }
 
 // Proofs are the claims that the matrix is evidence of. Without a filter, or if nothing was tried, there is none.

@@ -48,8 +48,8 @@ type Container struct {
 	Capabilities *uint64
 }
 
-// Within calls f in a network namespace with no capabilities that the container's root does not have, so that the kernel
-// itself decides what it may send. What f has opened keeps what it was opened with.
+// Within calls f in a network namespace with no capabilities but those of the container's root. So the kernel itself
+// decides what it may send. What f has opened keeps what it was opened with.
 func (c Container) Within(ns *os.File, f func() error) error {
 	if c.Capabilities == nil {
 		return netns.Do(int(ns.Fd()), f)

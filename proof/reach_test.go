@@ -158,7 +158,8 @@ func confined(t *testing.T, l *proof.Lab, reach func(claimed bool) measure.Matri
 	}{
 		{1 << 13, whole.Arrived, nil},
 		{
-			^uint64(1 << 13), map[string]int{"udp": 0},
+			^uint64(1 << 13),
+			map[string]int{"udp": 0},
 			[]string{"ICMP echo", "UDP to port 0", "TCP SYN", "TCP ACK"},
 		},
 	} {

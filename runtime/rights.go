@@ -47,8 +47,8 @@ func RightsParams(filtered, newPrivileges bool) part.List {
 	return part.List{
 		{
 			Name: Capabilities, Default: usual, Values: []string{usual, all, none}, Quiet: true,
-			Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it; all: everything; " +
-				"none: no more than other users",
+			Summary: "what root may do in a container; usual: the 14 capabilities that Docker leaves it, or what Podman or " +
+				"containerd leave it by themselves; all: everything; none: no more than other users",
 		},
 		{
 			Name: Seccomp, Default: profile, Values: []string{none, usual}, Quiet: true,
