@@ -61,9 +61,13 @@ that must not, and one of these verdicts:
   not claimed, closed    nothing arrives, although the stack does not claim that
   cannot be told         what is allowed did not arrive either
   not tried              no packet of the attack was sent, for the reason given
+  refused by the         no packet of the attack was sent: root in the containers lacks the right, such as CAP_NET_RAW,
+  container's rights     so neither the network nor a filter was tried
 
 Each part of a stack says what it claims, and a stack claims what one of its parts does. Other formats call the first
-four withstood, broken, open and closed.
+four withstood, broken, open and closed, and the last one refused by rights.
+
+Containers of runtimes other than netns attack with their own rights, which the table begins with.
 
 With --lab it attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is named, and
 there is no control. The last attacks leave it confused: addresses are taken over, and taken back.
@@ -208,7 +212,7 @@ func (p proving) standing(cmd *cobra.Command, args []string, name string, with l
 	}
 	one := provedLab{
 		Lab: got.Lab, Stack: got.Stack, Placement: string(got.Placement), Pairs: got.Pairs, Attacks: got.Results,
-		NotTried: got.NotTried, Matrix: &got.Matrix,
+		NotTried: got.NotTried, Matrix: &got.Matrix, Rights: got.Rights,
 		Proofs: provedClaims(append([]measure.Proof{got.Unchanged}, got.Matrix.Proofs()...)),
 	}
 	list := []provedLab{one}
@@ -272,7 +276,7 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	}
 	say("being built")
 	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
-	one.Proofs = provedClaims(got.Proofs)
+	one.Proofs, one.Rights = provedClaims(got.Proofs), got.Rights
 	if got.Matrix.Of != nil || got.Matrix.NotTried != "" {
 		one.Matrix = &got.Matrix
 	}

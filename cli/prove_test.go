@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -40,6 +41,17 @@ func provedExamples() []provedLab {
 			},
 		},
 		{
+			Lab: "a@r/same-host/2", Stack: "a@r", Placement: "same-host", Pairs: 2, Rights: "no capabilities",
+			Matrix: &measure.Matrix{
+				From: []string{"src0"}, To: []string{"snk0"}, Cells: map[string][]string{"ipv4": {"x"}},
+				Tried: map[string]int{"ipv4": 9}, Unsent: map[string]int{"ipv4": 7}, UnsentKinds: []string{"TCP SYN"},
+			},
+			Attacks: []attack.Result{{
+				Attack: threat.Guise, Claimed: true, Verdict: attack.Unsent, Why: "no CAP_NET_RAW",
+				Lab: []attack.Outcome{{Family: "ipv4", Unsent: 8, Refusal: "no CAP_NET_RAW"}},
+			}},
+		},
+		{
 			Lab: "c/same-host/2", Stack: "c", Placement: "same-host", Pairs: 2,
 			NotTried: attack.ErrShared.Error(),
 		},
@@ -56,10 +68,16 @@ func TestWriteProved(t *testing.T) {
 			"  ✗ types, ipv4: a redirect, from src0, arrives at snk1\n",
 			"  bypass: not tried: the lab has nowhere to send it\n",
 			"  2 of 4 attacks withstood that it claims to withstand, 1 broken; 1 not claimed and open; 1 not tried\n",
+			"a@r/same-host/2\n  root in containers: no capabilities\n", "  who reaches whom, 2 packets\n",
+			"  × refused by the container's rights\n  rights of the containers refused to send 7 packets: TCP SYN\n",
+			"  guise   –              –     refused by the container's rights\n",
+			"  guise: refused by rights: no CAP_NET_RAW\n",
+			"  0 of 1 attack withstood that it claims to withstand; 1 refused by the container's rights\n",
 			"c/same-host/2\n  not attacked: containers share",
 		},
 		"csv": {
-			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,\n",
+			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0\n",
+			"a@r/same-host/2,a@r,same-host,2,guise,ipv4,true,refused by rights,0,0,,,no CAP_NET_RAW,,8\n",
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
 		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
@@ -90,7 +108,7 @@ func TestProvedStatus(t *testing.T) {
 		lab  provedLab
 		want error
 	}{
-		{verdicts(attack.Withstood, attack.Open, attack.Closed, attack.NotTried), nil},
+		{verdicts(attack.Withstood, attack.Open, attack.Closed, attack.NotTried, attack.Unsent), nil},
 		{verdicts(attack.Withstood, attack.Untold), status(exitPartly)},
 		{verdicts(attack.Untold, attack.Broken), status(exitUnproven)},
 		{provedLab{Proofs: []provedClaim{{OK: false}}}, status(exitUnproven)},

@@ -19,6 +19,7 @@ type provedLab struct {
 	Stack     string          `json:"stack"`
 	Placement string          `json:"placement"`
 	Pairs     int             `json:"pairs"`
+	Rights    string          `json:"rights,omitempty"` // of root in its containers
 	Proofs    []provedClaim   `json:"proofs,omitempty"`
 	Matrix    *measure.Matrix `json:"matrix,omitempty"` // who reaches whom
 	Attacks   []attack.Result `json:"attacks,omitempty"`
@@ -82,6 +83,7 @@ type provedRow struct {
 	ControlSent    *int   `json:"control_sent,omitempty"`
 	Why            string `json:"why,omitempty"`
 	NotClaimed     string `json:"not_claimed,omitempty"`
+	Unsent         int    `json:"unsent,omitempty"` // refused by the rights of the containers
 }
 
 func provedRows(list []provedLab) (rows []provedRow) {
@@ -95,7 +97,7 @@ func provedRows(list []provedLab) (rows []provedRow) {
 				row := provedRow{
 					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
 					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
-					NotClaimed: strings.Join(r.NotClaimed, "; "),
+					NotClaimed: strings.Join(r.NotClaimed, "; "), Unsent: o.Unsent,
 				}
 				for _, c := range r.Control {
 					if c.Family == o.Family {
@@ -121,7 +123,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
-			"control_arrived", "control_sent", "why", "not_claimed",
+			"control_arrived", "control_sent", "why", "not_claimed", "unsent",
 		}}
 		number := func(n *int) string {
 			if n == nil {
@@ -134,7 +136,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 			s.rows = append(s.rows, []string{
 				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
 				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
-				r.Why, r.NotClaimed,
+				r.Why, r.NotClaimed, strconv.Itoa(r.Unsent),
 			})
 		}
 		return s.write(w, format)
@@ -153,6 +155,9 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 // text writes a lab: what it claims, then a line for each attack, then what arrived in words, and a sum.
 func (l provedLab) text(w io.Writer) {
 	fmt.Fprintf(w, "%s\n", l.Lab)
+	if l.Rights != "" {
+		fmt.Fprintf(w, "  root in containers: %s\n", l.Rights)
+	}
 	for _, c := range l.Proofs {
 		mark, detail := "✓", ""
 		if !c.OK {
@@ -256,7 +261,7 @@ func (l provedLab) reach(w io.Writer) {
 	}
 	tried, _ := m.All()
 	var used []measure.Reach
-	fmt.Fprintf(w, "\n  who reaches whom, %s\n", several(tried, "packet"))
+	fmt.Fprintf(w, "\n  who reaches whom, %s\n", several(tried-m.Unsent["ipv4"]-m.Unsent["ipv6"], "packet"))
 	for _, x := range report.Pictures(m) {
 		fmt.Fprintf(w, "  %s\n", strings.TrimPrefix(x.Caption, ", "))
 		for _, line := range x.Lines() {
@@ -267,6 +272,9 @@ func (l provedLab) reach(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "  %s\n", report.Legend(used))
+	if why := m.Confined(); why != "" {
+		fmt.Fprintf(w, "  %s\n", why)
+	}
 	for _, x := range append(append([]string{}, m.Leaks...), m.Missing...) {
 		fmt.Fprintf(w, "  ✗ %s\n", x)
 	}
@@ -309,6 +317,7 @@ func (l provedLab) sum() string {
 		{attack.Open, "not claimed and open"},
 		{attack.Closed, "not claimed and closed"},
 		{attack.Untold, "cannot be told"},
+		{attack.Unsent, "refused by the container's rights"},
 		{attack.NotTried, "not tried"},
 	} {
 		if n := count[other.of]; n > 0 {

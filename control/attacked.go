@@ -30,6 +30,7 @@ func (e *UnprovenError) Error() string {
 type Attacked struct {
 	Proofs   []measure.Proof // of its claims, as a run makes them
 	Matrix   measure.Matrix  // who reaches whom, all of it
+	Rights   string          // of its containers, "" if those have no processes of their own
 	Target   attack.Target
 	Outcomes []attack.Outcome
 	// Shared is why nobody in it can be attacked from inside: [attack.ErrShared]; nil if that is not so.
@@ -64,6 +65,7 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 func (s *LiveLab) Attack(ctx context.Context, attacks []attack.Attack, exhaustive bool,
 	observe func(a attack.Attack, family string),
 ) (out Attacked, err error) {
+	out.Rights = s.Rights()
 	inside, outside := sides(attacks)
 	if len(inside) > 0 {
 		out.Target, err = s.Target()

@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
@@ -60,7 +61,8 @@ type labWorker struct {
 	host int // from 1
 	// container is the one in which its process runs, "" for a process of the host, which drives all of its side.
 	container string
-	number    int // in the turn
+	number    int            // in the turn
+	rights    *rights.Rights // of its container, nil without one
 	pairs     []int
 	cpus      []int
 	alone     bool // in no lab of the run do threads share a CPU
@@ -124,7 +126,11 @@ func (w *labWorker) start(ctx context.Context) error {
 		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number),
 		Alone: w.alone, Watched: w.lab.generation.watched,
 	}
-	return w.call(ctx, worker.Begin, params, nil)
+	if err := w.call(ctx, worker.Begin, params, nil); err != nil || w.container == "" {
+		return err
+	}
+	w.rights = &rights.Rights{}
+	return w.call(ctx, worker.Rights, nil, w.rights)
 }
 
 // stopped says which process is stopped, if the worker does not answer for that, after a colon.
@@ -147,6 +153,24 @@ func (w *labWorker) call(ctx context.Context, method string, params, result any)
 		return fmt.Errorf("worker %s: %w", w.name(), err)
 	}
 	return nil
+}
+
+// rights are those of the lab's containers, without repetition; nil if those have no processes of their own.
+func (l *lab) rights() (list []measure.Rights) {
+	for _, w := range l.workers {
+		if w.rights == nil {
+			continue
+		}
+		r := measure.Rights{
+			Effective: fmt.Sprintf("%016x", w.rights.Effective), Bounding: fmt.Sprintf("%016x", w.rights.Bounding),
+			Seccomp: w.rights.Seccomp, Filters: w.rights.Filters, NoNewPrivileges: w.rights.NoNewPrivileges,
+			AppArmor: w.rights.AppArmor, UserNamespace: w.rights.UserNamespace,
+		}
+		if !slices.Contains(list, r) {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 // settable asks the lab's workers which congestion controls all of them can set.

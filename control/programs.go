@@ -66,6 +66,7 @@ func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 			s.doubt(l, doubt)
 		}
 	}
+	record.Rights = l.rights()
 	s.records.lab(record)
 }
 

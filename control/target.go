@@ -3,9 +3,11 @@ package control
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
@@ -48,6 +50,7 @@ func (l *lab) described(mtu int) proof.Lab {
 		h.Containers = append(h.Containers, proof.Container{
 			Name: name, Namespace: e.Namespace, Link: e.Link, Inner: e.Inner, IPv4: e.IPv4, IPv6: e.IPv6,
 			PublicIPv4: e.Public("ipv4"), PublicIPv6: e.Public("ipv6"), First: ports.First, Last: ports.Last,
+			Capabilities: l.capabilities(name),
 		})
 	}
 	for pair, at := range l.at {
@@ -57,6 +60,26 @@ func (l *lab) described(mtu int) proof.Lab {
 		d.Pairs = append(d.Pairs, p)
 	}
 	return d
+}
+
+// capabilities are those that root of a container has in its network namespace, nil for one without processes of its
+// own. Those of a user namespace are worth nothing there: networks are built from outside (user_namespaces(7)).
+func (l *lab) capabilities(container string) *uint64 {
+	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.container == container && w.rights != nil })
+	if i < 0 {
+		return nil
+	}
+	set := l.workers[i].rights.Effective
+	if l.workers[i].rights.UserNamespace {
+		set = 0
+	}
+	return &set
+}
+
+// Rights says what root may do in the containers of the lab, "" if those have no processes of their own.
+func (s *LiveLab) Rights() string {
+	l := s.generation.labs[0]
+	return measure.LabRights([]measure.LabRecord{{Lab: l.ID, Rights: l.rights()}})[l.ID]
 }
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.

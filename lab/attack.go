@@ -22,6 +22,7 @@ type Attacked struct {
 	Stack     string               `json:"stack"`
 	Placement experiment.Placement `json:"placement"`
 	Pairs     int                  `json:"pairs"`
+	Rights    string               `json:"rights,omitempty"` // of its containers, see [control.Attacked]
 	// Unchanged is the claim that the lab's kernel state matches its plan before the attack.
 	Unchanged measure.Proof   `json:"unchanged"`
 	Matrix    measure.Matrix  `json:"matrix"` // who reaches whom, before it is attacked
@@ -40,6 +41,7 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	if err != nil {
 		return nil, err
 	}
+	out.Rights = got.Rights
 	out.Results = got.Judge(a.Attacks, nil, nil)
 	return out, nil
 }

@@ -23,6 +23,8 @@ type Graph struct {
 	Proof string `json:"proof"`
 	// Enforced describes where the filter is and what it claims in addition to its allow-list; "" without a filter.
 	Enforced string `json:"enforced,omitempty"`
+	// Rights say what root may do in the containers; "" if those have no processes of their own.
+	Rights string `json:"rights,omitempty"`
 	// Between are the layers between hosts, from the underlay up to the containers; a lab of one host has none.
 	Between []control.Layer `json:"between,omitempty"`
 	Hosts   []GraphHost     `json:"hosts"` // the underlay is last
@@ -123,6 +125,7 @@ type node struct {
 func (o *owner) graph(ctx context.Context) (*Graph, error) {
 	g := &Graph{
 		Entry: o.entry, MTU: o.lab.MTU, Proof: o.lab.Claims(), Enforced: o.lab.Lab.Stack.Enforced(),
+		Rights:  o.lab.Rights(),
 		Between: o.lab.Between,
 	}
 	for _, p := range o.lab.Pairs {

@@ -29,7 +29,7 @@ func drawn(containers int) *Graph {
 			Name: "a<b", Stack: "bridge", Experiment: "test", Placement: "cross-host", Pairs: containers,
 			Until: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		},
-		MTU: 1500, Proof: "every pair passes", Enforced: "at the host's bridge",
+		MTU: 1500, Proof: "every pair passes", Enforced: "at the host's bridge", Rights: "no capabilities",
 		Between: []control.Layer{
 			{Name: "underlay", MTU: 1600, Medium: "1 router"},
 			{
@@ -94,6 +94,7 @@ func TestText(t *testing.T) {
 	want := `lab a<b: bridge of experiment test, cross host, 1 pair, until 03:04:05
 mtu 1500; proved: every pair passes
 filter: enforced at the host's bridge
+root in containers: no capabilities
 
 between hosts
 ├─ containers: MTU 1500

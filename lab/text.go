@@ -83,6 +83,9 @@ func (g *Graph) Text(w io.Writer, briefly bool) {
 	if g.Enforced != "" {
 		fmt.Fprintf(w, "filter: enforced %s\n", g.Enforced)
 	}
+	if g.Rights != "" {
+		fmt.Fprintf(w, "root in containers: %s\n", g.Rights)
+	}
 	if len(g.Between) > 0 {
 		fmt.Fprintf(w, "\nbetween hosts\n")
 		var root tree

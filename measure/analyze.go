@@ -22,11 +22,12 @@ type Analysis struct {
 	Proofs      []Proof
 	Matrices    []Matrix
 	Facts       []Fact
-	Labs        []LabFigure // the cost of building and changing labs
-	Rebuilt     []LabFigure // the same for labs that were built once more, because a program had died
-	Blocks      int         // distinct blocks seen
-	Generations int         // distinct generations seen
-	Trials      int         // trials seen, failed ones too
+	Labs        []LabFigure       // the cost of building and changing labs
+	Rebuilt     []LabFigure       // the same for labs that were built once more, because a program had died
+	Rights      map[string]string // of containers, by lab, see [LabRights]
+	Blocks      int               // distinct blocks seen
+	Generations int               // distinct generations seen
+	Trials      int               // trials seen, failed ones too
 	// s, sum of the trials' windows; members of a mix share one window, which counts once
 	Measured float64
 	Standing Standing
@@ -258,6 +259,7 @@ func (a *analyzer) index() {
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
+	a.out.Rights = LabRights(a.log.Labs)
 	a.out.Load = LoadOf(a.log.Blocks)
 	a.out.Moved = a.run.Moved(a.out.Load)
 	a.out.Warnings = slices.Clone(a.log.Warnings)

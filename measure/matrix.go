@@ -1,6 +1,9 @@
 package measure
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Matrix says who reached whom in a lab at a time when it was proved: packets of ICMP, UDP and TCP, from every
 // container to every other one, to the addresses of hosts, and to groups, counted where they arrived.
@@ -18,6 +21,7 @@ type Matrix struct {
 	// Cells has, by family, a row for each of From with a character for each of To: a [Reach].
 	Cells map[string][]string `json:"cells,omitempty"`
 	// Tried is how many tries were made, a packet each, by family, of those in Of. The rest was left out for lack of time.
+	// Those in Unsent are among them.
 	Tried map[string]int `json:"tried,omitempty"`
 	Of    map[string]int `json:"of,omitempty"`
 	// Arrived is how many of the tries arrived, by what they were: "icmp", "udp", "tcp-syn", "tcp-ack".
@@ -28,6 +32,10 @@ type Matrix struct {
 	LeaksAll   int      `json:"leaks_all,omitempty"`
 	Missing    []string `json:"missing,omitempty"`
 	MissingAll int      `json:"missing_all,omitempty"`
+	// Unsent is how many of the tries the rights of the containers refused to send, by family. No network and no filter
+	// has seen them. UnsentKinds are what they were, in words: "TCP SYN".
+	Unsent      map[string]int `json:"unsent,omitempty"`
+	UnsentKinds []string       `json:"unsent_kinds,omitempty"`
 	// Untold says why the result of some tries is not known.
 	Untold string `json:"untold,omitempty"`
 	// NotTried says why nothing was tried.
@@ -41,6 +49,7 @@ type Reach byte
 // What can come of tries.
 const (
 	ReachNotTried Reach = '-' // nothing was tried, as from a container to itself
+	ReachUnsent   Reach = 'x' // the rights of the container refused to send it
 	ReachRefused  Reach = 'r' // nothing arrived, as it is claimed
 	ReachClosed   Reach = 'c' // nothing arrived, although that is not claimed
 	ReachAllowed  Reach = 'a' // what is on the list arrived, and nothing else
@@ -53,7 +62,7 @@ const (
 // Reaches lists what can come of tries, the least remarkable first.
 func Reaches() []Reach {
 	return []Reach{
-		ReachNotTried, ReachRefused, ReachClosed, ReachAllowed, ReachOpen, ReachUntold, ReachMissing, ReachLeak,
+		ReachNotTried, ReachUnsent, ReachRefused, ReachClosed, ReachAllowed, ReachOpen, ReachUntold, ReachMissing, ReachLeak,
 	}
 }
 
@@ -91,6 +100,23 @@ const (
 	MatrixListed = "listed"
 )
 
+// Confined says what the rights of the containers refused to send, "" if nothing.
+func (m *Matrix) Confined() string { return confined(m.unsent(), m.UnsentKinds) }
+
+func (m *Matrix) unsent() (all int) {
+	for _, n := range m.Unsent {
+		all += n
+	}
+	return all
+}
+
+func confined(packets int, kinds []string) string {
+	if packets == 0 {
+		return ""
+	}
+	return fmt.Sprintf("rights of the containers refused to send %d packets: %s", packets, strings.Join(kinds, ", "))
+}
+
 // Proofs are the claims that the matrix is evidence of. Without a filter, or if nothing was tried, there is none.
 func (m *Matrix) Proofs() []Proof {
 	if !m.Filtered || m.NotTried != "" {
@@ -109,11 +135,17 @@ func (m *Matrix) Proofs() []Proof {
 			Detail: first(m.Missing, m.MissingAll),
 		},
 	}
+	beyond := ""
+	if len(m.UnsentKinds) > 0 {
+		beyond = " (not sent, for lack of rights: " + strings.Join(m.UnsentKinds, ", ") + ")"
+	}
 	for i := range both {
 		p := &both[i]
+		p.Claim += beyond
 		p.Generation, p.Lab, p.When = m.Generation, m.Lab, m.When
 		p.Tried, p.Seen = map[string]int{}, map[string]int{}
 		for family, n := range m.Tried {
+			n -= m.Unsent[family]
 			p.Tried[family] = n
 			if p.OK {
 				p.Seen[family] = n

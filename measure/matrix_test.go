@@ -1,6 +1,7 @@
 package measure_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +41,35 @@ func TestMatrixProofs(t *testing.T) {
 	m.NotTried, m.Filtered = "", false
 	if p := m.Proofs(); p != nil {
 		t.Errorf("without a filter: %+v", p)
+	}
+}
+
+// What the rights of containers refused is no evidence of a claim, and a claim says so. It is less remarkable than what
+// came of what was sent. Of all times it is summed up.
+func TestUnsent(t *testing.T) {
+	m := matrices()[0]
+	if text := m.Confined(); text != "" {
+		t.Errorf("nothing was refused: %q", text)
+	}
+	m.Unsent, m.UnsentKinds = map[string]int{"ipv4": 30}, []string{"ICMP echo", "TCP ACK"}
+	m.Cells = map[string][]string{"ipv4": {"-ax", "a-r"}}
+	for _, p := range m.Proofs() {
+		if p.Tried["ipv4"] != 10 || p.Seen["ipv4"] != 10 ||
+			!strings.HasSuffix(p.Claim, " (not sent, for lack of rights: ICMP echo, TCP ACK)") {
+			t.Errorf("%+v", p)
+		}
+	}
+	other := m
+	other.UnsentKinds = []string{"TCP ACK", "TCP SYN"}
+	other.Cells = map[string][]string{"ipv4": {"-ac", "a-x"}}
+	a := measure.Analyze(measure.Run{}, &measure.Log{Matrices: []measure.Matrix{m, other}})
+	p := a.Proved()[0]
+	const want = "rights of the containers refused to send 60 packets: ICMP echo, TCP ACK, TCP SYN"
+	if text := p.Confined(); text != want || p.Tried != 80 {
+		t.Errorf("%q, and %d tries; want %q, and 80", text, p.Tried, want)
+	}
+	if diff := cmp.Diff([]string{"-ac", "a-r"}, p.Reached.Cells["ipv4"]); diff != "" {
+		t.Errorf("who reached whom (-want +got):\n%s", diff)
 	}
 }
 

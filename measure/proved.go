@@ -28,9 +28,15 @@ type ProvedLab struct {
 	Tried, Of int
 	// NotTried says what was not tried and why, without repetition.
 	NotTried []string
+	// Unsent is how many of those tries the rights of containers refused, and UnsentKinds what they were.
+	Unsent      int
+	UnsentKinds []string
 	// Reached is who reached whom: the most remarkable result of all times. Nil if it was not tried.
 	Reached *Matrix
 }
+
+// Confined says what the rights of the containers refused to send, "" if nothing.
+func (p *ProvedLab) Confined() string { return confined(p.Unsent, p.UnsentKinds) }
 
 // AttacksTried is what is said of attacks from inside and from the wire: a run makes none.
 const AttacksTried = NotProved
@@ -103,6 +109,12 @@ func (p *ProvedLab) add(m *Matrix) {
 		return
 	}
 	why(m.Untold)
+	p.Unsent += m.unsent()
+	for _, kind := range m.UnsentKinds {
+		if !slices.Contains(p.UnsentKinds, kind) {
+			p.UnsentKinds = append(p.UnsentKinds, kind)
+		}
+	}
 	tried, of := m.All()
 	p.Tried, p.Of = p.Tried+tried, p.Of+of
 	if p.Reached == nil || !slices.Equal(p.Reached.To, m.To) { // the last counts, if they differ

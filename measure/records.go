@@ -190,6 +190,8 @@ type LabRecord struct {
 	Implementations map[string]string `json:"implementations,omitempty"`
 	// Facts holds the properties of the links of the first pair.
 	Facts map[string]string `json:"facts,omitempty"`
+	// Rights are those of containers with processes of their own: one entry if all have the same.
+	Rights []Rights `json:"rights,omitempty"`
 }
 
 // Warning is a doubt that travels with the results.

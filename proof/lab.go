@@ -1,6 +1,12 @@
 package proof
 
-import "net/netip"
+import (
+	"net/netip"
+	"os"
+
+	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/rights"
+)
 
 // A Lab is what claims are made of and what is attacked: where its containers are, which of them may talk, and what it
 // has. It knows no network and no filter by name.
@@ -37,6 +43,23 @@ type Container struct {
 	IPv4, IPv6, PublicIPv4, PublicIPv6 netip.Addr
 	// First and Last are its ports. The last one of a sink is not on the list.
 	First, Last uint16
+	// Capabilities are those that its root has, as in [rights.Rights]; nil if it is only a network namespace, in which
+	// this process has all of its own.
+	Capabilities *uint64
+}
+
+// Within calls f in a network namespace with no capabilities but those of the container's root. So the kernel itself
+// decides what it may send. What f has opened keeps what it was opened with.
+func (c Container) Within(ns *os.File, f func() error) error {
+	if c.Capabilities == nil {
+		return netns.Do(int(ns.Fd()), f)
+	}
+	return netns.Spend(int(ns.Fd()), func() error {
+		if err := rights.Keep(*c.Capabilities); err != nil {
+			return err
+		}
+		return f()
+	})
 }
 
 // A Pair names two containers. Its source may send to the ports of its sink.

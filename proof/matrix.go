@@ -336,11 +336,25 @@ func (p probe) packet(key []byte) []byte {
 	case bare:
 		return packet.IP(from, to, packet.TCP, packet.Hops, packet.Segment(p.source, p.target, packet.ACK, string(key)))
 	}
+	return packet.IP(from, to, packet.ICMPOf(to), packet.Hops, p.request(key))
+}
+
+// request is an echo request without the header of IP.
+func (p probe) request(key []byte) []byte {
+	from, to := p.source.Addr(), p.target.Addr()
 	request := byte(echoRequest)
 	if to.Is6() {
 		request = echoRequest6
 	}
-	return packet.IP(from, to, packet.ICMPOf(to), packet.Hops, packet.Message(from, to, request, 0, 1, key))
+	return packet.Message(from, to, request, 0, 1, key)
+}
+
+// what is a probe in words without its addresses. No socket of UDP sends to port 0.
+func (p probe) what() string {
+	if p.kind == datagram && p.target.Port() == 0 {
+		return p.kind.text() + " to port 0"
+	}
+	return p.kind.text()
 }
 
 // Types of ICMP (RFC 792; RFC 4443, section 4.1).

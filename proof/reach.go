@@ -87,6 +87,7 @@ type reaching struct {
 	came    map[int][]int // by the number of a probe: at whom it arrived
 	greeted map[int]bool  // greetings that arrived
 	untold  map[int]bool  // probes that could not be sent
+	unsent  map[int]bool  // those that the rights of their container refused
 	why     error         // of the first of them
 	of      map[string]int
 	last    time.Time // when something was sent or arrived
@@ -94,8 +95,19 @@ type reaching struct {
 	buf     []byte
 }
 
-// senders send from a container, by family: what goes where its routes say, and what is for all on its link.
-type senders struct{ routed, linked [2]sock.Socket }
+// senders send from a container: packets of any kind, or, if its rights refuse those, what any program may send.
+type senders struct {
+	confined       bool
+	packets        outlets
+	datagrams, ask outlets // ask: echo requests
+	asks           bool    // it may send those
+}
+
+// outlets are the sockets of a container, by family: what goes where its routes say, and what is for all on its link.
+type outlets struct{ routed, linked [2]sock.Socket }
+
+// errUnsent says that the rights of a container refuse to send a packet.
+var errUnsent = errors.New("the rights of the container refuse to send it")
 
 // An ear hears packets of a protocol at a member.
 type ear struct {
@@ -113,25 +125,20 @@ func (r *reaching) open() error {
 		}
 	}
 	_, _ = rand.Read(r.magic[:]) // it never fails (crypto/rand)
-	r.came, r.untold, r.of, r.buf = map[int][]int{}, map[int]bool{}, map[string]int{}, make([]byte, 1<<16)
+	r.came, r.untold, r.unsent = map[int][]int{}, map[int]bool{}, map[int]bool{}
+	r.of, r.buf = map[string]int{}, make([]byte, 1<<16)
 	for i, c := range r.containers {
 		if err := r.enter(c, c.Namespace, func() error {
-			r.send = append(r.send, senders{})
-			of := &r.send[i]
-			for n := range of.routed {
-				var err error
-				if of.routed[n], err = r.opened(sock.Packets(n == 1, "")); err != nil {
-					return err
-				}
-				if of.linked[n], err = r.opened(sock.Packets(n == 1, c.Inner)); err != nil {
-					return err
-				}
-			}
 			c.addresses = broadcasts(c.Inner)
 			return r.listen(i)
 		}); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
 		}
+		of, err := r.sender(c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		r.send = append(r.send, of)
 	}
 	for i, h := range r.hosts {
 		if err := r.enter(h, "", func() (err error) {
@@ -144,6 +151,51 @@ func (r *reaching) open() error {
 		}
 	}
 	return nil
+}
+
+// sender opens the sockets that a container sends by, with its rights.
+func (r *reaching) sender(c *member) (s senders, err error) {
+	file, err := r.Open(c.host, c.Namespace)
+	if err != nil {
+		return s, err
+	}
+	defer file.Close()
+	err = c.Within(file, func() (err error) {
+		s.packets, err = r.outlets(c, sock.Packets)
+		if c.Capabilities == nil || !errors.Is(err, os.ErrPermission) {
+			return err
+		}
+		s.confined = true
+		if s.datagrams, err = r.outlets(c, func(v6 bool, link string) (sock.Socket, error) {
+			return sock.Plain(packet.UDP, netip.AddrPortFrom(c.Own(v6), c.First), link)
+		}); err != nil {
+			return err
+		}
+		s.ask, err = r.outlets(c, func(v6 bool, link string) (sock.Socket, error) {
+			return sock.Plain(int(packet.ICMPOf(c.Own(v6))), netip.AddrPortFrom(c.Own(v6), 0), link)
+		})
+		if s.asks = err == nil; errors.Is(err, os.ErrPermission) {
+			return nil
+		}
+		return err
+	})
+	return s, err
+}
+
+// outlets opens the sockets of the families that a container has.
+func (r *reaching) outlets(c *member, open func(v6 bool, link string) (sock.Socket, error)) (w outlets, err error) {
+	for n, v6 := range []bool{false, true} {
+		if !c.Own(v6).IsValid() {
+			continue
+		}
+		if w.routed[n], err = r.opened(open(v6, "")); err != nil {
+			return w, err
+		}
+		if w.linked[n], err = r.opened(open(v6, c.Inner)); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
 }
 
 // enter calls f in a namespace of a member's host.
@@ -334,7 +386,10 @@ func family(v6 bool) string {
 // shoot sends a probe.
 func (r *reaching) shoot(n int) {
 	p := r.sent[n]
-	if err := r.fire(n, p); err != nil {
+	if err := r.fire(n, p); errors.Is(err, errUnsent) {
+		r.unsent[n] = true
+		return
+	} else if err != nil {
 		r.untold[n] = true
 		if r.why == nil {
 			r.why = fmt.Errorf("%s: %w", r.text(p), err)
@@ -351,22 +406,33 @@ func (r *reaching) shoot(n int) {
 // fire sends a packet with a number.
 func (r *reaching) fire(n int, p probe) error {
 	key := binary.BigEndian.AppendUint32(slices.Clone(r.magic[:]), uint32(n))
-	of := r.send[p.from].routed
+	by, port, what := r.send[p.from].packets, uint16(0), p.packet // of a packet the kernel wants no port
+	if of := r.send[p.from]; of.confined {
+		switch {
+		case p.kind == datagram && p.target.Port() != 0:
+			by, port, what = of.datagrams, p.target.Port(), slices.Clone[[]byte]
+		case p.kind == echo && of.asks:
+			by, what = of.ask, p.request
+		default:
+			return errUnsent
+		}
+	}
+	with := by.routed
 	if a := p.target.Addr(); a.IsMulticast() || a.IsLinkLocalUnicast() || p.to >= len(r.containers)+len(r.hosts) {
-		of = r.send[p.from].linked
+		with = by.linked
 	}
-	with := of[0]
+	one := with[0]
 	if p.ipv6 {
-		with = of[1]
+		one = with[1]
 	}
-	_, err := with.SendPacket(p.target.Addr(), p.packet(key))
+	_, err := one.SendPacket(netip.AddrPortFrom(p.target.Addr(), port), what(key))
 	return err
 }
 
 // missing are the numbers of those that must arrive and did not.
 func (r *reaching) missing() (list []int) {
 	for n, p := range r.sent {
-		if p.expect == due && !slices.Contains(r.came[n], p.to) {
+		if p.expect == due && !r.unsent[n] && !slices.Contains(r.came[n], p.to) {
 			list = append(list, n)
 		}
 	}
@@ -457,6 +523,15 @@ func (r *reaching) sum(out *measure.Matrix) {
 		}
 		reach, leaks := r.judge(p, r.came[n])
 		switch {
+		case r.unsent[n]:
+			reach = measure.ReachUnsent
+			if out.Unsent == nil {
+				out.Unsent = map[string]int{}
+			}
+			out.Unsent[family(p.ipv6)]++
+			if what := p.what(); !slices.Contains(out.UnsentKinds, what) {
+				out.UnsentKinds = append(out.UnsentKinds, what)
+			}
 		case reach == measure.ReachLeak:
 			out.LeaksAll++
 			out.Leaks = append(out.Leaks, leaks[:min(len(leaks), worded-len(out.Leaks))]...)

@@ -95,6 +95,7 @@ func TestReach(t *testing.T) {
 		t.Errorf("a filter that is none (-want +got):\n%s", diff)
 	}
 	all := m.LeaksAll
+	confined(t, &l, reach, m)
 
 	// no answer comes back
 	inside(t, open, "snk0", func(h *link.Handle) error {
@@ -138,6 +139,53 @@ func TestReach(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{measure.MatrixListed}, failed); diff != "" {
 		t.Errorf("claims that fail (-want +got):\n%s", diff)
+	}
+}
+
+// confined tries the same from containers whose root may not do everything. With CAP_NET_RAW nothing changes. Without
+// it only what any program sends arrives, and the rest has not been sent; so nothing is said of it.
+func confined(t *testing.T, l *proof.Lab, reach func(claimed bool) measure.Matrix, whole measure.Matrix) {
+	t.Helper()
+	defer func() {
+		for i := range l.Hosts[0].Containers {
+			l.Hosts[0].Containers[i].Capabilities = nil
+		}
+	}()
+	for _, c := range []struct {
+		set     uint64
+		arrived map[string]int
+		unsent  []string
+	}{
+		{1 << 13, whole.Arrived, nil},
+		{
+			^uint64(1 << 13),
+			map[string]int{"udp": 0},
+			[]string{"ICMP echo", "UDP to port 0", "TCP SYN", "TCP ACK"},
+		},
+	} {
+		for i := range l.Hosts[0].Containers {
+			l.Hosts[0].Containers[i].Capabilities = &c.set
+		}
+		m := reach(true)
+		if c.unsent != nil { // all but those to port 0 of two containers, by two families
+			c.arrived["udp"] = whole.Arrived["udp"] - 4
+		}
+		if diff := cmp.Diff(c.arrived, m.Arrived); diff != "" {
+			t.Errorf("with capabilities %x arrived (-want +got):\n%s", c.set, diff)
+		}
+		if diff := cmp.Diff(c.unsent, m.UnsentKinds); diff != "" {
+			t.Errorf("with capabilities %x was not sent (-want +got):\n%s", c.set, diff)
+		}
+		if diff := cmp.Diff(whole.Tried, m.Tried); diff != "" || m.MissingAll > 0 {
+			t.Errorf("with capabilities %x: %d missing, tried (-want +got):\n%s", c.set, m.MissingAll, diff)
+		}
+		for _, p := range m.Proofs() {
+			says := strings.HasSuffix(p.Claim, " (not sent, for lack of rights: ICMP echo, UDP to port 0, TCP SYN, TCP ACK)")
+			if tried := p.Tried["ipv4"] + m.Unsent["ipv4"]; tried != m.Tried["ipv4"] || says != (c.unsent != nil) {
+				t.Errorf("with capabilities %x a claim is %q, shown by %d of %d tries", c.set, p.Claim, p.Tried["ipv4"],
+					m.Tried["ipv4"])
+			}
+		}
 	}
 }
 

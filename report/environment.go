@@ -105,6 +105,7 @@ func (v *Reading) stacksTable() *Table {
 		}
 		return strings.Join(list, ", ")
 	}})
+	kinds = append(kinds, of{"root in containers", func(c *measure.Cell) string { return v.Analysis.Rights[c.Lab] }})
 	kinds = slices.DeleteFunc(kinds, func(k of) bool {
 		return !slices.ContainsFunc(v.Run.Cells, func(c measure.Cell) bool {
 			return k.value(&c) != "" && k.value(&c) != "none"

@@ -79,6 +79,8 @@ func Symbol(r measure.Reach) string {
 		return "!"
 	case measure.ReachLeak:
 		return "✗"
+	case measure.ReachUnsent:
+		return "×"
 	case measure.ReachNotTried:
 	}
 	return ""
@@ -101,6 +103,8 @@ func ReachWords(r measure.Reach) string {
 		return "on the list, and does not arrive"
 	case measure.ReachLeak:
 		return "leak: refused, and arrives"
+	case measure.ReachUnsent:
+		return "refused by the container's rights"
 	case measure.ReachNotTried:
 	}
 	return "not tried"
@@ -115,7 +119,7 @@ func ReachTone(r measure.Reach) Tone {
 		return Bad
 	case measure.ReachUntold:
 		return Doubt
-	case measure.ReachRefused, measure.ReachClosed, measure.ReachOpen, measure.ReachNotTried:
+	case measure.ReachRefused, measure.ReachClosed, measure.ReachOpen, measure.ReachUnsent, measure.ReachNotTried:
 	}
 	return Quiet
 }
@@ -167,6 +171,9 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 		t.Rows = append(t.Rows, []Field{
 			{Text: name}, heldField(p.Allowed), heldField(p.Refused), other, {Text: triedText(p), Tone: Quiet},
 		})
+		if what := p.Confined(); what != "" {
+			notes = append(notes, Block{Text: name + ": " + Printable(what) + ".", Tone: Quiet})
+		}
 		for _, why := range p.NotTried {
 			notes = append(notes, Block{Text: fmt.Sprintf("%s: not tried: %s.", name, Printable(why)), Tone: Quiet})
 		}
@@ -181,11 +188,35 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 		t.Caption = where
 	}
 	s.Blocks = append(s.Blocks, Block{Text: provedText(labs) + " " + notInRuns, Tone: Quiet}, Block{Table: t})
+	s.Blocks = append(s.Blocks, v.rights(labs, cells, where)...)
 	s.Blocks = append(s.Blocks, notes...)
 	if pictures {
 		s.Blocks = append(s.Blocks, v.pictures(labs, cells, where)...)
 	}
 	return s, true
+}
+
+// rights says what root may do in containers that have processes of their own: a sentence for all labs in which it is
+// the same.
+func (v *Reading) rights(labs []measure.ProvedLab, cells map[string]*measure.Cell, where string) (list []Block) {
+	var texts []string
+	names := map[string][]string{}
+	for _, p := range labs {
+		text := v.Analysis.Rights[p.Lab]
+		if text == "" {
+			continue
+		}
+		if names[text] == nil {
+			texts = append(texts, text)
+		}
+		names[text] = append(names[text], v.provedName(p.Lab, cells, where))
+	}
+	for _, text := range texts {
+		list = append(list, Block{
+			Text: fmt.Sprintf("Root in containers of %s has %s.", strings.Join(names[text], ", "), Printable(text)), Tone: Quiet,
+		})
+	}
+	return list
 }
 
 // provedText explains the table.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
@@ -82,6 +83,7 @@ func New(c Config) *Worker {
 func (w *Worker) Methods() protocol.Methods {
 	return protocol.Methods{
 		Begin:      method(w, (*Worker).begin),
+		Rights:     method(w, (*Worker).rights),
 		Congestion: method(w, (*Worker).congestion),
 		Open:       method(w, (*Worker).open),
 		Ready:      method(w, (*Worker).ready),
@@ -302,6 +304,8 @@ func (w *Worker) ready(nothing) (nothing, error) {
 		return nil
 	})
 }
+
+func (w *Worker) rights(nothing) (rights.Rights, error) { return rights.Own() }
 
 func (w *Worker) facts(nothing) ([]EndpointFacts, error) {
 	all := []EndpointFacts{}

@@ -247,3 +247,89 @@ func TestForeignLink(t *testing.T) {
 		t.Errorf("%v, want %v", err, attack.ErrForeign)
 	}
 }
+
+// Root of a container that may not send frames sends none: its tries are refused by its rights, and are none that a
+// network or a filter has withstood. The counters of its link agree. With CAP_NET_RAW alone it sends them, and what
+// takes no rights is tried in both.
+func TestRights(t *testing.T) {
+	_, target := stood(t, "bridge/same-host/2")
+	target.Claims = threat.Withstands(threat.All()...)
+	attacks := []attack.Attack{
+		threat.Answers, threat.Ports, threat.Wrapped, threat.Fragments, threat.Listening, threat.Abstract, threat.Services,
+		threat.FromHost, threat.Guise, threat.Takeover, threat.MACFlood,
+	}
+	free := []attack.Attack{threat.Abstract, threat.Services, threat.FromHost}
+	for _, c := range []struct {
+		name     string
+		set      uint64
+		confined bool
+	}{{"with CAP_NET_RAW", 1 << 13, false}, {"without CAP_NET_RAW", ^uint64(1 << 13), true}} {
+		for _, h := range target.Hosts {
+			for i := range h.Containers {
+				h.Containers[i].Capabilities = &c.set
+			}
+		}
+		before := transmitted(t, target)
+		outcomes, err := attack.Run(t.Context(), target, attacks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := 0
+		for _, r := range target.Judge(attacks, outcomes, nil) {
+			refused := c.confined && !slices.Contains(free, r.Attack)
+			if got := r.Verdict == attack.Unsent; got != refused {
+				t.Errorf("%s: %s is %q (%s)", c.name, r.Attack, r.Verdict, r.Why)
+			}
+			if refused && !strings.Contains(r.Why, "root send frames (CAP_NET_RAW)") {
+				t.Errorf("%s: %s is refused because %q", c.name, r.Attack, r.Why)
+			}
+			for _, o := range r.Lab {
+				if o.Unsent > 0 != refused || o.Sent > 0 == refused || refused && o.Arrived > 0 {
+					t.Errorf("%s: %s, %s: %d sent, %d arrived, %d refused by rights", c.name, r.Attack, o.Family, o.Sent, o.Arrived,
+						o.Unsent)
+				}
+				if r.Attack == threat.Guise && o.Arrived == 0 != c.confined {
+					t.Errorf("%s: %d packets with the address of another container arrive, %s", c.name, o.Arrived, o.Family)
+				}
+				if !slices.Contains(free, r.Attack) {
+					sent += o.Sent
+				}
+			}
+		}
+		// A container sends no frames by itself but those of neighbour discovery, ARP, and connections to services.
+		if n := transmitted(t, target) - before; c.confined && n > 500 || !c.confined && n < uint64(sent) {
+			t.Errorf("%s: containers have sent %d frames, and %d packets of attacks", c.name, n, sent)
+		}
+	}
+}
+
+// transmitted is how many frames the containers of a lab have sent.
+func transmitted(t *testing.T, target attack.Target) (sum uint64) {
+	t.Helper()
+	for i, h := range target.Hosts {
+		for _, c := range h.Containers {
+			ns, err := target.Open(i, c.Namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = netns.Do(int(ns.Fd()), func() error {
+				l, err := link.Open()
+				if err != nil {
+					return err
+				}
+				defer l.Close()
+				links, err := l.Traffic()
+				for _, one := range links {
+					if one.Name == c.Inner {
+						sum += one.Sent
+					}
+				}
+				return err
+			})
+			if err := errors.Join(err, ns.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return sum
+}

@@ -243,9 +243,14 @@ func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	addresses = slices.Compact(addresses)
 	if s.Inside {
+		taken := s.take(addresses, (*link.Handle).AddAddress)
+		if len(s.ends) > 0 && s.ends[0].refused(taken) { // all have the same rights
+			o.unsent(len(s.ends), noAddress)
+			return nil
+		}
 		defer func() { err = errors.Join(err, s.take(addresses, (*link.Handle).DeleteAddress)) }()
-		if err := s.take(addresses, (*link.Handle).AddAddress); err != nil {
-			return err
+		if taken != nil {
+			return taken
 		}
 	}
 	var list []try
@@ -272,7 +277,12 @@ func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 func (s *stand) take(addresses []netip.Addr, change func(h *link.Handle, index int, a netip.Prefix) error) error {
 	var errs []error
 	for _, e := range s.ends {
-		errs = append(errs, within(e.ns, func(h *link.Handle) error {
+		errs = append(errs, e.Within(e.ns, func() error {
+			h, err := link.Open()
+			if err != nil {
+				return err
+			}
+			defer h.Close()
 			for _, a := range addresses {
 				err := change(h, e.at, netip.PrefixFrom(a, a.BitLen()))
 				if err != nil && !errors.Is(err, link.ErrExists) && !errors.Is(err, link.ErrNotFound) &&

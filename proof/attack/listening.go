@@ -40,10 +40,10 @@ func (s *stand) listening(o *Outcome, v6 bool) error {
 // promiscuous calls f while the links of all containers take frames for any address.
 func (s *stand) promiscuous(f func() error) (err error) {
 	for _, e := range s.ends {
-		if err := sock.Promiscuous(e.frames, e.at, true); err != nil {
+		if err := sock.Promiscuous(e.out, e.at, true); err != nil {
 			return fmt.Errorf("link of %s: %w", e.Name, err)
 		}
-		defer func() { err = errors.Join(err, sock.Promiscuous(e.frames, e.at, false)) }()
+		defer func() { err = errors.Join(err, sock.Promiscuous(e.out, e.at, false)) }()
 	}
 	return f()
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -261,7 +260,7 @@ type flow struct {
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
 	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
-	err := netns.Do(int(source.ns.Fd()), func() error {
+	err := source.Within(source.ns, func() error {
 		return sock.Rebind(func() (err error) { // one socket an attack
 			at := netip.AddrPortFrom(source.Own(v6), source.First+flowing)
 			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))

@@ -46,7 +46,7 @@ func (s *stand) services(o *Outcome, v6 bool) error {
 				})
 				dials.Go(func() {
 					// nobody gets there: that is what is asked
-					_ = netns.Do(int(from.ns.Fd()), func() error { return knock(network, to, key) })
+					_ = from.Within(from.ns, func() error { return knock(network, to, key) })
 				})
 			}
 		}
@@ -144,21 +144,19 @@ func (s *stand) abstract(o *Outcome, _ bool) error {
 			return fmt.Errorf("open an abstract socket of %s: %w", m.name, err)
 		}
 		door.lists = append(door.lists, l)
-		reached := func(ns uintptr) bool {
-			return netns.Do(int(ns), func() error {
-				c, err := net.DialTimeout("unix", name, patience)
-				if err != nil {
-					return err
-				}
-				return c.Close()
-			}) == nil
+		dial := func() error {
+			c, err := net.DialTimeout("unix", name, patience)
+			if err != nil {
+				return err
+			}
+			return c.Close()
 		}
-		if !reached(m.ns.Fd()) {
+		if netns.Do(int(m.ns.Fd()), dial) != nil {
 			o.Missing = append(o.Missing, "a connection of "+m.name+" to its own abstract socket")
 		}
 		for _, e := range s.ends {
 			o.Sent++
-			if reached(e.ns.Fd()) {
+			if e.Within(e.ns, dial) == nil {
 				o.Arrived++
 				o.hole(fmt.Sprintf("%s reaches an abstract socket of %s", e.Name, m.name))
 			}

@@ -57,7 +57,9 @@ type end struct {
 	machine *machine
 	pace    *pace
 	ns      *os.File
-	frames  *os.File // at its link
+	frames  *os.File // at its link, with the rights of this process: what it receives is the evidence
+	out     *os.File // at its link, with its own rights: what it sends, nil if they refuse that
+	refusal string   // why they do, "" if they do not
 	bare    bool     // its link may drop all that is not IP, see send
 	at      int      // index of its link
 	mac     net.HardwareAddr
@@ -127,6 +129,12 @@ func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
 	if made := s.tries()[a]; made != nil {
 		return o, s.try(&o, made(v6))
 	}
+	switch a { // those of which not only tries are frames of containers
+	case threat.Answers, threat.Listening, threat.Takeover, threat.MACFlood, threat.TableFull, threat.Starvation:
+		if s.confined(&o) {
+			return o, nil
+		}
+	}
 	return o, s.otherwise()[a](&o, v6)
 }
 
@@ -154,6 +162,9 @@ func (s *stand) otherwise() map[Attack]func(o *Outcome, v6 bool) error {
 func (s *stand) close() error {
 	errs := []error{s.emptied()}
 	for _, e := range s.ends { // the taps end with what they read
+		if e.out != e.frames {
+			errs = append(errs, shut(e.out))
+		}
 		errs = append(errs, shut(e.frames), shut(e.ns))
 	}
 	errs = append(errs, s.taps.close())
@@ -276,10 +287,51 @@ func (e *end) look() error {
 			e.outer = l.MAC
 		}
 	}
-	return netns.Do(int(e.ns.Fd()), func() (err error) {
+	if err := netns.Do(int(e.ns.Fd()), func() (err error) {
 		e.frames, err = sock.Frames(e.at)
 		return err
+	}); err != nil {
+		return err
+	}
+	if e.out = e.frames; e.Capabilities == nil {
+		return nil
+	}
+	err = e.Within(e.ns, func() (err error) {
+		e.out, err = sock.FramesOut(e.at)
+		return err
 	})
+	if e.refused(err) {
+		e.refusal, err = noFrames, nil
+	}
+	return err
+}
+
+// What the rights of a container may refuse.
+const (
+	noFrames  = "the kernel does not let the container's root send frames (CAP_NET_RAW)"
+	noAddress = "the kernel does not let the container's root add an address (CAP_NET_ADMIN)"
+)
+
+// refused says whether an error is that of a container whose rights do not suffice.
+func (e *end) refused(err error) bool {
+	return e.Capabilities != nil && errors.Is(err, os.ErrPermission)
+}
+
+// confined notes for all containers whose rights refuse to send frames that an attack was not sent from there. It
+// returns false if there are none.
+func (s *stand) confined(o *Outcome) bool {
+	for _, e := range s.ends {
+		if e.refusal != "" {
+			o.unsent(1, e.refusal)
+		}
+	}
+	return o.Unsent > 0
+}
+
+// unsent notes that rights have refused tries.
+func (o *Outcome) unsent(tries int, refusal string) {
+	o.Unsent += tries
+	o.Refusal = cmp.Or(o.Refusal, refusal)
 }
 
 // strange says whether a namespace is that which this process was started in.
@@ -442,6 +494,12 @@ func (s *stand) try(o *Outcome, list []try) error {
 			t.ports = []uint16{0}
 		}
 	}
+	list = slices.DeleteFunc(list, func(t try) bool {
+		if t.from.refusal != "" {
+			o.unsent(t.meant(), t.from.refusal)
+		}
+		return t.from.refusal != ""
+	})
 	var excused func() bool
 	if err := s.unlost(func() error {
 		excused = s.watch()
@@ -468,28 +526,43 @@ func (s *stand) try(o *Outcome, list []try) error {
 	return nil
 }
 
+// verdict says what it means that a packet arrives.
+func (t try) verdict(at int, port uint16) verdict {
+	if t.counts == nil {
+		return hole
+	}
+	return t.counts(at, port)
+}
+
+// of says what it means that a packet arrives at who it is for.
+func (t try) of(port uint16) verdict {
+	if t.to == nil {
+		return hole
+	}
+	return t.verdict(t.to.index, port)
+}
+
+// meant is how many packets are sent that have to be refused.
+func (t try) meant() (n int) {
+	for _, port := range t.ports {
+		if t.of(port) == hole || t.heard {
+			n++
+		}
+	}
+	return n
+}
+
 // settle waits for the packets that were sent.
 func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
 
 // count adds what arrived of a try.
 func (s *stand) count(o *Outcome, t try) {
 	var wanted, came bool
-	verdicts := func(at int, port uint16) verdict {
-		if t.counts == nil {
-			return hole
-		}
-		return t.counts(at, port)
-	}
+	verdicts := t.verdict
 	for _, port := range t.ports {
-		of := hole
-		if t.to != nil {
-			of = verdicts(t.to.index, port)
-		}
-		wanted = wanted || of == allowed
-		if of == hole || t.heard {
-			o.Sent++
-		}
+		wanted = wanted || t.of(port) == allowed
 	}
+	o.Sent += t.meant()
 	arrived := map[uint16]bool{}
 	receivers, where := len(s.ends), atLink
 	switch {
@@ -590,8 +663,11 @@ func (e *end) send(frame []byte) error {
 	if dropped {
 		rounds = 2
 	}
+	if e.refusal != "" {
+		return errors.New(e.refusal)
+	}
 	for range rounds {
-		if _, err := e.frames.Write(frame); !errors.Is(err, syscall.ENOBUFS) {
+		if _, err := e.out.Write(frame); !errors.Is(err, syscall.ENOBUFS) {
 			e.pace.keep()
 			return err
 		}

@@ -47,6 +47,10 @@ type Outcome struct {
 	Holes []string `json:"holes,omitempty"`
 	// Missing are packets that are allowed and did not arrive: the attack shows nothing then.
 	Missing []string `json:"missing,omitempty"`
+	// Unsent is how many tries the rights of the containers refused, and Refusal which right they lack. No network and no
+	// filter has seen them.
+	Unsent  int    `json:"unsent,omitempty"`
+	Refusal string `json:"refusal,omitempty"`
 	// NotTried is why nothing was sent, if the attack itself says that.
 	NotTried string `json:"not_tried,omitempty"`
 }

@@ -134,13 +134,15 @@ const (
 	Untold Verdict = "cannot be told"
 	// NotTried: no packet of the attack was sent, for the reason given.
 	NotTried Verdict = "not tried"
+	// Unsent: no packet of the attack was sent, because the rights of the containers refuse that.
+	Unsent Verdict = "refused by rights"
 )
 
 // Text says what a verdict means.
 func (v Verdict) Text() string {
 	said := map[Verdict]string{
 		Withstood: "claimed and held", Broken: "claimed and broken", Open: "not claimed and open",
-		Closed: "not claimed, closed",
+		Closed: "not claimed, closed", Unsent: "refused by the container's rights",
 	}
 	return cmp.Or(said[v], string(v))
 }
@@ -198,8 +200,11 @@ func (t Target) judge(r Result) (Verdict, string) {
 	}
 	if sent == 0 {
 		for _, o := range r.Lab {
-			if o.NotTried != "" {
+			switch {
+			case o.NotTried != "":
 				return NotTried, o.NotTried
+			case o.Unsent > 0:
+				return Unsent, o.Refusal
 			}
 		}
 		return NotTried, "the lab has nowhere to send it"

@@ -26,15 +26,18 @@ func TestJudge(t *testing.T) {
 	lab := []attack.Outcome{
 		of(threat.Ports, 0, 10), of(threat.Types, 1, 10), of(threat.Guise, 2, 4), of(threat.FromHost, 0, 2),
 		of(threat.Options, 0, 8, "a datagram"), of(threat.Bypass, 0, 0),
+		{Attack: threat.Wrapped, Family: "ipv4", Unsent: 9, Refusal: "CAP_NET_RAW"},
 	}
 	attacks := []attack.Attack{
 		threat.Ports, threat.Types, threat.Guise, threat.FromHost, threat.Options, threat.Bypass, threat.Stray,
+		threat.Wrapped,
 	}
 	want := []attack.Verdict{
 		attack.Withstood, attack.Broken, attack.Open, attack.Closed, attack.Untold, attack.NotTried, attack.NotTried,
+		attack.Unsent,
 	}
 	target := attack.Target{Claims: slices.Concat(
-		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray),
+		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray, threat.Wrapped),
 		threat.Leaves("addresses are believed", threat.Guise),
 	)}
 	control := []attack.Outcome{of(threat.Ports, 10, 10)}
@@ -42,7 +45,8 @@ func TestJudge(t *testing.T) {
 		if r.Attack != attacks[i] || r.Verdict != want[i] {
 			t.Errorf("%s: %s (%s), want %s", r.Attack, r.Verdict, r.Why, want[i])
 		}
-		if untold := r.Verdict == attack.Untold || r.Verdict == attack.NotTried; untold != (r.Why != "") {
+		untold := slices.Contains([]attack.Verdict{attack.Untold, attack.NotTried, attack.Unsent}, r.Verdict)
+		if untold != (r.Why != "") {
 			t.Errorf("%s: %s: why: %q", r.Attack, r.Verdict, r.Why)
 		}
 		if got := len(r.NotClaimed) > 0; got != (r.Attack == threat.Guise) {

@@ -39,7 +39,7 @@ func columns(kinds []string) []string {
 		"baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
 		"probe_difference_hi",
-		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over", "idle")
+		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over", "idle", "rights")
 }
 
 // A sheet writes CSV that a spreadsheet program cannot take for formulas.
@@ -91,6 +91,7 @@ func (s sheet) Write(fields []string) error {
 //	                              member of a mix, it is the same member alone. Such rows have no value and no baseline
 //	idle                          whether CPUs slept while they waited during its trials: awake, deep; empty if its
 //	                              records do not say so
+//	rights                        what root may do in the containers; empty if those have no processes of their own
 //	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
 //	                              its records do not say so (version 1)
 //
@@ -110,7 +111,8 @@ func CSV(w io.Writer, d *report.Data) error {
 	for _, r := range a.Rows {
 		l := newRowLine(r)
 		if err := out.Write(slices.Concat(rowFields(r.Cell, l, kinds), probeFields(r, costs), mixFields(r.Cell),
-			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi), []string{"", r.Cell.Idle})); err != nil {
+			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi),
+			[]string{"", r.Cell.Idle, a.Rights[r.Cell.Lab]})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -118,7 +120,7 @@ func CSV(w io.Writer, d *report.Data) error {
 		l := newDirectLine(direct)
 		if err := out.Write(slices.Concat(rowFields(direct.Cell, l, kinds), probeFields(direct.Row, nil),
 			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil),
-			[]string{l.Over, direct.Cell.Idle})); err != nil {
+			[]string{l.Over, direct.Cell.Idle, a.Rights[direct.Cell.Lab]})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}

@@ -51,6 +51,7 @@ type rowLine struct {
 	Alone          string            `json:"alone,omitempty"` // for a member of a mix alone: its cell in the mix
 	Implementation map[string]string `json:"implementation,omitempty"`
 	Enforced       string            `json:"enforced,omitempty"`
+	Rights         string            `json:"rights,omitempty"` // of root in its containers, as in [CSV]
 	Metric         string            `json:"metric"`
 	Unit           string            `json:"unit"`
 	Primary        bool              `json:"primary"`
@@ -206,7 +207,9 @@ func lines(d *report.Data) []any {
 	a := d.Analysis
 	list := []any{newRunLine(d)}
 	for _, r := range a.Rows {
-		list = append(list, newRowLine(r))
+		line := newRowLine(r)
+		line.Rights = a.Rights[r.Cell.Lab]
+		list = append(list, line)
 	}
 	for _, direct := range d.Direct() {
 		list = append(list, newDirectLine(direct))

@@ -19,12 +19,15 @@ type provedLine struct {
 	Tried    int          `json:"tried"`
 	Of       int          `json:"of"`
 	NotTried []string     `json:"not_tried,omitempty"`
+	// Unsent is how many of the tries the rights of containers refused, and UnsentKinds what they were.
+	Unsent      int      `json:"unsent,omitempty"`
+	UnsentKinds []string `json:"unsent_kinds,omitempty"`
 }
 
 func newProvedLine(p measure.ProvedLab) provedLine {
 	return provedLine{
 		"protects", p.Lab, p.Allowed, p.Refused, p.Others, measure.AttacksTried, measure.AttacksTried, p.Broken, p.Tried,
-		p.Of, p.NotTried,
+		p.Of, p.NotTried, p.Unsent, p.UnsentKinds,
 	}
 }
 

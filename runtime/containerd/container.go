@@ -21,8 +21,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 	// Limits are those of its cgroups.
 	Limits runtime.Limits `json:"limits,omitzero"`
 }
@@ -36,10 +35,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s + c.Limits.Described()
+	return s + c.Rights.String() + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -84,10 +80,23 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	} else {
 		args = append(args, "--with-ns", "network:"+k.Path(c.Namespace))
 	}
-	if c.Privileged {
-		for _, capability := range runtime.AllCapabilities() {
+	switch capabilities, err := c.Capabilities(); {
+	case err != nil:
+		return err
+	case c.Privileged:
+		for _, capability := range capabilities {
 			args = append(args, "--cap-add", capability)
 		}
+	case c.Bare:
+		for _, capability := range runtime.UsualCapabilities() {
+			args = append(args, "--cap-drop", capability)
+		}
+	}
+	if c.Filtered {
+		args = append(args, "--seccomp")
+	}
+	if c.NewPrivileges {
+		args = append(args, "--allow-new-privs")
 	}
 	if c.Limits.CPUs > 0 {
 		args = append(args, "--cpu-period", strconv.Itoa(runtime.Period),

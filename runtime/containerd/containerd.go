@@ -34,10 +34,10 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: append(part.List{
 			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			runtime.CapabilitiesParam(),
-		}, slices.DeleteFunc(runtime.LimitParams(), func(p part.Param) bool {
-			return p.Name == runtime.CPUSet // which ctr cannot set
-		})...),
+		}, slices.Concat(runtime.RightsParams(false, false),
+			slices.DeleteFunc(runtime.LimitParams(), func(p part.Param) bool {
+				return p.Name == runtime.CPUSet // which ctr cannot set
+			}))...),
 	}
 }
 
@@ -73,7 +73,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
 			Limits: runtime.LimitsOf(p),
 		})
 	}

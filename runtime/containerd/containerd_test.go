@@ -32,6 +32,8 @@ func TestConformance(t *testing.T) {
 						runtimetest.Want{Capabilities: rights, Root: root, Writable: true, AnyCPU: true, Swaps: true})
 				})
 			}
+			runtimetest.Confined(t, containerd.Runtime{}, map[string]string{"command": command},
+				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Writable: true})
 		})
 	}
 }

@@ -22,8 +22,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Published are ports at which others reach it at the address of its host, for TCP and UDP: "20000-20065".
 	Published string `json:"published,omitempty"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 	// Limits are those of its cgroups.
 	Limits runtime.Limits `json:"limits,omitzero"`
 }
@@ -40,10 +39,7 @@ func (c Container) String() string {
 	if c.Published != "" {
 		s += ", ports " + c.Published + " published"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s + c.Limits.Described()
+	return s + c.Rights.String() + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -98,13 +94,11 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 			args = append(args, "--publish", c.Published+":"+c.Published+"/"+protocol)
 		}
 	}
-	if c.Privileged {
-		args = append(args, "--cap-add", "ALL") // of those that it knows
-		for _, capability := range runtime.LackedCapabilities() {
-			args = append(args, "--cap-drop", capability)
-		}
+	rights, err := c.Flags()
+	if err != nil {
+		return err
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
+	cmd, err := command(ctx, k, slices.Concat(args, rights, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -30,11 +31,10 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "docker",
 		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
 		Implementation: "kernel",
-		Params: append(part.List{
-			runtime.CapabilitiesParam(),
+		Params: slices.Concat(runtime.RightsParams(true, true), part.List{
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
 				"host itself uses them, and each is a process"),
-		}, runtime.LimitParams()...),
+		}, runtime.LimitParams()),
 	}
 }
 
@@ -70,7 +70,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		made := Container{
-			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p), Limits: runtime.LimitsOf(p),
+			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p), Limits: runtime.LimitsOf(p),
 		}
 		if c.Published != (network.Ports{}) {
 			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)

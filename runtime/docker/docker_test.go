@@ -28,7 +28,12 @@ func TestConformance(t *testing.T) {
 	for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 		t.Run(name, func(t *testing.T) {
 			runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"capabilities": name},
-				runtimetest.Want{Capabilities: rights, Unknown: rights & younger, Root: root, NewPrivileges: true, Writable: true})
+				runtimetest.Want{
+					Capabilities: rights, Unknown: rights & younger, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
+				})
 		})
 	}
+	runtimetest.Confined(t, docker.Runtime{}, nil, runtimetest.Want{
+		Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
+	})
 }

@@ -20,6 +20,8 @@ type config struct {
 	capabilities  []string
 	limits        []limit
 	ending        string // a command for when the container has ended and its cgroups are still there; "" for none
+	filter        string // path of the seccomp profile, "" for none
+	newPrivileges bool
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -39,13 +41,22 @@ func (c config) String() string {
 	set("pty.max", "1")
 	set("console.path", "none")
 	set("apparmor.profile", "unconfined")
-	set("no_new_privs", "1")
 	for _, l := range c.limits {
 		set(l.key, "%s", l.value)
 	}
 	if c.ending != "" {
 		set("hook.version", "1") // without more arguments
 		set("hook.stop", "%s", c.ending)
+	}
+	if !c.newPrivileges {
+		set("no_new_privs", "1")
+	}
+	if c.filter != "" {
+		set("seccomp.profile", "%s", c.filter)
+	}
+	if len(c.capabilities) == 0 {
+		set("cap.keep", "none")
+		return b.String()
 	}
 	keep := make([]string, len(c.capabilities))
 	for i, name := range c.capabilities {

@@ -21,8 +21,7 @@ type Container struct {
 	Name string `json:"name"`
 	// Namespace is that of its network; "" is the host's own.
 	Namespace string `json:"namespace,omitempty"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 	// Limits are those of its cgroups.
 	Limits runtime.Limits `json:"limits,omitzero"`
 }
@@ -36,10 +35,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s + c.Limits.Described()
+	return s + c.Rights.String() + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -99,7 +95,10 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, group string)
 	own := filepath.Join(dir, c.Name)
 	f := config{
 		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
-		cgroup: group, capabilities: runtime.CapabilitiesOf(c.Privileged),
+		cgroup: group, newPrivileges: c.NewPrivileges,
+	}
+	if f.capabilities, err = c.Capabilities(); err != nil {
+		return "", err
 	}
 	limited, err := c.Limits.Hierarchy()
 	if err != nil {
@@ -116,6 +115,16 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, group string)
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
 		if err := os.MkdirAll(filepath.Join(f.root, name), 0o755); err != nil {
+			return "", err
+		}
+	}
+	filter, err := c.Filter()
+	if err != nil {
+		return "", err
+	}
+	if filter != nil {
+		f.filter = filepath.Join(own, "seccomp")
+		if err := os.WriteFile(f.filter, []byte(profile(filter)), 0o600); err != nil {
 			return "", err
 		}
 	}

@@ -1,6 +1,8 @@
 package lxc
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/part"
@@ -27,7 +29,7 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "lxc",
 		Summary:        "LXC makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params:         append(part.List{runtime.CapabilitiesParam()}, runtime.LimitParams()...),
+		Params:         slices.Concat(runtime.RightsParams(false, false), runtime.LimitParams()),
 	}
 }
 
@@ -65,7 +67,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Privileged: runtime.Privileged(p), Limits: runtime.LimitsOf(p),
+			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p), Limits: runtime.LimitsOf(p),
 		})
 	}
 	return steps, nil

@@ -38,6 +38,7 @@ func TestConformance(t *testing.T) {
 				runtimetest.Want{Capabilities: rights, Root: root})
 		})
 	}
+	runtimetest.Confined(t, lxc.Runtime{}, nil, runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
 }
 
 // TestCannotStart wants a program that cannot be started to be told.
@@ -67,14 +68,14 @@ func (forgetful) Write(host.Note) error { return nil }
 
 func TestContainers(t *testing.T) {
 	got, err := lxc.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
-		part.Params{"capabilities": "all"})
+		part.Params{"capabilities": "all", "no-new-privileges": "true"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		lxc.Container{Name: "src0", Namespace: "src0", Privileged: true},
-		lxc.Container{Name: "snk0", Privileged: true},
+		lxc.Container{Name: "src0", Namespace: "src0", Rights: runtime.Rights{Privileged: true}},
+		lxc.Container{Name: "snk0", Rights: runtime.Rights{Privileged: true}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -20,7 +20,9 @@ type bundle struct {
 	cgroup        string
 	capabilities  []string
 	limits        runtime.Limits
-	swaps         bool // whether the limit of memory can hold with swap
+	swaps         bool                // whether the limit of memory can hold with swap
+	filter        *specs.LinuxSeccomp // nil: all system calls are allowed
+	newPrivileges bool
 }
 
 // config writes the configuration (config.md of the specification): the namespaces and mounts that 'runc spec' writes,
@@ -37,7 +39,7 @@ func (b bundle) config() ([]byte, error) {
 		Version: "1.0.2",
 		Root:    &specs.Root{Path: b.root, Readonly: true},
 		Process: &specs.Process{
-			Args: slices.Concat([]string{program}, b.args), Env: b.env, Cwd: "/", NoNewPrivileges: true,
+			Args: slices.Concat([]string{program}, b.args), Env: b.env, Cwd: "/", NoNewPrivileges: !b.newPrivileges,
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: b.capabilities, Effective: b.capabilities, Permitted: b.capabilities,
 			},
@@ -55,7 +57,7 @@ func (b bundle) config() ([]byte, error) {
 			{Destination: program, Type: "bind", Source: b.program, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		},
 		Linux: &specs.Linux{
-			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces, Resources: resources(b.limits, b.swaps),
+			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces, Seccomp: b.filter, Resources: resources(b.limits, b.swaps),
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 				"/proc/timer_list", "/proc/timer_stats", "/sys/firmware",

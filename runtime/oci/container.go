@@ -24,8 +24,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Command is the program that makes it.
 	Command string `json:"command"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 	// Limits are those of its cgroups.
 	Limits runtime.Limits `json:"limits,omitzero"`
 }
@@ -39,10 +38,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s + c.Limits.Described()
+	return s + c.Rights.String() + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -80,7 +76,13 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
 	b := bundle{
 		program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup,
-		capabilities: runtime.CapabilitiesOf(c.Privileged), limits: c.Limits,
+		newPrivileges: c.NewPrivileges, limits: c.Limits,
+	}
+	if b.capabilities, err = c.Capabilities(); err != nil {
+		return "", err
+	}
+	if b.filter, err = c.Filter(); err != nil {
+		return "", err
 	}
 	if c.Namespace != "" {
 		b.network = k.Path(c.Namespace)

@@ -1,6 +1,8 @@
 package oci
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -32,8 +34,7 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: append(part.List{
 			{Name: command, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			runtime.CapabilitiesParam(),
-		}, runtime.LimitParams()...),
+		}, slices.Concat(runtime.RightsParams(false, false), runtime.LimitParams())...),
 	}
 }
 
@@ -64,7 +65,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[command], Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Command: p[command], Rights: runtime.RightsOf(p),
 			Limits: runtime.LimitsOf(p),
 		})
 	}

@@ -42,6 +42,8 @@ func TestConformance(t *testing.T) {
 						runtimetest.Want{Capabilities: rights, Root: root})
 				})
 			}
+			runtimetest.Confined(t, oci.Runtime{}, map[string]string{"command": command},
+				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
 		})
 	}
 }
@@ -106,15 +108,15 @@ func (j *journal) Write(n host.Note) error {
 
 func TestContainers(t *testing.T) {
 	got, err := oci.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},
-		part.Params{"command": "crun", "capabilities": "all", "cpus": "0.5"})
+		part.Params{"command": "crun", "capabilities": "all", "no-new-privileges": "true", "cpus": "0.5"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := runtime.Limits{CPUs: 0.5}
+	rights, limits := runtime.Rights{Privileged: true}, runtime.Limits{CPUs: 0.5}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Privileged: true, Limits: limits},
-		oci.Container{Name: "snk0", Command: "crun", Privileged: true, Limits: limits},
+		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Rights: rights, Limits: limits},
+		oci.Container{Name: "snk0", Command: "crun", Rights: rights, Limits: limits},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -20,8 +20,7 @@ type Container struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	// Privileged leaves all capabilities to its root.
-	Privileged bool `json:"privileged,omitempty"`
+	runtime.Rights
 	// Limits are those of its cgroups.
 	Limits runtime.Limits `json:"limits,omitzero"`
 }
@@ -35,10 +34,7 @@ func (c Container) String() string {
 	if c.Namespace == "" {
 		s += " in the host's network namespace"
 	}
-	if c.Privileged {
-		s += ", with all capabilities"
-	}
-	return s + c.Limits.Described()
+	return s + c.Rights.String() + c.Limits.Described()
 }
 
 // UndoneFirst makes Container a [host.FirstUndone].
@@ -74,10 +70,11 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		"--runtime", c.Command, "run", "--detach", "--pull", "never", "--name", c.Name, "--network", network,
 		"--cgroup-parent", "/" + cgroup,
 	}
-	if c.Privileged {
-		args = append(args, "--cap-add", "ALL")
+	rights, err := c.Flags()
+	if err != nil {
+		return err
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
+	cmd, err := command(ctx, k, slices.Concat(args, rights, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
 	if err != nil {
 		return err
 	}

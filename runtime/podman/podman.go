@@ -1,6 +1,8 @@
 package podman
 
 import (
+	"slices"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -32,8 +34,7 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: append(part.List{
 			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-			runtime.CapabilitiesParam(),
-		}, runtime.LimitParams()...),
+		}, slices.Concat(runtime.RightsParams(true, true), runtime.LimitParams())...),
 	}
 }
 
@@ -69,7 +70,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 			return nil, err
 		}
 		steps = append(append(steps, own...), Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[made], Privileged: runtime.Privileged(p),
+			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
 			Limits: runtime.LimitsOf(p),
 		})
 	}

@@ -29,9 +29,12 @@ func TestConformance(t *testing.T) {
 			for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 				t.Run(name, func(t *testing.T) {
 					runtimetest.Inhabited(t, podman.Runtime{}, map[string]string{"command": command, "capabilities": name},
-						runtimetest.Want{Capabilities: rights, Root: root, NewPrivileges: true, Writable: true})
+						runtimetest.Want{Capabilities: rights, Root: root, NewPrivileges: true, Filtered: true, Writable: true})
 				})
 			}
+			runtimetest.Confined(t, podman.Runtime{}, map[string]string{"command": command}, runtimetest.Want{
+				Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
+			})
 		})
 	}
 }

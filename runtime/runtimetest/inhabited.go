@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -41,6 +42,8 @@ type Want struct {
 	AnyCPU, Swaps bool
 	// NewPrivileges says that programs can give a process privileges (PR_SET_NO_NEW_PRIVS, prctl(2)).
 	NewPrivileges bool
+	// Filtered says that its system calls are filtered (seccomp(2)).
+	Filtered bool
 	// Writable says that a process can write to its root.
 	Writable bool
 }
@@ -76,21 +79,54 @@ func status(t *testing.T, pid int) map[string]string {
 // Inhabited checks a runtime in whose containers workers run, with given parameters: their namespaces, rights and
 // cgroups, their streams, their end, and that nothing is left of them. The package's TestMain runs the roles of hosts.
 func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
-	testnet.Root(t)
-	for _, one := range []struct {
-		name  string
-		hosts int
-		more  map[string]string // parameters
-		check func(t *testing.T, l deploy.Lab, own map[string]int)
-	}{
+	inhabit(t, r, given, []inhabitedCheck{
 		{"namespaces", 2, nil, separate},
-		{"rights", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { want.rights(t, own) }},
+		{"rights", 1, nil, want.rights},
 		{"cgroups", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
 		{"limits", 1, limits(t, r), want.limited},
 		{"calls", 2, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
 		{"death", 1, nil, dies},
 		{"kill", 1, nil, killed},
-	} {
+	})
+}
+
+// Confined checks that a runtime gives the rights that parameters of [runtime.RightsParams] choose. Want is what holds
+// with the defaults of those.
+func Confined(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
+	profile := map[bool]string{false: "none", true: "usual"}
+	for _, c := range []struct {
+		name                    string
+		capabilities            string
+		filtered, newPrivileges bool
+	}{{"few rights", "none", true, false}, {"other defaults", "usual", !want.Filtered, !want.NewPrivileges}} {
+		t.Run(c.name, func(t *testing.T) {
+			p, w := maps.Clone(given), want
+			if p == nil {
+				p = map[string]string{}
+			}
+			p[runtime.Capabilities], p[runtime.Seccomp] = c.capabilities, profile[c.filtered]
+			p[runtime.NoNewPrivileges] = strconv.FormatBool(!c.newPrivileges)
+			w.Filtered, w.NewPrivileges = c.filtered, c.newPrivileges
+			if c.capabilities == "none" {
+				w.Capabilities, w.Unknown = 0, 0
+			}
+			inhabit(t, r, p, []inhabitedCheck{{"rights", 1, nil, w.rights}})
+		})
+	}
+}
+
+// An inhabitedCheck is a check of a lab with containers on some hosts, given the numbers of their workers.
+type inhabitedCheck struct {
+	name  string
+	hosts int
+	more  map[string]string // parameters
+	check func(t *testing.T, l deploy.Lab, own map[string]int)
+}
+
+func inhabit(t *testing.T, r runtime.Runtime, given map[string]string, checks []inhabitedCheck) {
+	t.Helper()
+	testnet.Root(t)
+	for _, one := range checks {
 		t.Run(one.name, func(t *testing.T) {
 			s := chosen(t, r, given, one.more)
 			testnet.Skip(t, s.Check())
@@ -104,8 +140,9 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 				t.Fatal(errors.Join(err, g.Close(), d.Close()))
 			}
 			own := workers(t)
+			// A runtime may return before its program is a worker: until then it is one of the runtime's own.
 			for end := time.Now().Add(10 * time.Second); len(own) < 2 && time.Now().Before(end); own = workers(t) {
-				time.Sleep(time.Millisecond) // runc returns before the worker has begun
+				time.Sleep(time.Millisecond)
 			}
 			groups := cgroups(t, own)
 			if names := slices.Sorted(maps.Keys(own)); !slices.Equal(names, []string{"snk0", "src0"}) {
@@ -285,9 +322,13 @@ func link(t *testing.T, pid int, kind string) string {
 	return ns
 }
 
-// rights wants a worker to have these capabilities and no way to more, and nothing but its program.
-func (w Want) rights(t *testing.T, own map[string]int) {
+// rights wants a worker to have these rights, to know them, and to have nothing but its program.
+func (w Want) rights(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
+	var told rights.Rights
+	if err := start(t, l).Call(t.Context(), "rights", nil, &told); err != nil {
+		t.Fatal(err)
+	}
 	for name, pid := range own {
 		status := status(t, pid)
 		for _, set := range []string{"CapEff", "CapPrm", "CapBnd"} {
@@ -298,6 +339,14 @@ func (w Want) rights(t *testing.T, own map[string]int) {
 		}
 		if can := status["NoNewPrivs"] != "1"; can != w.NewPrivileges {
 			t.Errorf("%s can get new privileges: %v, want %v", name, can, w.NewPrivileges)
+		}
+		if got := status["Seccomp"] == "2"; got != w.Filtered { // SECCOMP_MODE_FILTER
+			t.Errorf("system calls of %s are filtered: %v, want %v", name, got, w.Filtered)
+		}
+		says := fmt.Sprintf("%016x %016x %d %t", told.Effective, told.Bounding, told.Seccomp, told.NoNewPrivileges)
+		has := fmt.Sprintf("%s %s %s %t", status["CapEff"], status["CapBnd"], status["Seccomp"], status["NoNewPrivs"] == "1")
+		if says != has || told.UserNamespace {
+			t.Errorf("a worker reports %+v, and %s has %q", told, name, has)
 		}
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid))
 		if err != nil {

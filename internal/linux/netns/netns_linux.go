@@ -64,6 +64,31 @@ func Do(fd int, f func() error) error {
 	})
 }
 
+// Spend is [Do] on a thread that ends with f, whatever f has done to it, such as giving up rights.
+func Spend(fd int, f func() error) error {
+	err := errors.New("the function ended its goroutine inside the namespace")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // the first thread never ends (runtime.mexit), so f gets another one
+			err = Spend(fd, f)
+			runtime.UnlockOSThread()
+			return
+		}
+		// It is never unlocked, so the thread ends with this goroutine.
+		if !inside(fd) {
+			if failed := unix.Setns(fd, unix.CLONE_NEWNET); failed != nil {
+				err = explain("enter network namespace of file "+strconv.Itoa(fd), failed)
+				return
+			}
+		}
+		err = f()
+	}()
+	<-done
+	return err
+}
+
 // inside reports whether the calling thread is in the namespace of fd. A goroutine that is not locked stays there even
 // on another thread, because threads in other namespaces are locked.
 func inside(fd int) bool {

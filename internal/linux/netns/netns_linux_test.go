@@ -2,6 +2,7 @@ package netns_test
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"net"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -65,6 +67,43 @@ func TestDo(t *testing.T) {
 		}
 		_ = here.Close()
 		runtime.Gosched()
+	}
+}
+
+// What Spend has called runs inside, on a thread that is gone afterwards and is not the first one.
+func TestSpend(t *testing.T) {
+	m := testnet.New(t)
+	for range 50 {
+		var thread string
+		want := errors.New("from inside")
+		if err := netns.Spend(int(m.NS.Fd()), func() error {
+			here, err := netns.Current()
+			if err != nil {
+				return err
+			}
+			defer here.Close()
+			if same, err := netns.Same(here, m.NS); err != nil || !same {
+				t.Errorf("Spend calls in another namespace (%v)", err)
+			}
+			thread, err = os.Readlink("/proc/thread-self")
+			return errors.Join(want, err)
+		}); !errors.Is(err, want) {
+			t.Fatalf("Spend returns %v, want %v", err, want)
+		}
+		if thread == fmt.Sprintf("%d/task/%[1]d", os.Getpid()) {
+			t.Fatal("Spend has spent the first thread, which cannot end")
+		}
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+			if _, err := os.Stat("/proc/" + thread); errors.Is(err, fs.ErrNotExist) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("thread %s goes on", thread)
+			}
+		}
+	}
+	if err := netns.Spend(-1, func() error { return nil }); err == nil {
+		t.Error("Spend with no file succeeds")
 	}
 }
 

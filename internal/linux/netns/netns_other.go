@@ -21,6 +21,9 @@ func New(func() error) (*os.File, error) { return nil, unsupported("make network
 // Do is not supported here.
 func Do(int, func() error) error { return unsupported("enter network namespace") }
 
+// Spend is not supported here.
+func Spend(int, func() error) error { return unsupported("enter network namespace") }
+
 // Here is not supported here.
 func Here(int, func() error) error { return unsupported("enter network namespace") }
 

@@ -30,13 +30,19 @@ func room(fd int) error {
 // bypasses the namespace's own filters. A read returns a frame that the link has received, before the filters have seen
 // it and without the outermost VLAN tag (packet(7)). It requires CAP_NET_RAW.
 func Frames(index int) (*os.File, error) {
-	everything := binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL))
+	return frames(index, binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, unix.ETH_P_ALL)))
+}
+
+// FramesOut is like [Frames], but the socket receives nothing.
+func FramesOut(index int) (*os.File, error) { return frames(index, 0) }
+
+func frames(index int, protocol uint16) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err == nil {
 		err = errors.Join(
 			unix.SetsockoptInt(fd, unix.SOL_PACKET, unix.PACKET_IGNORE_OUTGOING, 1),
 			room(fd),
-			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: everything, Ifindex: index}),
+			unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: protocol, Ifindex: index}),
 		)
 		if err != nil {
 			err = errors.Join(err, unix.Close(fd))

@@ -11,6 +11,9 @@ import (
 // Frames is not supported here.
 func Frames(int) (*os.File, error) { return nil, unsupported("open a packet socket") }
 
+// FramesOut is not supported here.
+func FramesOut(int) (*os.File, error) { return nil, unsupported("open a packet socket") }
+
 // Promiscuous is not supported here.
 func Promiscuous(*os.File, int, bool) error { return unsupported("listen to all frames") }
 

@@ -61,10 +61,40 @@ func raw(ipv6 bool, protocol int) (Socket, error) {
 	return Socket{FD: fd}, nil
 }
 
-// SendPacket sends a packet with a socket of [Packets] to an address, and does not wait. Stopped says that the sender's
-// own namespace did not let it out: by a filter of its own, or because no route leads there.
-func (s Socket) SendPacket(to netip.Addr, packet []byte) (stopped bool, err error) {
-	switch err := unix.Sendto(s.FD, packet, unix.MSG_DONTWAIT, sockaddr(netip.AddrPortFrom(to, 0))); {
+// Plain opens a socket that sends datagrams of UDP, or echo requests of ICMP where a program may send those without
+// rights (net.ipv4.ping_group_range, icmp(7)). The kernel writes the headers. Other sockets may share its address. The
+// link is that of [Packets].
+func Plain(protocol int, local netip.AddrPort, link string) (Socket, error) {
+	family := unix.AF_INET
+	if local.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	fd, err := unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, protocol)
+	if err != nil {
+		return Socket{FD: -1}, fmt.Errorf("open a plain socket of protocol %d: %w", protocol, err)
+	}
+	err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err == nil && link != "" {
+		err = unix.BindToDevice(fd, link)
+	}
+	if err == nil && family == unix.AF_INET {
+		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_BROADCAST, 1)
+	}
+	if err == nil {
+		err = unix.Bind(fd, sockaddr(local))
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return Socket{FD: -1}, fmt.Errorf("open a plain socket of protocol %d at %s: %w", protocol, local, err)
+	}
+	return Socket{FD: fd}, nil
+}
+
+// SendPacket sends a packet with a socket of [Packets] to an address, or a message with one of [Plain], and does not
+// wait. Stopped says that the sender's own namespace did not let it out: by a filter of its own, or because no route
+// leads there.
+func (s Socket) SendPacket(to netip.AddrPort, packet []byte) (stopped bool, err error) {
+	switch err := unix.Sendto(s.FD, packet, unix.MSG_DONTWAIT, sockaddr(to)); {
 	case err == nil:
 		return false, nil
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.EINVAL),

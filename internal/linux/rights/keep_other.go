@@ -1,0 +1,10 @@
+//go:build !linux
+
+package rights
+
+import "github.com/nettoll/nettoll/internal/linux"
+
+// Keep is not supported here.
+func Keep(uint64) error {
+	return &linux.UnsupportedError{What: "give up capabilities", Missing: "Linux"}
+}
