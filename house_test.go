@@ -461,7 +461,8 @@ func covered(listed []string, dir string) bool {
 func asking(t *testing.T, functions ...string) map[string]bool {
 	t.Helper()
 	const module = "github.com/nettoll/nettoll/"
-	tests, suites := map[string]bool{}, map[string]bool{}          // folders whose tests call one, and that others' tests call
+	// The folders whose tests call one, and those that others' tests call.
+	tests, suites := map[string]bool{}, map[string]bool{}
 	imports, among := map[string][]string{}, map[string][]string{} // by tests, and by suites
 	if err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {

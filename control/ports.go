@@ -22,17 +22,17 @@ const (
 )
 
 // portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that
-// hold each port on its own would be lists of ports. The one beyond them is a port that is refused. publishedPerVisit is
-// the same where a network has rules for each: Docker makes each by programs that it starts.
+// hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
+// publishedPerVisit is the same where a network has rules for each: Docker makes each by programs that it starts.
 const (
 	portsPerVisit     = 64
 	publishedPerVisit = 8
 )
 
-// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has to know them all,
-// and then in all labs alike.
+// most is how many ports a sink has at most: 0, which is as many as there are, but where some stack has to know them
+// all, and then in all labs alike.
 func (c *configurator) most(l *lab) int {
-	each := 0
+	var each int
 	switch {
 	case slices.ContainsFunc(c.resolved.Labs, published):
 		each = publishedPerVisit

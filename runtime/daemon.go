@@ -135,8 +135,8 @@ func (d Daemon) Verify(k *host.Kernel, step host.Step) error {
 // A Needed program, and the Debian package that brings it.
 type Needed struct{ Program, Package string }
 
-// Programs returns a [linux.UnsupportedError] if containers cannot be made on this machine: by cgroups, by the rights of
-// this user, or because a program is missing.
+// Programs returns a [linux.UnsupportedError] if containers cannot be made on this machine: by cgroups, by the rights
+// of this user, or because a program is missing.
 func Programs(by string, needed ...Needed) error {
 	what := "make containers by " + by
 	if err := cgroup.Usable(what); err != nil {

@@ -219,8 +219,11 @@ func (c *trial) checks() []check {
 		{"plan", c.plan},
 		{"packets, ipv4 and ipv6", func(t testing.TB) error { return c.packets(t, []string{"ipv4", "ipv6"}) }},
 		{oneFamily, func(t testing.TB) error { return c.packets(t, []string{"ipv4"}) }},
-		{"change", c.change}, {"spoofing", c.spoofing}, {"tampering", c.tampering},
-		{"undo", c.undo}, {"undo from data", c.fromData},
+		{"change", c.change},
+		{"spoofing", c.spoofing},
+		{"tampering", c.tampering},
+		{"undo", c.undo},
+		{"undo from data", c.fromData},
 	}
 }
 

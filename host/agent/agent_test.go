@@ -592,7 +592,7 @@ func TestArgs(t *testing.T) {
 		{nil, result{}},
 		{[]string{"--name", "a", "--container", "c", "--file", "x=3", "--file", "netns:h=4"}, result{Arguments{Name: "a", Container: "c", Files: []string{"x=3", "netns:h=4"}}, ""}},
 		{[]string{"--name"}, result{Err: `missing value after argument "--name"`}},
-		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --container NAME, --cgroups keep, --file NAME=FD)`}},
+		{[]string{"--nam", "a"}, result{Err: `unknown argument "--nam" (known: --name NAME, --container NAME, --handed SOCKET, --cgroups keep, --file NAME=FD)`}},
 	} {
 		got, err := Args(tt.args)
 		if diff := cmp.Diff(tt.want, result{got, text(err)}); diff != "" {

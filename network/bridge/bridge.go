@@ -21,7 +21,9 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Near:           near,
 		Claims:         claims,
-		Params:         append(part.List{network.By("docker"), network.BridgeNF(), network.Hairpin()}, network.LinkParams()...),
+		Params: append(part.List{
+			network.By("docker"), network.BridgeNF(), network.Hairpin(),
+		}, network.LinkParams()...),
 	}
 }
 

@@ -98,7 +98,8 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if err != nil {
 		return err
 	}
-	cmd, err := command(ctx, k, slices.Concat(args, rights, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)...)
+	args = slices.Concat(args, rights, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)
+	cmd, err := command(ctx, k, args...)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 
-	"golang.org/x/sys/unix"
+	"github.com/nettoll/nettoll/internal/linux/mount"
 )
 
 // aloneVariable is set in the environment of a test program that has a /run of its own.
@@ -17,10 +17,8 @@ const aloneVariable = "NETTOLL_TEST_ALONE"
 // these, and the conformance suite starts them beside the machine. Call it first in TestMain.
 func Alone() {
 	if os.Getenv(aloneVariable) != "" {
-		if err := errors.Join(
-			unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""), unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"),
-		); err != nil {
-			fmt.Fprintln(os.Stderr, "make mounts of its own:", err)
+		if err := mount.Private("/run"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		_ = os.Unsetenv(aloneVariable)

@@ -129,7 +129,7 @@ func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err e
 // runDir is the directory of programs. Its path is short: sockets are in it, whose paths have at most 107 bytes.
 func runDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "")
+	dir, err := os.MkdirTemp("", "") //nolint:usetesting // the path of t.TempDir is too long
 	if err != nil {
 		t.Fatal(err)
 	}

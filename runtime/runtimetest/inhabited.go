@@ -359,7 +359,8 @@ func (w Want) rights(t *testing.T, l deploy.Lab, own map[string]int) {
 		if !slices.Equal(root, w.Root) {
 			t.Errorf("the root of %s has %q, want %q", name, root, w.Root)
 		}
-		if err := os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "root", "written"), nil, 0o600); (err == nil) != w.Writable {
+		err = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "root", "written"), nil, 0o600)
+		if (err == nil) != w.Writable {
 			t.Errorf("writing to the root of %s: %v, want success: %v", name, err, w.Writable)
 		}
 	}

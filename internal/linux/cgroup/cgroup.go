@@ -61,8 +61,8 @@ func read(r io.Reader) (list []Hierarchy, err error) {
 	return list, lines.Err()
 }
 
-// Bases lists, besides the roots of the hierarchies, in which control groups the first process of this PID namespace is.
-// Programs such as LXC make theirs below these.
+// Bases lists, besides the roots of the hierarchies, in which control groups the first process of this PID namespace
+// is. Programs such as LXC make theirs below these.
 func Bases() ([]string, error) {
 	text, err := os.ReadFile("/proc/1/cgroup")
 	if err != nil {
@@ -83,8 +83,8 @@ func bases(text string) (list []string) {
 }
 
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
-// and removes it with those below it. It waits for processes to end, for a second in all. What does not exist is removed
-// already.
+// and removes it with those below it. It waits for processes to end, for a second in all. What does not exist is
+// removed already.
 func Remove(name string, bases ...string) error {
 	hierarchies, err := Hierarchies()
 	if err != nil {

@@ -25,6 +25,17 @@ func Remove(dir string) error {
 	return errors.Join(append(errs, os.RemoveAll(dir))...)
 }
 
+// Private keeps changes of mounts in this mount namespace from others, and mounts an empty file system at a directory.
+func Private(empty string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	if err := unix.Mount("tmpfs", empty, "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("mount an empty %s: %w", empty, err)
+	}
+	return nil
+}
+
 // Cover makes a directory one whose changes are made in another directory, upper: below it, and with work in the same
 // file system, overlayfs keeps what is written.
 func Cover(dir, upper, work string) error {

@@ -9,6 +9,11 @@ func Remove(dir string) error {
 	return &linux.UnsupportedError{What: "unmount what is below " + dir, Missing: "Linux"}
 }
 
+// Private is not supported here.
+func Private(string) error {
+	return &linux.UnsupportedError{What: "make mounts private", Missing: "Linux"}
+}
+
 // Cover is not supported here.
 func Cover(dir, _, _ string) error {
 	return &linux.UnsupportedError{What: "cover " + dir, Missing: "Linux"}

@@ -47,6 +47,11 @@ func Taken(*net.UnixConn) ([]*os.File, error) { return nil, unsupported("take ov
 // Lock is not supported here.
 func Lock(*os.File) (bool, error) { return false, unsupported("lock file") }
 
+// PeerProcess is not known here.
+func PeerProcess(*net.UnixConn) (int, error) {
+	return 0, unsupported("ask who is at the other end of a socket")
+}
+
 // PeerUser is not known here.
 func PeerUser(*net.UnixConn) (int, error) {
 	return 0, unsupported("ask who is at the other end of a socket")
