@@ -63,7 +63,7 @@ func patience(r *experiment.Resolved) time.Duration {
 		if deploy.Loads(l.Stack) {
 			limit += loadAlone
 		}
-		limit += loadFactor * l.Stack.BuildTime(l.Hosts)
+		limit += loadFactor * l.Stack.BuildTime(l.Hosts, 2*l.Pairs)
 	}
 	return limit
 }

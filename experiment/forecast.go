@@ -100,7 +100,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
 	for _, l := range r.Labs {
-		build += l.Stack.BuildTime(l.Hosts)
+		build += l.Stack.BuildTime(l.Hosts, 2*l.Pairs)
 	}
 	f.Block = r.blockTime() + time.Duration(len(r.Visits))*turnTime
 	for _, c := range r.Cells {

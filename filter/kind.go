@@ -142,7 +142,7 @@ const (
 )
 
 // BuildTime returns how long the filter of a stack takes to load in a lab of so many hosts, as a guess.
-func (Kind) BuildTime(s stack.Stack, hosts int) time.Duration {
+func (Kind) BuildTime(s stack.Stack, hosts, _ int) time.Duration {
 	f, params := Of(s)
 	if f == nil {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
@@ -67,6 +68,19 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	}
 	return x.Exclude(hosts, params)
 }
+
+// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules for
+// each port.
+func (Kind) BuildTime(s stack.Stack, _, containers int) time.Duration {
+	p, params, ok := stack.PartOf[Publisher](s)
+	if !ok || !p.Publishes(params) {
+		return 0
+	}
+	return time.Duration(containers) * publishTime
+}
+
+// publishTime is to publish the ports of a container, and to remove that.
+const publishTime = 2 * time.Second
 
 // Check returns why the network of a stack cannot be built on this machine, see [Checker].
 func (Kind) Check(s stack.Stack) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -49,6 +50,16 @@ func (Kind) Check(s stack.Stack) error {
 		return c.Check(params)
 	}
 	return nil
+}
+
+// BuildTime returns how long the runtime of a stack takes to make the containers of a lab, as a guess.
+func (Kind) BuildTime(s stack.Stack, hosts, containers int) time.Duration {
+	r, params, ok := stack.PartOf[Slow](s)
+	if !ok {
+		return 0
+	}
+	daemon, each := r.Takes(params)
+	return time.Duration(hosts)*daemon + time.Duration(containers)*each
 }
 
 // Steps returns the kinds of steps of the runtimes.

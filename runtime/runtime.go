@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -64,6 +65,14 @@ func (c Container) Own() ([]host.Step, error) {
 	}
 	return nil, fmt.Errorf(`container %q has namespace %q (valid: its own name, or "" for the host's namespace)`, c.Name,
 		c.Namespace)
+}
+
+// Slow is a runtime that takes longer than a moment to make a container.
+type Slow interface {
+	Runtime
+	// Takes returns how long it takes for each host, and for each container, to be made and removed, as a guess
+	// (docs/lifecycle.md).
+	Takes(p part.Params) (host, container time.Duration)
 }
 
 // A Populated runtime has containers with processes of their own: a worker runs in each container. For other runtimes,

@@ -18,8 +18,9 @@ type Checker interface {
 
 // A Timer is a kind whose parts take long to build.
 type Timer interface {
-	// BuildTime estimates how long the stack's part of this kind takes to build in a lab with this number of hosts.
-	BuildTime(s Stack, hosts int) time.Duration
+	// BuildTime estimates how long the stack's part of this kind takes to build in a lab with these numbers of hosts and
+	// containers.
+	BuildTime(s Stack, hosts, containers int) time.Duration
 }
 
 // A Labeler is a part that has another name in reports.
@@ -86,11 +87,11 @@ func (s Stack) Check() error {
 }
 
 // BuildTime estimates how long the parts of the stack take to build, in addition to hosts and containers.
-func (s Stack) BuildTime(hosts int) time.Duration {
+func (s Stack) BuildTime(hosts, containers int) time.Duration {
 	var sum time.Duration
 	for _, c := range s {
 		if k, ok := c.Kind.(Timer); ok {
-			sum += k.BuildTime(s, hosts)
+			sum += k.BuildTime(s, hosts, containers)
 		}
 	}
 	return sum

@@ -3,6 +3,7 @@ package docker
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -19,6 +20,7 @@ type Runtime struct{}
 
 var (
 	_ runtime.Populated = Runtime{}
+	_ runtime.Slow      = Runtime{}
 	_ runtime.Checker   = Runtime{}
 	_ runtime.Claimer   = Runtime{}
 	_ host.Stepper      = Runtime{}
@@ -43,6 +45,11 @@ func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract
 
 // Populated is true: a worker runs in each container.
 func (Runtime) Populated(part.Params) bool { return true }
+
+// Takes returns what it took on the reference machine.
+func (Runtime) Takes(part.Params) (host, container time.Duration) {
+	return 600 * time.Millisecond, 200 * time.Millisecond
+}
 
 // Steps returns the steps that make the daemon, a container, and a network that joins it.
 func (Runtime) Steps() map[string]func() host.Step {

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
@@ -21,6 +22,7 @@ type Runtime struct{}
 
 var (
 	_ runtime.Populated = Runtime{}
+	_ runtime.Slow      = Runtime{}
 	_ runtime.Checker   = Runtime{}
 	_ runtime.Claimer   = Runtime{}
 	_ host.Stepper      = Runtime{}
@@ -43,6 +45,11 @@ func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract
 
 // Populated is true: a worker runs in each container.
 func (Runtime) Populated(part.Params) bool { return true }
+
+// Takes returns what it took on the reference machine.
+func (Runtime) Takes(part.Params) (host, container time.Duration) {
+	return 0, 25 * time.Millisecond
+}
 
 // Steps returns the step that makes a container.
 func (Runtime) Steps() map[string]func() host.Step {
