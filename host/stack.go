@@ -8,13 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/clock"
 )
 
 // A Stack holds the steps that were applied to a kernel, so that they can be verified and undone. The zero value is an
 // empty stack. It is not safe for use by several goroutines. Undo it before its [Kernel] is closed.
 //
 // As JSON it holds everything that another process needs to undo it: see [Stack.MarshalJSON] and [Decoder.Stack].
-type Stack struct{ applied []*applied }
+type Stack struct {
+	applied []*applied
+	times   []*StepTime // of every step that was applied, also of those that are gone
+}
 
 // applied is a step that was applied.
 type applied struct {
@@ -25,7 +32,24 @@ type applied struct {
 	held   []io.Closer     // what this process has open for it
 
 	withdrawn bool // temporarily removed, see [Stack.Withdraw]
+	took      StepTime
 }
+
+// A StepTime says when a step was applied and removed the last time; zero if it was not.
+type StepTime struct {
+	Apply  Span `json:"apply,omitzero"`
+	Remove Span `json:"remove,omitzero"`
+}
+
+// A Span is a time that something took.
+type Span struct {
+	// Began is the time of its beginning, in ns of CLOCK_MONOTONIC.
+	Began int64         `json:"began"`
+	Took  time.Duration `json:"took"`
+}
+
+// since is the span from its beginning until now.
+func since(began int64) Span { return Span{began, time.Duration(clock.Now() - began)} }
 
 // A FirstUndone is a step whose undoing ends containers. A [Stack] undoes such steps together, before all others: the
 // kernel then removes the links of many containers at once, instead of 20 ms for each.
@@ -37,28 +61,55 @@ type FirstUndone interface {
 // view returns the kernel for a step that is applied or removed.
 func (k *Kernel) view(a *applied) *Kernel { return &Kernel{opened: k.opened, at: a} }
 
-// Apply applies all steps of p in order. If a step fails, the steps of this call are undone, and the error has the
-// number and the text of the step.
+// Apply applies all steps of p in order; neighbours of one kind may be applied at the same time, see [Concurrent]. If a
+// step fails, the steps of this call are undone, and the error has the number and the text of the step.
 func (s *Stack) Apply(ctx context.Context, k *Kernel, p Plan) error {
-	var now Stack
+	all := make([]*applied, len(p.Steps))
 	for i, step := range p.Steps {
-		a := &applied{Number: i + 1, Step: step}
-		err := ctx.Err()
-		if err == nil {
-			if err = a.apply(ctx, k); err == nil {
-				now.applied = append(now.applied, a)
-				continue
+		all[i] = &applied{Number: i + 1, Step: step}
+	}
+	var now Stack
+	for left := all; len(left) > 0; {
+		group := left[:together(left)]
+		left = left[len(group):]
+		var failed error
+		for i, err := range atOnce(group, false, func(a *applied) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return a.apply(ctx, k)
+		}) {
+			switch {
+			case err == nil:
+				now.applied = append(now.applied, group[i])
+			case failed == nil:
+				failed = fmt.Errorf("apply step %d of %d (%s): %w", group[i].Number, len(all), group[i].Step, err)
 			}
 		}
-		err = fmt.Errorf("apply step %d of %d (%s): %w", i+1, len(p.Steps), step, err)
-		if uerr := now.Undo(context.WithoutCancel(ctx), k); uerr != nil {
-			err = errors.Join(err, uerr)
+		if failed == nil {
+			continue
+		}
+		if err := now.Undo(context.WithoutCancel(ctx), k); err != nil {
+			failed = errors.Join(failed, err)
 			s.applied = append(s.applied, now.applied...) // for another attempt
 		}
-		return err
+		return failed
 	}
 	s.applied = append(s.applied, now.applied...)
+	for _, a := range now.applied {
+		s.times = append(s.times, &a.took)
+	}
 	return nil
+}
+
+// Times returns when the steps that were applied until now were applied and removed, in order. Those that were removed
+// since are among them.
+func (s *Stack) Times() []StepTime {
+	times := make([]StepTime, len(s.times))
+	for i, t := range s.times {
+		times[i] = *t
+	}
+	return times
 }
 
 // apply applies a step. It first notes the step in the journal if it outlives namespaces. A step that fails has left
@@ -75,7 +126,9 @@ func (a *applied) apply(ctx context.Context, k *Kernel) error {
 		}
 		a.Note = id
 	}
+	began := clock.Now()
 	err := a.Step.Apply(ctx, k.view(a))
+	a.took.Apply = since(began)
 	if err != nil && a.Note != "" {
 		// The step's own cleanup may have failed: the journal forgets the step only when nothing is left.
 		return errors.Join(err, a.remove(context.WithoutCancel(ctx), k))
@@ -88,9 +141,11 @@ func (a *applied) apply(ctx context.Context, k *Kernel) error {
 
 // remove undoes a step, closes what is open for it, and notes that nothing of it is left.
 func (a *applied) remove(ctx context.Context, k *Kernel) error {
+	began := clock.Now()
 	if err := a.Step.Remove(ctx, k.view(a)); err != nil {
 		return err
 	}
+	a.took.Remove = since(began)
 	return errors.Join(a.release(), a.strike(k))
 }
 
@@ -151,26 +206,26 @@ func (s *Stack) Verify(ctx context.Context, k *Kernel) error {
 // applied first. It succeeds for steps whose effects are gone. Steps that could not be undone stay on the stack.
 func (s *Stack) Undo(ctx context.Context, k *Kernel) error {
 	var errs []error
-	failed := make([]bool, len(s.applied))
+	failed := map[*applied]bool{}
 	for _, first := range []bool{true, false} {
-		for i := len(s.applied) - 1; i >= 0; i-- {
-			a := s.applied[i]
-			if _, is := a.Step.(FirstUndone); is != first || a.withdrawn {
-				continue
+		var left []*applied
+		for _, a := range slices.Backward(s.applied) {
+			if _, is := a.Step.(FirstUndone); is == first && !a.withdrawn {
+				left = append(left, a)
 			}
-			if err := a.remove(ctx, k); err != nil {
-				failed[i] = true
-				errs = append(errs, fmt.Errorf("undo step %d (%s): %w", a.Number, a.Step, err))
+		}
+		for len(left) > 0 {
+			group := left[:together(left)]
+			left = left[len(group):]
+			for i, err := range atOnce(group, true, func(a *applied) error { return a.remove(ctx, k) }) {
+				if err != nil {
+					failed[group[i]] = true
+					errs = append(errs, fmt.Errorf("undo step %d (%s): %w", group[i].Number, group[i].Step, err))
+				}
 			}
 		}
 	}
-	var left []*applied
-	for i, a := range s.applied {
-		if failed[i] {
-			left = append(left, a)
-		}
-	}
-	s.applied = left
+	s.applied = slices.DeleteFunc(s.applied, func(a *applied) bool { return !failed[a] })
 	return errors.Join(errs...)
 }
 
@@ -181,7 +236,7 @@ func (s *Stack) Release() error {
 	for _, a := range s.applied {
 		errs = append(errs, a.release())
 	}
-	s.applied = nil
+	s.applied, s.times = nil, nil
 	return errors.Join(errs...)
 }
 

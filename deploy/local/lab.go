@@ -23,6 +23,9 @@ import (
 // callLimit is how long one call to an agent may take, unless the caller sets a limit.
 const callLimit = 10 * time.Second
 
+// removal is how long the removal of a container may take on a busy machine, in addition to callLimit.
+const removal = 300 * time.Millisecond
+
 // lab is a lab whose hosts are on this machine.
 type lab struct {
 	deployment *Deployment
@@ -356,12 +359,16 @@ func (l *lab) Audit(ctx context.Context, all bool) ([]deploy.Audit, error) {
 
 // Close ends the hosts, and returns what was taken from the machine.
 func (l *lab) Close() {
+	limit := callLimit
+	for _, h := range l.spec.Net.Hosts {
+		limit += time.Duration(len(h.Containers)) * removal
+	}
 	var group sync.WaitGroup
 	for _, h := range l.all() {
 		group.Go(func() {
 			if l.journal != nil {
-				ctx, cancel := context.WithTimeout(context.Background(), callLimit) // also if the run was interrupted
-				_ = h.Undo(ctx)                                                     // what cannot be undone is recovered below
+				ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
+				_ = h.Undo(ctx)                                                 // what cannot be undone is recovered below
 				cancel()
 			}
 			_ = h.Close() // the kernel kills the rest with the PID namespace
@@ -369,7 +376,7 @@ func (l *lab) Close() {
 	}
 	group.Wait()
 	if l.journal != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		_ = l.journal.Recover(ctx, l.spec.Mark) // what is left is reported when the run ends
 		cancel()
 	}

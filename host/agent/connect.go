@@ -265,6 +265,12 @@ func (h *Host) Logs(ctx context.Context) (logs map[string]string, err error) {
 	return logs, err
 }
 
+// Times returns when each step was applied and removed, see [host.Stack.Times].
+func (h *Host) Times(ctx context.Context) (times []host.StepTime, err error) {
+	err = h.call(ctx, methodTimes, nil, &times)
+	return times, err
+}
+
 // Undo removes everything that was applied. It succeeds for things that are already gone.
 func (h *Host) Undo(ctx context.Context) error { return h.call(ctx, methodUndo, nil, nil) }
 

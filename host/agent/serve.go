@@ -94,6 +94,7 @@ func Serve(ctx context.Context, in io.Reader, out io.WriteCloser, c Config) erro
 		methodWatch:       protocol.Method(a.watch),
 		methodAudit:       protocol.Method(a.audit),
 		methodLogs:        protocol.Method(a.logs),
+		methodTimes:       protocol.Method(a.times),
 		methodUndo:        protocol.Method(a.undo),
 		methodKept:        protocol.Method(a.kept),
 		methodRemove:      protocol.Method(a.remove),
@@ -251,6 +252,12 @@ func (a *server) audit(_ context.Context, p auditParams) (host.Audit, error) {
 }
 
 func (a *server) logs(context.Context, none) (map[string]string, error) { return a.kernel.Logs() }
+
+func (a *server) times(context.Context, none) ([]host.StepTime, error) {
+	a.kernelMu.Lock()
+	defer a.kernelMu.Unlock()
+	return a.stack.Times(), nil
+}
 
 func (a *server) undo(ctx context.Context, _ none) (none, error) {
 	a.kernelMu.Lock()

@@ -28,6 +28,7 @@ const (
 	methodWatch       = "watch"
 	methodAudit       = "audit"
 	methodLogs        = "logs"
+	methodTimes       = "times"
 	methodUndo        = "undo"
 	methodKept        = "kept"
 	methodRemove      = "remove"

@@ -104,6 +104,22 @@ func Remove(name string, bases ...string) error {
 	return errors.Join(errs...)
 }
 
+// Exists reports whether there is a control group, which is named as in [Remove], in any hierarchy.
+func Exists(name string, bases ...string) (bool, error) {
+	hierarchies, err := Hierarchies()
+	if err != nil {
+		return false, err
+	}
+	for _, h := range hierarchies {
+		for _, base := range append([]string{"/"}, bases...) {
+			if _, err := os.Stat(filepath.Join(h.Dir, base, name)); err == nil {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
 // remove removes a directory of control groups, those below it first. A program that ends may make others meanwhile.
 func remove(dir string, end time.Time) error {
 	for {

@@ -36,9 +36,17 @@ func TestRemove(t *testing.T) {
 		err := os.WriteFile(filepath.Join(below, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)), 0o600)
 		t.Logf("%s: %v", below, err)
 	}
+	for _, bases := range [][]string{{base}, nil} {
+		if there, err := cgroup.Exists(name, bases...); err != nil || !there {
+			t.Errorf("with bases %q the group exists: %t, %v, want true", bases, there, err)
+		}
+	}
 	for range 2 {
 		if err := cgroup.Remove(name, base); err != nil {
 			t.Error(err)
+		}
+		if there, err := cgroup.Exists(name, base); err != nil || there {
+			t.Errorf("the group that was removed exists: %t, %v", there, err)
 		}
 	}
 	if err := sleep.Wait(); err == nil {

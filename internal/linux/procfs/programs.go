@@ -53,6 +53,36 @@ func ReadPrograms() (map[int]Program, error) {
 	return all, nil
 }
 
+// Children returns the child processes of a process, by PID; none if it is gone. A kernel without
+// /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN) has all processes read.
+func Children(pid int) (list []int, err error) {
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for field := range strings.FieldsSeq(string(text)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				list = append(list, child)
+			}
+		}
+	}
+	if len(files) > 0 {
+		return list, nil
+	}
+	all, err := ReadPrograms()
+	for child, p := range all {
+		if p.Parent == pid {
+			list = append(list, child)
+		}
+	}
+	return list, err
+}
+
 // Started returns when a process was started, in ticks since boot. The pair of PID and start time is unique. If the
 // process is gone, or has ended and was not reaped yet, the error is [fs.ErrNotExist].
 func Started(pid int) (uint64, error) {
