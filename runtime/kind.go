@@ -79,22 +79,27 @@ func (Kind) Build(site *network.Site, s stack.Stack) error {
 	if !ok {
 		return errors.New("a stack without a runtime")
 	}
-	for h, ends := range site.Endpoints {
-		containers := make([]Container, len(ends))
-		for i, e := range ends {
-			at := site.Lab.Hosts[h].Containers[i]
-			containers[i] = Container{Name: at.Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil}
-			if sink := slices.ContainsFunc(site.Pairs, func(p network.Pair) bool {
-				return p.Sink == network.Spot{Host: h, Container: i}
-			}); containers[i].Joined && sink && e.PublicIPv4.IsValid() {
-				containers[i].Published = at.Ports
-			}
-		}
-		steps, err := r.Containers(containers, params)
+	for h := range site.Endpoints {
+		steps, err := r.Containers(ContainersOf(site, h), params)
 		if err != nil {
 			return fmt.Errorf("runtime %s: %w", r.Describe().Name, err)
 		}
 		site.Plans[h].Steps = slices.Concat(steps, site.Plans[h].Steps)
 	}
 	return nil
+}
+
+// ContainersOf describes the containers of a host of a lab, which counts from 0.
+func ContainersOf(site *network.Site, host int) []Container {
+	containers := make([]Container, len(site.Endpoints[host]))
+	for i, e := range site.Endpoints[host] {
+		at := site.Lab.Hosts[host].Containers[i]
+		containers[i] = Container{Name: at.Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil}
+		if sink := slices.ContainsFunc(site.Pairs, func(p network.Pair) bool {
+			return p.Sink == network.Spot{Host: host, Container: i}
+		}); containers[i].Joined && sink && e.PublicIPv4.IsValid() {
+			containers[i].Published = at.Ports
+		}
+	}
+	return containers
 }

@@ -24,11 +24,8 @@ type Made struct {
 func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
 	start func(worker *Starting, cgroup string) (pid int, err error),
 ) (err error) {
-	m := Made{Cgroup: "nettoll-" + strings.ToLower(rand.Text())} // which nobody else has
-	if m.Bases, err = cgroup.Bases(); err != nil {
-		return err
-	}
-	if err := k.Keep(m); err != nil {
+	m, err := noted(k)
+	if err != nil {
 		return err
 	}
 	worker, err := Prepare(k, container)
@@ -44,6 +41,15 @@ func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
 		return err
 	}
 	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
+}
+
+// noted chooses the control group of a container that is about to be made, and keeps it.
+func noted(k *host.Kernel) (m Made, err error) {
+	m.Cgroup = "nettoll-" + strings.ToLower(rand.Text()) // which nobody else has
+	if m.Bases, err = cgroup.Bases(); err != nil {
+		return m, err
+	}
+	return m, k.Keep(m)
 }
 
 // RemoveCgroups ends what is left of a container, and removes its cgroups, also if the host is gone.

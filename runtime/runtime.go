@@ -75,6 +75,18 @@ type Slow interface {
 	Takes(p part.Params) (host, container time.Duration)
 }
 
+// Namespaces returns the steps that make the network namespaces of containers.
+func Namespaces(containers []Container) (steps []host.Step, err error) {
+	for _, c := range containers {
+		own, err := c.Own()
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, own...)
+	}
+	return steps, nil
+}
+
 // A Populated runtime has containers with processes of their own: a worker runs in each container. For other runtimes,
 // one worker runs on the host for all sources there, and one for all sinks.
 type Populated interface {
@@ -87,4 +99,12 @@ type Populated interface {
 func Inside(s stack.Stack) bool {
 	p, params, ok := stack.PartOf[Populated](s)
 	return ok && p.Populated(params)
+}
+
+// A Commanding runtime makes containers by a command that users give by hand, too.
+type Commanding interface {
+	Runtime
+	// Alone returns a step that gives this command as a user does who has nothing else: no worker, and no network of a
+	// lab. It has to follow steps of [Runtime.Containers], which start a daemon if there is one. See [Alone].
+	Alone(container string, p part.Params) host.Step
 }

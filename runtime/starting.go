@@ -128,10 +128,13 @@ func executable(k *host.Kernel, path string) (string, error) {
 		return "", fmt.Errorf("copy the program of workers: %w", err)
 	}
 	defer from.Close()
-	to, err := os.OpenFile(copied, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	to, err := os.CreateTemp(dir, "copy") // others may be at it, too
 	if err != nil {
 		return "", fmt.Errorf("copy the program of workers: %w", err)
 	}
 	_, err = io.Copy(to, from)
-	return copied, errors.Join(err, to.Close())
+	if err = errors.Join(err, to.Chmod(0o755), to.Close()); err == nil {
+		err = os.Rename(to.Name(), copied)
+	}
+	return copied, err
 }

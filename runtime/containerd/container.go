@@ -41,6 +41,9 @@ func (c Container) String() string {
 // UndoneFirst makes Container a [host.FirstUndone].
 func (Container) UndoneFirst() {}
 
+// Concurrent makes Container a [host.Concurrent].
+func (Container) Concurrent() {}
+
 // Outlives returns UntilBoot: cgroups belong to the machine.
 func (Container) Outlives() host.Lifetime { return host.UntilBoot }
 

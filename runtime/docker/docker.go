@@ -19,12 +19,13 @@ const proxy = "proxy"
 type Runtime struct{}
 
 var (
-	_ runtime.Populated = Runtime{}
-	_ runtime.Slow      = Runtime{}
-	_ runtime.Checker   = Runtime{}
-	_ runtime.Claimer   = Runtime{}
-	_ host.Stepper      = Runtime{}
-	_ network.Joiner    = Runtime{}
+	_ runtime.Populated  = Runtime{}
+	_ runtime.Slow       = Runtime{}
+	_ runtime.Checker    = Runtime{}
+	_ runtime.Claimer    = Runtime{}
+	_ host.Stepper       = Runtime{}
+	_ network.Joiner     = Runtime{}
+	_ runtime.Commanding = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -58,6 +59,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
 		Join{}.Kind():      func() host.Step { return new(Join) },
+		Alone{}.Kind():     func() host.Step { return new(Alone) },
 	}
 }
 
@@ -103,4 +105,9 @@ func (Runtime) Bridge(b network.Joined) []host.Step {
 		})
 	}
 	return steps
+}
+
+// Alone returns a step that makes a container by the command alone.
+func (Runtime) Alone(container string, _ part.Params) host.Step {
+	return Alone{Name: container}
 }

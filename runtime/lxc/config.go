@@ -16,6 +16,7 @@ type config struct {
 	root, program string   // on the host
 	args          []string // of the worker
 	network       string   // path of its network namespace
+	own           bool     // LXC makes its network namespace, which is empty
 	cgroup        string
 	capabilities  []string
 	limits        []limit
@@ -32,7 +33,11 @@ func (c config) String() string {
 	set("rootfs.options", "ro")
 	set("init.cmd", "%s %s", program, strings.Join(c.args, " "))
 	set("uts.name", "%s", c.name)
-	set("namespace.share.net", "%s", c.network)
+	if c.own {
+		set("net.0.type", "empty")
+	} else {
+		set("namespace.share.net", "%s", c.network)
+	}
 	set("cgroup.dir", "%s", c.cgroup)
 	set("mount.auto", "proc:mixed sys:ro")
 	set("mount.entry", "%s %s none bind,ro 0 0", c.program, strings.TrimPrefix(program, "/"))

@@ -41,6 +41,9 @@ func (c Container) String() string {
 // UndoneFirst makes Container a [host.FirstUndone].
 func (Container) UndoneFirst() {}
 
+// Concurrent makes Container a [host.Concurrent].
+func (Container) Concurrent() {}
+
 // Groups makes Container a [host.Grouping].
 func (Container) Groups() {}
 
@@ -62,7 +65,13 @@ const (
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, group string) (pid int, err error) {
 		worker.Limits = c.Limits
-		dir, err := c.write(k, worker, group)
+		f := config{
+			program: worker.Program, args: worker.Worker.Args[1:], cgroup: group, network: "/proc/self/ns/net",
+		}
+		if c.Namespace != "" {
+			f.network = k.Path(c.Namespace)
+		}
+		dir, err := c.write(k, f)
 		if err == nil && c.Limits.Described() != "" {
 			err = surface()
 		}
@@ -88,15 +97,12 @@ func surface() error {
 }
 
 // write writes the configuration and makes the root of the container. It returns the directory of all containers.
-func (c Container) write(k *host.Kernel, worker *runtime.Starting, group string) (dir string, err error) {
+func (c Container) write(k *host.Kernel, f config) (dir string, err error) {
 	if dir, err = k.RunDir(containersDir); err != nil {
 		return "", err
 	}
 	own := filepath.Join(dir, c.Name)
-	f := config{
-		name: c.Name, root: filepath.Join(own, "rootfs"), program: worker.Program, args: worker.Worker.Args[1:],
-		cgroup: group, newPrivileges: c.NewPrivileges,
-	}
+	f.name, f.root, f.newPrivileges = c.Name, filepath.Join(own, "rootfs"), c.NewPrivileges
 	if f.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}
@@ -106,12 +112,8 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, group string)
 	}
 	if f.limits = limits(c.Limits, limited.V2, limited.Swaps()); c.Limits.Memory > 0 {
 		// LXC removes the cgroups of a container that has ended.
-		events := limited.MemoryEvents(filepath.Join(group, payload+c.Name))
+		events := limited.MemoryEvents(filepath.Join(f.cgroup, payload+c.Name))
 		f.ending = fmt.Sprintf("cat %s > %s", events, filepath.Join(own, eventsFile))
-	}
-	f.network = "/proc/self/ns/net"
-	if c.Namespace != "" {
-		f.network = k.Path(c.Namespace)
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
 		if err := os.MkdirAll(filepath.Join(f.root, name), 0o755); err != nil {
@@ -178,14 +180,11 @@ func (c Container) run(ctx context.Context, dir string, worker *runtime.Starting
 
 // child finds the worker among the children of its monitor. Before it is one, the child is a copy of the monitor.
 func child(monitor int) (pid int, ok bool) {
-	all, err := procfs.ReadPrograms()
+	children, err := procfs.Children(monitor)
 	if err != nil {
 		return 0, false
 	}
-	for pid, p := range all {
-		if p.Parent != monitor {
-			continue
-		}
+	for _, pid := range children {
 		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
 			strings.HasPrefix(string(line), program+"\x00") {
 			return pid, true

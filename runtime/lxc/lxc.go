@@ -18,11 +18,12 @@ const start = "lxc-start"
 type Runtime struct{}
 
 var (
-	_ runtime.Populated = Runtime{}
-	_ runtime.Slow      = Runtime{}
-	_ runtime.Checker   = Runtime{}
-	_ runtime.Claimer   = Runtime{}
-	_ host.Stepper      = Runtime{}
+	_ runtime.Populated  = Runtime{}
+	_ runtime.Slow       = Runtime{}
+	_ runtime.Checker    = Runtime{}
+	_ runtime.Claimer    = Runtime{}
+	_ host.Stepper       = Runtime{}
+	_ runtime.Commanding = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -48,7 +49,10 @@ func (Runtime) Takes(part.Params) (host, container time.Duration) {
 
 // Steps returns the step that makes a container.
 func (Runtime) Steps() map[string]func() host.Step {
-	return map[string]func() host.Step{Container{}.Kind(): func() host.Step { return new(Container) }}
+	return map[string]func() host.Step{
+		Container{}.Kind(): func() host.Step { return new(Container) },
+		Alone{}.Kind():     func() host.Step { return new(Alone) },
+	}
 }
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
@@ -66,16 +70,20 @@ func missing(what string, err error) error {
 	}
 }
 
-// Containers makes a container in each namespace.
+// Containers makes all namespaces, and then a container in each.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+	if steps, err = runtime.Namespaces(containers); err != nil {
+		return nil, err
+	}
 	for _, c := range containers {
-		own, err := c.Own()
-		if err != nil {
-			return nil, err
-		}
-		steps = append(append(steps, own...), Container{
+		steps = append(steps, Container{
 			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p), Limits: runtime.LimitsOf(p),
 		})
 	}
 	return steps, nil
+}
+
+// Alone returns a step that makes a container by the command alone.
+func (Runtime) Alone(container string, _ part.Params) host.Step {
+	return Alone{Name: container}
 }

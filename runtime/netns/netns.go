@@ -23,13 +23,6 @@ func (Runtime) Describe() runtime.Description {
 func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
 
 // Containers makes a namespace for each container that does not share its host's.
-func (Runtime) Containers(containers []runtime.Container, _ part.Params) (steps []host.Step, err error) {
-	for _, c := range containers {
-		own, err := c.Own()
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, own...)
-	}
-	return steps, nil
+func (Runtime) Containers(containers []runtime.Container, _ part.Params) ([]host.Step, error) {
+	return runtime.Namespaces(containers)
 }

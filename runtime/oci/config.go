@@ -16,7 +16,8 @@ const program = "/nettoll"
 type bundle struct {
 	root, program string   // on the host
 	args, env     []string // of the worker
-	network       string   // path of its network namespace; "" for the host's
+	network       string   // path of its network namespace; "" for the host's, or its own
+	own           bool     // it has a network namespace of its own, which the runtime makes
 	cgroup        string
 	capabilities  []string
 	limits        runtime.Limits
@@ -31,7 +32,7 @@ func (b bundle) config() ([]byte, error) {
 	namespaces := []specs.LinuxNamespace{
 		{Type: specs.PIDNamespace}, {Type: specs.IPCNamespace}, {Type: specs.UTSNamespace}, {Type: specs.MountNamespace},
 	}
-	if b.network != "" {
+	if b.network != "" || b.own {
 		namespaces = append(namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: b.network})
 	}
 	held := []string{"nosuid", "noexec", "nodev"}

@@ -44,6 +44,9 @@ func (c Container) String() string {
 // UndoneFirst makes Container a [host.FirstUndone].
 func (Container) UndoneFirst() {}
 
+// Concurrent makes Container a [host.Concurrent].
+func (Container) Concurrent() {}
+
 // Outlives returns UntilBoot: cgroups belong to the machine.
 func (Container) Outlives() host.Lifetime { return host.UntilBoot }
 
@@ -61,7 +64,11 @@ const (
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
 		worker.Limits = c.Limits
-		dir, err := c.write(k, worker, cgroup)
+		b := bundle{program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup}
+		if c.Namespace != "" {
+			b.network = k.Path(c.Namespace)
+		}
+		dir, err := c.write(k, b)
 		if err == nil {
 			pid, err = c.run(ctx, k, dir, worker)
 		}
@@ -72,27 +79,21 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	})
 }
 
-// write writes the bundle and returns its directory.
-func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string) (dir string, err error) {
-	b := bundle{
-		program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup,
-		newPrivileges: c.NewPrivileges, limits: c.Limits,
-	}
+// write completes the bundle by what the container may do, writes it and returns its directory.
+func (c Container) write(k *host.Kernel, b bundle) (dir string, err error) {
+	b.newPrivileges, b.limits = c.NewPrivileges, c.Limits
 	if b.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}
 	if b.filter, err = c.Filter(); err != nil {
 		return "", err
 	}
-	if c.Namespace != "" {
-		b.network = k.Path(c.Namespace)
-	}
 	limited, err := c.Limits.Hierarchy()
 	if err != nil {
 		return "", err
 	}
 	b.swaps = limited.Swaps()
-	if b.root, err = k.RunDir(rootDir); err != nil {
+	if b.root, err = root(k); err != nil {
 		return "", err
 	}
 	if dir, err = k.RunDir(bundleDir + c.Name); err != nil {
@@ -103,6 +104,20 @@ func (c Container) write(k *host.Kernel, worker *runtime.Starting, cgroup string
 		return "", err
 	}
 	return dir, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600)
+}
+
+// root makes the root of all containers of a host, with what is mounted over. Runtimes would make it themselves, but
+// two of them at the same time are in each other's way.
+func root(k *host.Kernel) (dir string, err error) {
+	if dir, err = k.RunDir(rootDir); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"proc", "dev", "sys"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			return "", err
+		}
+	}
+	return dir, os.WriteFile(filepath.Join(dir, program), nil, 0o600)
 }
 
 // run runs the container and returns the number of its worker.
@@ -144,25 +159,23 @@ func (c Container) failed(err error, said string) error {
 	return fmt.Errorf("%s run: %w: %s", c.Command, err, text)
 }
 
-// Remove ends the container. Its cgroups go in any case, also if the host is gone.
+// Remove ends the container. Its cgroups go in any case, also if the host is gone. They go first, and the processes
+// with them: runc would kill these, too, and then wait for 100 ms (delete.go, killContainer).
 func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	var m runtime.Made
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	var errs []error
+	errs := []error{m.RemoveCgroups()}
 	state, err := k.RunDir(stateDir)
 	if err != nil {
-		return err
+		return errors.Join(append(errs, err)...)
 	}
 	if _, err := os.Stat(filepath.Join(state, c.Name)); err == nil {
 		out, err := exec.CommandContext(ctx, c.Command, "--root", state, "delete", "--force", c.Name).CombinedOutput()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s delete: %w: %s", c.Command, err, bytes.TrimSpace(out)))
 		}
-	}
-	if err := m.RemoveCgroups(); err != nil {
-		errs = append(errs, err)
 	}
 	dir, err := k.RunDir(bundleDir + c.Name)
 	return errors.Join(append(errs, err, os.RemoveAll(dir))...)

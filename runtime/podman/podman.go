@@ -21,11 +21,12 @@ const (
 type Runtime struct{}
 
 var (
-	_ runtime.Populated = Runtime{}
-	_ runtime.Slow      = Runtime{}
-	_ runtime.Checker   = Runtime{}
-	_ runtime.Claimer   = Runtime{}
-	_ host.Stepper      = Runtime{}
+	_ runtime.Populated  = Runtime{}
+	_ runtime.Slow       = Runtime{}
+	_ runtime.Checker    = Runtime{}
+	_ runtime.Claimer    = Runtime{}
+	_ host.Stepper       = Runtime{}
+	_ runtime.Commanding = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -56,6 +57,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
 		Store{}.Kind():     func() host.Step { return new(Store) },
 		Container{}.Kind(): func() host.Step { return new(Container) },
+		Alone{}.Kind():     func() host.Step { return new(Alone) },
 	}
 }
 
@@ -71,12 +73,11 @@ func (Runtime) Check(p part.Params) error {
 
 // Containers makes a store, and a container in each namespace.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+	if steps, err = runtime.Namespaces(containers); err != nil {
+		return nil, err
+	}
 	for _, c := range containers {
-		own, err := c.Own()
-		if err != nil {
-			return nil, err
-		}
-		steps = append(append(steps, own...), Container{
+		steps = append(steps, Container{
 			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
 			Limits: runtime.LimitsOf(p),
 		})
@@ -85,4 +86,9 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append([]host.Step{Store{}}, steps...)
 	}
 	return steps, nil
+}
+
+// Alone returns a step that makes a container by the command alone.
+func (Runtime) Alone(container string, p part.Params) host.Step {
+	return Alone{Name: container, Command: p[made]}
 }

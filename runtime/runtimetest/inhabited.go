@@ -87,6 +87,7 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 		{"calls", 2, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
 		{"death", 1, nil, dies},
 		{"kill", 1, nil, killed},
+		{"alone", 1, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { alone(t, l, r, chosen(t, r, given, nil)) }},
 	})
 }
 
@@ -189,6 +190,18 @@ func chosen(t *testing.T, r runtime.Runtime, given, more map[string]string) (s s
 // workers finds the workers of containers among the descendants of this process, by container.
 func workers(t *testing.T) map[string]int {
 	t.Helper()
+	return programs(t, func(args []string) string {
+		if i := slices.Index(args, "--container"); i >= 0 && args[1] == "worker" {
+			return args[i+1]
+		}
+		return ""
+	})
+}
+
+// programs finds processes among the descendants of this one by their arguments, of which named makes a name; "" if it
+// is another one.
+func programs(t *testing.T, named func(args []string) string) map[string]int {
+	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	if err != nil {
 		t.Fatal(err)
@@ -200,12 +213,13 @@ func workers(t *testing.T) map[string]int {
 			continue // it has ended
 		}
 		args := strings.Split(string(line), "\x00")
-		i := slices.Index(args, "--container")
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if i < 0 || err != nil || len(args) < 2 || args[1] != "worker" || !descends(pid) {
+		if err != nil || len(args) < 2 {
 			continue
 		}
-		own[args[i+1]] = pid
+		if name := named(args); name != "" && descends(pid) {
+			own[name] = pid
+		}
 	}
 	return own
 }
@@ -448,6 +462,57 @@ func killed(t *testing.T, l deploy.Lab, own map[string]int) {
 	}
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d/root", own["src0"])); err == nil {
 		t.Error("the process is still there")
+	}
+}
+
+// alone wants the command of the runtime to make a container beside those of the lab, which is removed as they are.
+func alone(t *testing.T, l deploy.Lab, r runtime.Runtime, s stack.Stack) {
+	t.Helper()
+	command, ok := r.(runtime.Commanding)
+	enterable, is := l.(deploy.Enterable)
+	if !ok || !is {
+		t.Fatalf("%T is no runtime with a command, or %T cannot be entered", r, l)
+	}
+	h, is := enterable.Places()[0].(interface {
+		Apply(ctx context.Context, p host.Plan) error
+		Report(ctx context.Context) (host.Report, error)
+		Withdraw(ctx context.Context, p host.Plan) error
+	})
+	if !is {
+		t.Fatal("the host of the lab cannot be changed")
+	}
+	_, params, _ := stack.PartOf[runtime.Runtime](s)
+	p := host.Plan{Steps: []host.Step{command.Alone("alone0", params)}}
+	if err := h.Apply(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	waiting := func(args []string) string {
+		if args[0] == runtime.Program && slices.Equal(args[1:], append(runtime.Waiting(), "")) {
+			return "alone0"
+		}
+		return ""
+	}
+	own := programs(t, waiting)
+	for end := time.Now().Add(10 * time.Second); len(own) == 0 && time.Now().Before(end); own = programs(t, waiting) {
+		time.Sleep(time.Millisecond) // the command may return before its program runs
+	}
+	groups := cgroups(t, own)
+	if len(groups) == 0 {
+		t.Error("the program in the container has no cgroup, or has ended")
+	}
+	if err := l.Verify(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if report, err := h.Report(t.Context()); err != nil || report.Metrics[runtime.CommandTime] <= 0 {
+		t.Errorf("the command took %v s, %v", report.Metrics[runtime.CommandTime], err)
+	}
+	if err := h.Withdraw(t.Context(), p); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range groups {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("after the end there is cgroup %s", dir)
+		}
 	}
 }
 
