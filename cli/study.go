@@ -3,12 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/deploy"
-	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
@@ -18,7 +18,7 @@ import (
 // studyCommand is hidden from help: it gives the evidence for nettoll's defaults and compares no networks.
 func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Command {
 	o := &study.Options{
-		Parts: from.catalogue.Parts(), Open: func() deploy.Deployment { return &local.Deployment{} },
+		Parts: from.catalogue.Parts(), Open: func() deploy.Deployment { return here(os.Geteuid()) },
 		Out: std.Out, Progress: std.Err,
 	}
 	cmd := &cobra.Command{
@@ -32,11 +32,13 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
   nettoll study effect       whether a planted delay is found, with its sign and size
   nettoll study compare      how often a comparison of two equal runs finds a difference
   nettoll study efficiency   what each way to more precision in the same time is worth
-  nettoll study between      what tunnels and encryptions cost besides packets`,
+  nettoll study between      what tunnels and encryptions cost besides packets
+  nettoll study lifecycle    what it takes to make and remove containers, by runtime`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("unknown study %q (known: trial, twins, effect, compare, efficiency, between)",
-					args[0])}
+				return usageError{fmt.Errorf(
+					"unknown study %q (known: trial, twins, effect, compare, efficiency, between, lifecycle)", args[0],
+				)}
 			}
 			return nil
 		},
@@ -113,7 +115,7 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	}
 	efficiency.Flags().IntVar(&rounds, "rounds", rounds, "how often each way is left out")
 	efficiency.Flags().DurationVar(&efficiencyTime, "time", efficiencyTime, "measuring time of each run, at most")
-	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std))
+	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std), studyLifecycle(o, std))
 	return cmd
 }
 

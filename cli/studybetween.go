@@ -106,13 +106,9 @@ func carrierKinds(all stack.Kinds) stack.Kinds {
 
 // chooseCarrier reads "vxlan(outer=ipv6)".
 func chooseCarrier(all stack.Kinds, kind, text string) (stack.Choice, error) {
-	name, given, err := part.Parse(kind, text)
-	if err != nil {
-		return stack.Choice{}, err
-	}
-	c, err := all.Choose(kind, name, given)
+	c, err := chooseText(all, kind, text)
 	if err == nil && c.Part.Value == nil {
-		err = fmt.Errorf("--%s %s carries nothing (hint: labs without a carrier are measured in any case)", kind, name)
+		err = fmt.Errorf("--%s %s carries nothing (hint: labs without a carrier are measured in any case)", kind, c.Part.Name)
 	}
 	return c, err
 }
@@ -123,12 +119,12 @@ func printCosts(w io.Writer, c *study.Costs, format string) error {
 		return c.Text(w)
 	}
 	all := struct {
-		Rounds   int                   `json:"rounds"`
-		Metrics  []study.BetweenMetric `json:"metrics"`
-		Costs    []study.Cost          `json:"costs"`
-		Values   []study.Value         `json:"values"`
-		Missing  []study.Missing       `json:"not_tried,omitempty"`
-		Warnings []string              `json:"warnings,omitempty"`
+		Rounds   int             `json:"rounds"`
+		Metrics  []study.Metric  `json:"metrics"`
+		Costs    []study.Cost    `json:"costs"`
+		Values   []study.Value   `json:"values"`
+		Missing  []study.Missing `json:"not_tried,omitempty"`
+		Warnings []string        `json:"warnings,omitempty"`
 	}{c.Rounds, study.BetweenMetrics(), c.Costs(), c.Values, c.Missing, c.Warnings}
 	if format == "json" {
 		return writeJSON(w, all)

@@ -247,9 +247,14 @@ type standing struct {
 	end   func()
 }
 
-// place is the part of a host that the study uses.
+// place is the part of a host that studies use.
 type place interface {
 	deploy.Place
+	PID() int
+	Apply(ctx context.Context, p host.Plan) error
+	Report(ctx context.Context) (host.Report, error)
+	Times(ctx context.Context) ([]host.StepTime, error)
+	Undo(ctx context.Context) error
 	Use(ctx context.Context, memory bool) ([]host.ProgramUse, error)
 	Kill(ctx context.Context) error
 	Withdraw(ctx context.Context, p host.Plan) error
@@ -265,7 +270,14 @@ func (b *between) build(ctx context.Context, c carried, hosts int) (_ *standing,
 	if err != nil {
 		return nil, 0, err
 	}
-	g, err := b.deployment.Begin(traffic.Layout{Workers: 1, Pairs: 1, Cells: 1})
+	return build(ctx, b.deployment, spec, 1)
+}
+
+// build builds a lab that has room for this many workers, and returns how long that took.
+func build(ctx context.Context, d deploy.Deployment, spec deploy.Spec, workers int) (
+	_ *standing, took time.Duration, err error,
+) {
+	g, err := d.Begin(traffic.Layout{Workers: workers, Pairs: 1, Cells: 1})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -284,7 +296,7 @@ func (b *between) build(ctx context.Context, c carried, hosts int) (_ *standing,
 		s.end()
 		return nil, 0, errors.New("the hosts of its labs cannot be entered from here")
 	}
-	for _, p := range s.Places()[:hosts] {
+	for _, p := range s.Places()[:len(spec.Net.Hosts)] {
 		one, ok := p.(place)
 		if !ok {
 			s.end()

@@ -4,10 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
-	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/measure"
 )
@@ -32,24 +29,9 @@ const (
 	metricIdleCPU    = "cpu_programs_idle"
 )
 
-// Units that package measure does not define.
-const (
-	unitPacket = "packet"
-	unitRatio  = "1"
-)
-
-// A BetweenMetric describes a metric of the study.
-type BetweenMetric struct {
-	Name string `json:"name"`
-	Unit string `json:"unit"`
-	// Summary describes the metric in one line.
-	Summary string `json:"summary"`
-	ratio   bool   // its ratio to the baseline has a meaning
-}
-
 // BetweenMetrics lists the metrics of the study, in order.
-func BetweenMetrics() []BetweenMetric {
-	return []BetweenMetric{
+func BetweenMetrics() []Metric {
+	return []Metric{
 		{metricSetup, measure.UnitSecond, "until a lab stands and is verified, its hosts included", true},
 		{metricCarrier, measure.UnitSecond, "of that the carrier: applied anew on all hosts, until it is verified", false},
 		{
@@ -133,45 +115,20 @@ type Cost struct {
 
 // Costs sums up the rounds: a cost for each metric, number of hosts and carrier that has a value.
 func (c *Costs) Costs() []Cost {
-	var list []Cost
-	for _, m := range BetweenMetrics() {
-		for _, hosts := range c.Plan.Hosts {
-			for _, carrier := range c.Carriers {
-				var values, ratios []float64
-				for _, v := range c.of(carrier, hosts, m.Name) {
-					values = append(values, v.Value)
-					base := slices.IndexFunc(c.Values, func(o Value) bool {
-						return o.Carrier == Direct && o.Round == v.Round && o.Hosts == hosts && o.Metric == m.Name
-					})
-					if m.ratio && carrier != Direct && base >= 0 && c.Values[base].Value > 0 {
-						ratios = append(ratios, v.Value/c.Values[base].Value)
-					}
-				}
-				if len(values) == 0 {
-					continue
-				}
-				one := Cost{
-					Carrier: carrier, Hosts: hosts, Metric: m.Name, Unit: m.Unit, Median: measure.Median(values),
-					Least: slices.Min(values), Most: slices.Max(values), Rounds: len(values),
-				}
-				if len(ratios) > 0 {
-					one.Ratio = measure.Median(ratios)
-				}
-				list = append(list, one)
-			}
-		}
+	sums := c.sums()
+	list := make([]Cost, len(sums))
+	for i, s := range sums {
+		list[i] = Cost{s.name, s.count, s.metric.Name, s.metric.Unit, s.median, s.least, s.most, s.rounds, s.ratio}
 	}
 	return list
 }
 
-func (c *Costs) of(carrier string, hosts int, metric string) []Value {
-	var list []Value
-	for _, v := range c.Values {
-		if v.Carrier == carrier && v.Hosts == hosts && v.Metric == metric {
-			list = append(list, v)
-		}
+func (c *Costs) sums() []sum {
+	points := make([]point, len(c.Values))
+	for i, v := range c.Values {
+		points[i] = point{v.Round, v.Carrier, v.Hosts, v.Metric, v.Value}
 	}
-	return list
+	return sumUp(BetweenMetrics(), c.Carriers, c.Plan.Hosts, Direct, points)
 }
 
 // IdleLimit is the share of a core that the programs of a lab may use without traffic before the reader is warned: they
@@ -181,85 +138,10 @@ const IdleLimit = 0.002
 // Text writes the costs as a table for each metric: a row for each carrier, and columns for each number of hosts.
 func (c *Costs) Text(w io.Writer) error {
 	var b strings.Builder
-	costs := c.Costs()
-	for _, m := range BetweenMetrics() {
-		rows := slices.DeleteFunc(slices.Clone(costs), func(o Cost) bool { return o.Metric != m.Name })
-		if len(rows) > 0 {
-			c.table(&b, m, rows)
-		}
-	}
-	c.remarks(&b, costs)
+	tables(&b, c.sums(), BetweenMetrics(), c.Carriers, c.Plan.Hosts, "hosts", Direct)
+	c.remarks(&b, c.Costs())
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (c *Costs) table(b *strings.Builder, m BetweenMetric, rows []Cost) {
-	fmt.Fprintf(b, "%s: %s\n", m.Name, m.Summary)
-	hosts := slices.DeleteFunc(slices.Clone(c.Plan.Hosts), func(n int) bool {
-		return !slices.ContainsFunc(rows, func(r Cost) bool { return r.Hosts == n })
-	})
-	t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(t, left("", c.longest()))
-	for _, n := range hosts {
-		fmt.Fprintf(t, "\t%d hosts", n)
-		if m.ratio {
-			fmt.Fprint(t, "\t:direct")
-		}
-		fmt.Fprint(t, "\tleast\tmost")
-	}
-	fmt.Fprintln(t, "\t")
-	for _, carrier := range c.Carriers {
-		if !slices.ContainsFunc(rows, func(r Cost) bool { return r.Carrier == carrier }) {
-			continue
-		}
-		fmt.Fprint(t, left(carrier, c.longest()))
-		for _, n := range hosts {
-			i := slices.IndexFunc(rows, func(r Cost) bool { return r.Carrier == carrier && r.Hosts == n })
-			var cells [4]string
-			if i >= 0 {
-				r := rows[i]
-				cells = [4]string{show(r.Median, r.Unit), "", show(r.Least, r.Unit), show(r.Most, r.Unit)}
-				if r.Ratio > 0 {
-					cells[1] = fmt.Sprintf("×%.3g", r.Ratio)
-				}
-			}
-			for k, text := range cells {
-				if k != 1 || m.ratio {
-					fmt.Fprintf(t, "\t%s", text)
-				}
-			}
-		}
-		fmt.Fprintln(t, "\t")
-	}
-	_ = t.Flush() // to memory
-	b.WriteByte('\n')
-}
-
-// longest is the length of the longest name.
-func (c *Costs) longest() int {
-	n := 0
-	for _, name := range c.Carriers {
-		n = max(n, utf8.RuneCountInString(name))
-	}
-	return n
-}
-
-// left pads a text to that length, because the columns of the table are aligned right.
-func left(s string, length int) string {
-	return "  " + s + strings.Repeat(" ", max(0, length-utf8.RuneCountInString(s)))
-}
-
-// show writes a value with its unit.
-func show(x float64, unit string) string {
-	switch unit {
-	case measure.UnitCores:
-		return fmt.Sprintf("%.2g %%", 100*x)
-	case unitPacket:
-		return strconv.FormatFloat(x, 'f', -1, 64)
-	case unitRatio:
-		return fmt.Sprintf("%.3g", x)
-	}
-	return measure.Format(x, unit)
 }
 
 // remarks lists what was not tried, and other things that the reader should know.

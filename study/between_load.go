@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/network"
 )
 
 const (
@@ -39,32 +39,37 @@ type talk struct {
 
 // talk opens the sockets.
 func (s *standing) talk() (*talk, error) {
-	ends := s.Site().Endpoints
+	return s.between(network.Pair{Source: network.Spot{Host: 0}, Sink: network.Spot{Host: 1}}, port, port)
+}
+
+// between opens the sockets of a pair at these ports.
+func (s *standing) between(p network.Pair, near, far uint16) (*talk, error) {
 	t := &talk{}
 	var err error
-	if t.near, err = open(s.hosts[0], ends[0][0].Namespace, ends[0][0].Bind(family)); err != nil {
+	if t.near, _, err = s.open(p.Source, near); err != nil {
 		return nil, err
 	}
-	if t.far, err = open(s.hosts[1], ends[1][0].Namespace, ends[1][0].Bind(family)); err != nil {
+	if t.far, t.to, err = s.open(p.Sink, far); err != nil {
 		_ = t.near.Close()
 		return nil, err
 	}
-	t.to = netip.AddrPortFrom(ends[1][0].Public(family), port)
 	t.background.Go(t.echo)
 	return t, nil
 }
 
-func open(h deploy.Place, namespace string, at netip.Addr) (c *net.UDPConn, err error) {
-	ns, err := h.Namespace(namespace)
+// open opens a socket in a container, and returns the address at which others know it.
+func (s *standing) open(at network.Spot, port uint16) (c *net.UDPConn, known netip.AddrPort, err error) {
+	e := s.Site().Endpoints[at.Host][at.Container]
+	ns, err := s.hosts[at.Host].Namespace(e.Namespace)
 	if err != nil {
-		return nil, err
+		return nil, known, err
 	}
 	defer ns.Close()
 	err = netns.Do(int(ns.Fd()), func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(at, port)))
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.Bind(family), port)))
 		return err
 	})
-	return c, err
+	return c, netip.AddrPortFrom(e.Public(family), port), err
 }
 
 // echo sends back every packet until the socket is closed.

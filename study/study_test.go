@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 // TestMain lets the test binary act as the hosts, agents and workers of its own runs, with nettoll's real command line.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon", "sink"}, os.Args[1]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
 	}
 	testnet.Main(m)
@@ -126,5 +127,48 @@ func TestBetweenInterrupted(t *testing.T) {
 	if code != 130 || !strings.Contains(out.String(), "setup_time: ") ||
 		!strings.Contains(out.String(), "of 1000 rounds were completed") {
 		t.Errorf("exit status %d; it said\n%s\nand shows\n%s", code, progress.String(), out.String())
+	}
+}
+
+// The study of life cycles has a figure for every part of the way of two containers, with a runtime that is a program and
+// one that is none.
+func TestLifecycle(t *testing.T) {
+	testnet.Skip(t, cgroup.Usable("make containers"))
+	out := run(t, "lifecycle", "--runtime", "netns,oci", "--pairs", "1", "--rounds", "2", "--output", "csv")
+	for _, metric := range []string{
+		"first_byte_time,s", "container_time,s", "network_time,s", "worker_time,s", "answer_time,s", "rest_time,s",
+		"command_time,s", "added_time,s", "removal_time,s", "memory,byte", "worker_memory,byte",
+	} {
+		for _, runtime := range []string{"netns", "oci"} {
+			row := regexp.MustCompile(`(?m)^` + runtime + `,2,` + metric + `,(-?[0-9.e+-]+),-?[0-9.e+-]+,-?[0-9.e+-]+,2$`)
+			found := row.FindStringSubmatch(out)
+			none := runtime == "netns" && (metric == "command_time,s" || metric == "added_time,s") // it has no command
+			if (found == nil) != none {
+				t.Errorf("a figure of %s of %s: %v", metric, runtime, found)
+			}
+			if zero := metric == "memory,byte"; found != nil && (found[1] == "0") != zero {
+				t.Errorf("%s of %s is %s", metric, runtime, found[1])
+			}
+		}
+	}
+	if strings.Contains(out, "daemon_time") {
+		t.Error("a daemon, and none was started")
+	}
+}
+
+// A runtime that is unknown, and a network that is none, are refused by name.
+func TestLifecycleRefuses(t *testing.T) {
+	testnet.Root(t)
+	for _, tt := range []struct{ flag, value, want string }{
+		{"--runtime", "lxd", `unknown runtime "lxd"`},
+		{"--network", "tokenring", `unknown network "tokenring"`},
+		{"--pairs", "0", "invalid value 0 for --pairs (valid: 1 to 500)"},
+	} {
+		var out, said strings.Builder
+		code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &said},
+			[]string{"study", "lifecycle", tt.flag, tt.value})
+		if code != 2 || !strings.Contains(said.String(), tt.want) {
+			t.Errorf("%s %s: exit status %d, %q, want 2 and %q", tt.flag, tt.value, code, said.String(), tt.want)
+		}
 	}
 }
