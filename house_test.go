@@ -367,25 +367,35 @@ func program(t *testing.T) func(args []string) string {
 				t.Fatalf("build nettoll: %v\n%s", err, out)
 			}
 		}
+		// An unknown command with --help is answered with the help of the command before it.
+		help := func(name string) (text string, known bool) {
+			if _, asked := helps[name]; !asked {
+				out, err := exec.Command(binary, strings.Fields(name+" --help")...).CombinedOutput()
+				if usage := regexp.MustCompile(`(?m)^Usage:\n +nettoll ` + regexp.QuoteMeta(name) + `( |$)`); err != nil ||
+					name != "" && !usage.Match(out) {
+					out = nil
+				}
+				helps[name] = string(out)
+			}
+			return helps[name], helps[name] != ""
+		}
 		name := ""
 		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 			name = args[0]
 		}
-		if _, asked := helps[name]; !asked {
-			out, err := exec.Command(binary, strings.Fields(name+" --help")...).CombinedOutput()
-			if err != nil {
-				return fmt.Sprintf("%v: %s", err, bytes.TrimSpace(out))
+		text, known := help(name)
+		if !known {
+			return fmt.Sprintf("no command %q", name)
+		}
+		if len(args) > 1 && !strings.HasPrefix(args[1], "-") {
+			if below, is := help(name + " " + args[1]); is {
+				text = below
 			}
-			// An unknown command with --help is answered with the help of nettoll itself.
-			if !regexp.MustCompile(`(?m)^Usage:\n +nettoll `+regexp.QuoteMeta(name)+`( |$)`).Match(out) && name != "" {
-				return fmt.Sprintf("no command %q", name)
-			}
-			helps[name] = string(out)
 		}
 		for _, arg := range args {
 			flag, _, _ := strings.Cut(arg, "=")
 			named := regexp.MustCompile(`(^|[\s,])` + regexp.QuoteMeta(flag) + `($|[\s,=\[])`)
-			if strings.HasPrefix(flag, "-") && flag != "-" && !named.MatchString(helps[name]) {
+			if strings.HasPrefix(flag, "-") && flag != "-" && !named.MatchString(text) {
 				return fmt.Sprintf("no flag %s in its help", flag)
 			}
 		}
