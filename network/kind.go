@@ -69,8 +69,8 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	return x.Exclude(hosts, params)
 }
 
-// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules for
-// each port.
+// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules
+// for each port.
 func (Kind) BuildTime(s stack.Stack, _, containers int) time.Duration {
 	p, params, ok := stack.PartOf[Publisher](s)
 	if !ok || !p.Publishes(params) {
