@@ -84,7 +84,7 @@ test: ## say what this machine lacks, then run every test
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow): TestSlowIsWhole holds the list whole.
-SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./tunnel/...
+SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./tunnel/...
 
 .PHONY: test-slow
 test-slow: export NETTOLL_SLOW = 1

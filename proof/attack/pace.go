@@ -55,7 +55,7 @@ const genericNetlink = 16
 // unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
 // a longer pause after each [burst].
 func (s *stand) unlost(send func() error) error {
-	const longer, times = 4, 4
+	const longer, times = 4, 5
 	defer func() { s.pace.pause = pause }()
 	for n := 1; ; n++ {
 		before := s.unread()

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+// TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
+// every pair passes packets of full size, and they take the path that the network names. Each hour, CI has another
+// network for each runtime.
+func TestNetworksOfRuntimes(t *testing.T) {
+	testnet.Root(t)
+	networks := []struct{ name, placement string }{
+		{"host", "cross-host"}, {"bridge", "cross-host"}, {"routed", "same-host"}, {"nat", "cross-host"},
+		{"macvlan", "same-host"}, {"ipvlan", "same-host"}, {"passthrough", "cross-host"}, {"ovs", "same-host"},
+		{"ebpf", "same-host"}, {"cni(plugin=ptp)", "same-host"},
+	}
+	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
+	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd"} {
+		for j, n := range networks {
+			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
+				continue
+			}
+			t.Run(n.name+"@"+runtime, func(t *testing.T) {
+				s, err := kinds.Parse(n.name + "@" + runtime)
+				if err != nil {
+					t.Fatal(err)
+				}
+				testnet.Skip(t, s.Check())
+				said := nettoll(t, "lab", "up", "--stack", n.name+"@"+runtime, "--placement", n.placement, "--time", "5m")
+				if said.status != 0 {
+					t.Fatalf("lab up exits with %d: %s", said.status, said.stderr)
+				}
+				name, _, _ := strings.Cut(strings.TrimPrefix(said.stdout, "lab "), ": ")
+				contains(t, "lab up", said.stdout, "every pair passes packets of 1500 bytes both ways, unfragmented",
+					"h1, verified")
+				if strings.Contains(said.stdout, "DRIFTED") {
+					t.Errorf("the kernel is not as planned:\n%s", said.stdout)
+				}
+				if down := nettoll(t, "lab", "down", name); down.status != 0 {
+					t.Errorf("lab down exits with %d: %s", down.status, down.stderr)
+				}
+			})
+		}
+	}
+}
