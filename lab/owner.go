@@ -24,6 +24,8 @@ import (
 const (
 	// handLimit is how long a client may take to send its greeting.
 	handLimit = 5 * time.Second
+	// handed is how many files a client hands over at most: its standard files.
+	handed = 3
 	// lastWords is how long clients may take to read answers when the lab is gone.
 	lastWords = time.Second
 )
@@ -271,7 +273,7 @@ func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
 		return fmt.Errorf("refuse a client: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(handLimit)) // the deadline of an open socket
-	files, err := process.Taken(conn)
+	files, err := process.Taken(conn, handed)
 	if err != nil {
 		_ = conn.Close()
 		if errors.Is(err, io.EOF) || errors.Is(err, fs.ErrClosed) {

@@ -66,7 +66,7 @@ func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error)
 	if pid, err = process.PeerProcess(conn); err != nil {
 		return 0, nil, err
 	}
-	theirs, err := process.Taken(conn)
+	theirs, err := process.Taken(conn, 1)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -10,9 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxHanded is the largest number of files in one message (SCM_MAX_FD, include/net/scm.h).
-const maxHanded = 253
-
 // Hand sends one byte over a socket, together with files (SCM_RIGHTS, unix(7)). The caller still has to close them.
 func Hand(conn *net.UnixConn, files ...*os.File) error {
 	fds := make([]int, len(files))
@@ -29,9 +26,9 @@ func Hand(conn *net.UnixConn, files ...*os.File) error {
 	return nil
 }
 
-// Taken receives what [Hand] sent. The caller closes the files.
-func Taken(conn *net.UnixConn) (files []*os.File, err error) {
-	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*maxHanded))
+// Taken receives what [Hand] sent, which is an error if that is more than so many files. The caller closes the files.
+func Taken(conn *net.UnixConn, most int) (files []*os.File, err error) {
+	data, rights := make([]byte, 1), make([]byte, unix.CmsgSpace(4*most))
 	n, length, flags, _, err := conn.ReadMsgUnix(data, rights) // Go asks for close-on-exec
 	if err != nil {
 		return nil, fmt.Errorf("take over files: %w", err)
@@ -49,11 +46,11 @@ func Taken(conn *net.UnixConn) (files []*os.File, err error) {
 			files = append(files, os.NewFile(uintptr(fd), "handed "+strconv.Itoa(len(files))))
 		}
 	}
-	if n == 0 || flags&unix.MSG_CTRUNC != 0 {
+	if n == 0 || flags&unix.MSG_CTRUNC != 0 || len(files) > most {
 		for _, f := range files {
 			_ = f.Close()
 		}
-		return nil, errors.New("take over files: the message is cut short")
+		return nil, errors.New("take over files: the message is cut short, or has too many")
 	}
 	return files, nil
 }

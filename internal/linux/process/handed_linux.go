@@ -11,6 +11,9 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
+// mostHanded is the largest number of files in one message (SCM_MAX_FD, include/net/scm.h).
+const mostHanded = 253
+
 // Handed takes the files of this process from the socket at a path, for processes that can inherit none. It hands over
 // the network namespace of this process first. What it gets are standard input, output and error, and the files of
 // "--file" options, as those of [Inherited]. Standard error takes the place of this process's own.
@@ -31,7 +34,7 @@ func Handed(path string, values []string) (in, out *os.File, files map[string]*o
 	if err := Hand(conn, ns); err != nil {
 		return failed(err)
 	}
-	all, err := Taken(conn)
+	all, err := Taken(conn, mostHanded)
 	if err != nil {
 		return failed(err)
 	}

@@ -42,7 +42,7 @@ func (*Terminal) Follow(*os.File) func() { return func() {} }
 func Hand(*net.UnixConn, ...*os.File) error { return unsupported("hand over files") }
 
 // Taken is not supported here.
-func Taken(*net.UnixConn) ([]*os.File, error) { return nil, unsupported("take over files") }
+func Taken(*net.UnixConn, int) ([]*os.File, error) { return nil, unsupported("take over files") }
 
 // Lock is not supported here.
 func Lock(*os.File) (bool, error) { return false, unsupported("lock file") }
