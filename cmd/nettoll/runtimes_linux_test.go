@@ -15,9 +15,16 @@ import (
 func TestNetworksOfRuntimes(t *testing.T) {
 	testnet.Root(t)
 	networks := []struct{ name, placement string }{
-		{"host", "cross-host"}, {"bridge", "cross-host"}, {"routed", "same-host"}, {"nat", "cross-host"},
-		{"macvlan", "same-host"}, {"ipvlan", "same-host"}, {"passthrough", "cross-host"}, {"ovs", "same-host"},
-		{"ebpf", "same-host"}, {"cni(plugin=ptp)", "same-host"},
+		{"host", "cross-host"},
+		{"bridge", "cross-host"},
+		{"routed", "same-host"},
+		{"nat", "cross-host"},
+		{"macvlan", "same-host"},
+		{"ipvlan", "same-host"},
+		{"passthrough", "cross-host"},
+		{"ovs", "same-host"},
+		{"ebpf", "same-host"},
+		{"cni(plugin=ptp)", "same-host"},
 	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
 	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd"} {
