@@ -30,7 +30,7 @@ const programEnv = "NETTOLL_PROGRAM"
 // atOnce is how many parallel tests run at once, on any number of CPUs: most of a run is waiting, for packets,
 // deadlines and the kernel that removes namespaces. A test that asserts a figure, or how fast something is done, is not
 // parallel: it has the machine to itself.
-const atOnce = 5
+const atOnce = 3
 
 // TestMain builds the program once and runs the tests with it.
 func TestMain(m *testing.M) {
