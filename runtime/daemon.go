@@ -79,6 +79,12 @@ func Temporary(dir string) string { return "TMPDIR=" + dir }
 // Run runs a command of a runtime's client. The error has what the command has written.
 func Run(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		return &linux.UnsupportedError{
+			What: "make containers", Missing: fmt.Sprintf("program %q", cmd.Args[0]),
+			Hint: "nettoll doctor says which package brings it", Err: err,
+		}
+	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, bytes.TrimSpace(out))
 	}
