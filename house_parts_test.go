@@ -49,6 +49,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"proof/attack/stand.go ipvlan":           "a type of link",
 		"proof/attack/tries.go bridge":           "a type of link",
 		"proof/wire/relay.go bridge":             "a type of link",
+		"runtime/contained.go command":           "a parameter",
 		"traffic/dialogue/client.go connections": "a counter",
 		"measure/old.go host":                    "reads records of old versions; frozen",
 		"measure/old.go netns":                   "reads records of old versions; frozen",

@@ -36,12 +36,25 @@ func (n Namespace) Apply(ctx context.Context, k *Kernel) error {
 	return nil
 }
 
-// Adopt gives the host, instead of a new namespace, one that somebody else has made. The caller closes the file.
+// Adopt gives the host, instead of a new namespace, one that somebody else has made. Like a new one it has IPv6, which
+// Docker disables until a network of its own has it (moby, libnetwork/osl/namespace_linux.go). The caller closes the
+// file.
 func (n Namespace) Adopt(k *Kernel, ns *os.File) error {
-	_, err := k.bind(n.Name, func(s *space) (err error) {
+	if _, err := k.bind(n.Name, func(s *space) (err error) {
 		s.file, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()))
 		return err
+	}); err != nil {
+		return err
+	}
+	err := k.Do(n.Name, func() error {
+		return sysctl.Write("net.ipv6.conf.all.disable_ipv6", "0") // and of all links, also later ones
 	})
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil // this kernel has no IPv6
+	}
+	if err != nil {
+		err = errors.Join(err, k.remove(n.Name))
+	}
 	return err
 }
 

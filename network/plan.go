@@ -124,17 +124,13 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 		Snooping:  true, // the kernel's default, which container networks leave as it is
 		Addresses: []string{gate4.String(), gate6.String()},
 	})
-	ends := make([]Endpoint, len(h.Containers))
+	ends, err := bridgedEnds(lab, h)
+	if err != nil {
+		return nil, nil, err
+	}
 	for i, c := range h.Containers {
-		outer, err := Outer(h, c)
-		if err != nil {
-			return nil, nil, err
-		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
-		ends[i] = Endpoint{
-			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner,
-			MAC: MAC(lab.Seed, name, c.Name, Inner),
-		}
+		outer := ends[i].Link
 		if lab.StaticNeighbours() {
 			steps = append(steps, unasked(c.Name))
 		}
@@ -152,27 +148,39 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	return append(steps, bridgeNeighbours(lab, h, ends, routed)...), ends, nil
 }
 
-// joined is [Bridged] where the runtime builds the bridge.
-func joined(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
-	gate4, gate6 := Gateway(h.Index)
-	b := Joined{
-		Name: Bridge, MAC: MAC(lab.Seed, h.Name(), Bridge), MTU: lab.MTU,
-		Gateways: []string{gate4.String(), gate6.String()},
-	}
-	var inside []host.Step
+// bridgedEnds are the endpoints of the containers of a host that a bridge joins.
+func bridgedEnds(lab Lab, h Host) ([]Endpoint, error) {
 	ends := make([]Endpoint, len(h.Containers))
 	for i, c := range h.Containers {
 		outer, err := Outer(h, c)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		v4, v6 := ContainerAddr(h.Index, c.Index)
 		ends[i] = Endpoint{
 			Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Link: outer, Inner: Inner,
 			MAC: MAC(lab.Seed, h.Name(), c.Name, Inner),
 		}
+	}
+	return ends, nil
+}
+
+// joined is [Bridged] where the runtime builds the bridge.
+func joined(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
+	ends, err := bridgedEnds(lab, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	gate4, gate6 := Gateway(h.Index)
+	b := Joined{
+		Name: Bridge, MAC: MAC(lab.Seed, h.Name(), Bridge), MTU: lab.MTU,
+		Gateways: []string{gate4.String(), gate6.String()},
+	}
+	var inside []host.Step
+	for i, c := range h.Containers {
+		v4, v6 := ContainerAddr(h.Index, c.Index)
 		b.Containers = append(b.Containers, JoinedContainer{
-			Name: c.Name, Namespace: c.Name, Link: outer, Inner: Inner, MAC: ends[i].MAC,
+			Name: c.Name, Namespace: c.Name, Link: ends[i].Link, Inner: Inner, MAC: ends[i].MAC,
 			Addresses: []string{v4.String(), v6.String()},
 		})
 		inside = append(inside, Inside(c)...)

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/mount"
+	"github.com/nettoll/nettoll/part"
 )
 
 // A Daemon is a program of a host that makes containers on request.
@@ -91,6 +92,22 @@ func Run(cmd *exec.Cmd) error {
 	return err
 }
 
+// A Client returns a command of a runtime's client, for the containers of a host.
+type Client func(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, error)
+
+// Logs returns the last lines that a container has written, by the commands of Docker; "" if they are not known.
+func (c Client) Logs(ctx context.Context, k *host.Kernel, container string) string {
+	cmd, err := c(context.WithoutCancel(ctx), k, "logs", "--tail", "5", container)
+	if err != nil {
+		return ""
+	}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return ""
+	}
+	return string(out)
+}
+
 // listens waits until something listens at a socket.
 func listens(ctx context.Context, socket string, ended <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, listening)
@@ -141,9 +158,9 @@ func (d Daemon) Verify(k *host.Kernel, step host.Step) error {
 // A Needed program, and the Debian package that brings it.
 type Needed struct{ Program, Package string }
 
-// Programs returns a [linux.UnsupportedError] if containers cannot be made on this machine: by cgroups, by the rights
-// of this user, or because a program is missing.
-func Programs(by string, needed ...Needed) error {
+// Check returns a [linux.UnsupportedError] if containers cannot be made on this machine with these parameters: by
+// cgroups, by the rights of this user, or because a program is missing.
+func Check(by string, p part.Params, needed ...Needed) error {
 	what := "make containers by " + by
 	if err := cgroup.Usable(what); err != nil {
 		return err
@@ -155,5 +172,5 @@ func Programs(by string, needed ...Needed) error {
 			}
 		}
 	}
-	return nil
+	return LimitsOf(p).Check()
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -120,17 +121,43 @@ func (h *Handing) Flags() (flags []string) {
 	return flags
 }
 
-// Handed starts a worker in a container that inherits no files. Run runs the container; it returns once that runs. If
-// the container has made its own network namespace, adopt is the name that the host gives that, otherwise "".
-func Handed(ctx context.Context, k *host.Kernel, s *Starting, adopt string, run func(*Handing) error) (
-	pid int, err error,
-) {
+// A Launch says how a runtime starts a container that inherits no files.
+type Launch struct {
+	// Run runs the container. It returns once that runs.
+	Run func(h *Handing, cgroup string) error
+	// Said returns what the container has written until its worker had its files.
+	Said func() string
+	// Adopt is true if the container makes its own network namespace, which the host is to adopt.
+	Adopt bool
+	// OutOfMemory is as in [Starting].
+	OutOfMemory func() bool
+}
+
+// Start applies the step of such a container, as [Make] does.
+func (l Launch) Start(ctx context.Context, k *host.Kernel, step host.Step, c Contained) error {
+	return Make(ctx, k, step, c, func(worker *Starting, cgroup string) (int, error) {
+		worker.OutOfMemory = l.OutOfMemory
+		pid, err := l.worker(ctx, k, worker, c.Namespace, cgroup)
+		if err == nil {
+			return pid, nil
+		}
+		worker.Failed()
+		err = fmt.Errorf("make container %s: %w", c.Name, err)
+		if said := strings.TrimSpace(l.Said()); said != "" {
+			err = fmt.Errorf("%w\nit said: %s", err, said)
+		}
+		return 0, err
+	})
+}
+
+// worker runs the container and waits for its worker.
+func (l Launch) worker(ctx context.Context, k *host.Kernel, s *Starting, namespace, cgroup string) (int, error) {
 	h, err := s.Hand(k)
 	if err != nil {
 		return 0, err
 	}
 	defer h.Close()
-	if err := run(h); err != nil {
+	if err := l.Run(h, cgroup); err != nil {
 		return 0, err
 	}
 	pid, ns, err := h.Arrived(ctx)
@@ -138,8 +165,8 @@ func Handed(ctx context.Context, k *host.Kernel, s *Starting, adopt string, run 
 		return 0, err
 	}
 	defer ns.Close()
-	if adopt == "" {
+	if !l.Adopt || namespace == "" {
 		return pid, nil
 	}
-	return pid, host.Namespace{Name: adopt}.Adopt(k, ns)
+	return pid, host.Namespace{Name: namespace}.Adopt(k, ns)
 }

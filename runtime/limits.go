@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -189,16 +188,14 @@ func (l Limits) Flags() (flags []string) {
 // endLimit is how long a program may take to say how a container has ended.
 const endLimit = 2 * time.Second
 
-// OutOfMemory asks a program with the commands of Docker, which removes the cgroup of a container that has ended,
+// OutOfMemory asks a client with the commands of Docker, which removes the cgroup of a container that has ended,
 // whether memory ran out.
-func OutOfMemory(ctx context.Context, k *host.Kernel, container string,
-	command func(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, error),
-) bool {
+func (c Client) OutOfMemory(ctx context.Context, k *host.Kernel, container string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer cancel()
 	var out []byte
 	for _, args := range [][]string{{"wait", container}, {"inspect", "--format", "{{.State.OOMKilled}}", container}} {
-		cmd, err := command(ctx, k, args...)
+		cmd, err := c(ctx, k, args...)
 		if err != nil {
 			return false
 		}

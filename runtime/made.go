@@ -21,17 +21,18 @@ type Made struct {
 
 // Make applies the step of a container. Start starts the worker and returns its PID; if it does not, it calls
 // [Starting.Failed]. Nothing is left of a container that could not be made.
-func Make(ctx context.Context, k *host.Kernel, step host.Step, container string,
+func Make(ctx context.Context, k *host.Kernel, step host.Step, c Contained,
 	start func(worker *Starting, cgroup string) (pid int, err error),
 ) (err error) {
 	m, err := noted(k)
 	if err != nil {
 		return err
 	}
-	worker, err := Prepare(k, container)
+	worker, err := Prepare(k, c.Name)
 	if err != nil {
 		return err
 	}
+	worker.Limits = c.Limits
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, step.Remove(context.WithoutCancel(ctx), k))
@@ -56,20 +57,20 @@ func noted(k *host.Kernel) (m Made, err error) {
 func (m Made) RemoveCgroups() error { return cgroup.Remove(m.Cgroup, m.Bases...) }
 
 // Verify wants the worker that a step has made to be there, in the network namespace of its container.
-func Verify(k *host.Kernel, step host.Step, container, namespace string) error {
+func Verify(k *host.Kernel, step host.Step, c Contained) error {
 	var m Made
 	if _, err := k.Kept(&m); err != nil {
 		return err
 	}
 	d := &host.DriftError{Step: step.String()}
-	present, within, err := k.Within(m.PID, namespace)
+	present, within, err := k.Within(m.PID, c.Namespace)
 	switch {
 	case err != nil:
 		return err
 	case !present:
-		d.Add("worker of "+container, "present", "absent")
+		d.Add("worker of "+c.Name, "present", "absent")
 	case !within:
-		d.Add("network namespace of the worker of "+container, "that of the container", "another")
+		d.Add("network namespace of the worker of "+c.Name, "that of the container", "another")
 	default:
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
@@ -77,11 +78,15 @@ func (s *Starting) ended() string {
 	return "it has ended, and its container with it"
 }
 
-// Failed gives up, and returns what the program has written to Err. The program has ended.
+// lastWords is how long what has failed may go on to write: it ends at once, unless a worker runs that has Err.
+const lastWords = time.Second
+
+// Failed gives up, and returns what the program has written to Err.
 func (s *Starting) Failed() string {
 	s.closeTheirs()
 	const most = 4096
-	said, _ := io.ReadAll(io.LimitReader(s.ours[2], most)) // nobody else has the other end, so this ends
+	_ = s.ours[2].SetReadDeadline(time.Now().Add(lastWords))
+	said, _ := io.ReadAll(io.LimitReader(s.ours[2], most))
 	s.close()
 	return string(said)
 }

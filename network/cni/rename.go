@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"syscall"
 
 	"github.com/containernetworking/cni/pkg/invoke"
 	types100 "github.com/containernetworking/cni/pkg/types/100"
@@ -136,54 +135,17 @@ func (c *call) links(result *types100.Result) error {
 	return set(h, made, c.step.BridgeMAC, c.step.MTU)
 }
 
-// rename gives the host's link its name.
+// rename gives the host's link its name, and keeps its routes to the container.
 func (c *call) rename(h *link.Handle, l link.Link) error {
-	err := h.SetName(l.Index, c.step.Link)
-	if errors.Is(err, syscall.EBUSY) {
-		return c.renameDown(h, l)
-	}
-	return err
-}
-
-// renameDown gives the host's link its name as kernels before Linux 6.2 have it: the link has to be down, which loses
-// its addresses of IPv6 and its routes. They are put back.
-func (c *call) renameDown(h *link.Handle, l link.Link) error {
-	addresses, err := h.Addresses(l.Index)
-	if err != nil {
-		return err
-	}
-	var routes []link.Route
+	var to []netip.Addr
 	for _, text := range c.step.Addresses {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return err
 		}
-		found, err := h.Routes(netip.PrefixFrom(p.Addr(), p.Addr().BitLen()))
-		if err != nil {
-			return err
-		}
-		routes = append(routes, found...)
+		to = append(to, p.Addr())
 	}
-	for _, change := range []func() error{
-		func() error { return h.SetUp(l.Index, false) },
-		func() error { return h.SetName(l.Index, c.step.Link) },
-		func() error { return h.SetUp(l.Index, true) },
-	} {
-		if err := change(); err != nil {
-			return err
-		}
-	}
-	for _, a := range addresses {
-		if err := h.AddAddress(l.Index, a); err != nil && !errors.Is(err, link.ErrExists) {
-			return err
-		}
-	}
-	for _, r := range routes {
-		if err := h.AddRoute(r); err != nil && !errors.Is(err, link.ErrExists) {
-			return err
-		}
-	}
-	return nil
+	return h.Rename(l.Index, c.step.Link, to...)
 }
 
 // set gives a link its MAC address and MTU, and with the former its address of link scope.

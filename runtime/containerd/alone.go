@@ -9,29 +9,13 @@ import (
 )
 
 // Alone is a container that containerd makes, with this program waiting in it and nothing of a lab.
-type Alone struct {
-	Name string `json:"name"`
-	// Command is the program that makes it.
-	Command string `json:"command"`
-}
+type Alone struct{ Container }
 
 // Kind returns "containerd-alone".
 func (Alone) Kind() string { return "containerd-alone" }
 
 // String describes the step in plain words.
 func (a Alone) String() string { return "containerd container " + a.Name + ", by ctr run alone" }
-
-// UndoneFirst makes Alone a [host.FirstUndone].
-func (Alone) UndoneFirst() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Alone) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Alone a [host.Grouping].
-func (Alone) Groups() {}
-
-// container is the same with a worker.
-func (a Alone) container() Container { return Container{Name: a.Name, Command: a.Command} }
 
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
@@ -43,9 +27,6 @@ func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 		}, runtime.Waiting()...)...)
 	})
 }
-
-// Remove ends the container.
-func (a Alone) Remove(ctx context.Context, k *host.Kernel) error { return a.container().Remove(ctx, k) }
 
 // Verify wants the container to be there.
 func (a Alone) Verify(k *host.Kernel) error { return runtime.VerifyAlone(k, a) }

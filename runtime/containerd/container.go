@@ -3,7 +3,6 @@ package containerd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,51 +15,23 @@ import (
 
 // A Container is a container of containerd, with a worker as its only process.
 type Container struct {
-	Name string `json:"name"`
-	// Namespace is that of its network; "" is the host's own.
-	Namespace string `json:"namespace,omitempty"`
+	runtime.Contained
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	runtime.Rights
-	// Limits are those of its cgroups.
-	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "containerd-container".
 func (Container) Kind() string { return "containerd-container" }
 
 // String describes the step in plain words.
-func (c Container) String() string {
-	s := "containerd container " + c.Name
-	if c.Namespace == "" {
-		s += " in the host's network namespace"
-	}
-	return s + c.Rights.String() + c.Limits.Described()
-}
-
-// UndoneFirst makes Container a [host.FirstUndone].
-func (Container) UndoneFirst() {}
-
-// Concurrent makes Container a [host.Concurrent].
-func (Container) Concurrent() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Container) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Container a [host.Grouping].
-func (Container) Groups() {}
+func (c Container) String() string { return c.Described("containerd") }
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (int, error) {
-		worker.Limits = c.Limits
-		pid, err := runtime.Handed(ctx, k, worker, "", func(h *runtime.Handing) error { return c.run(ctx, k, h, cgroup) })
-		if err != nil {
-			err = errors.Join(fmt.Errorf("make container %s: %w", c.Name, err), c.said(k))
-			worker.Failed()
-		}
-		return pid, err
-	})
+	return runtime.Launch{
+		Run:  func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
+		Said: func() string { return c.said(k) },
+	}.Start(ctx, k, c, c.Contained)
 }
 
 // log is the file of what a container writes before it has its files.
@@ -121,17 +92,14 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	return runtime.Run(cmd)
 }
 
-// said returns what the container has written, as an error; nil if that is nothing.
-func (c Container) said(k *host.Kernel) error {
+// said returns what the container has written.
+func (c Container) said(k *host.Kernel) string {
 	log, err := c.log(k)
 	if err != nil {
-		return nil
+		return ""
 	}
-	out, err := os.ReadFile(log)
-	if text := strings.TrimSpace(string(out)); err == nil && text != "" {
-		return fmt.Errorf("it said: %s", text)
-	}
-	return nil
+	out, _ := os.ReadFile(log) // there is none of a container that was not made
+	return string(out)
 }
 
 // Remove ends the container. Its cgroups go in any case, also if the host is gone.
@@ -160,4 +128,4 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 }
 
 // Verify wants the worker to be there, in its namespace.
-func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Contained) }

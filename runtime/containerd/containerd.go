@@ -6,19 +6,11 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// The parameter that chooses what makes containers, and its values.
-const (
-	made = "command"
-	runc = "runc"
-	crun = "crun"
-)
-
 // Runtime is the runtime "containerd".
-type Runtime struct{}
+type Runtime struct{ runtime.Workers }
 
 var (
 	_ runtime.Populated  = Runtime{}
@@ -35,20 +27,14 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "containerd",
 		Summary:        "containerd makes each container, by a daemon of each host, with a worker as its only process",
 		Implementation: "kernel",
-		Params: append(part.List{
-			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-		}, slices.Concat(runtime.RightsParams(false, false),
+		Params: slices.Concat(
+			part.List{runtime.CommandParam()}, runtime.RightsParams(false, false),
 			slices.DeleteFunc(runtime.LimitParams(), func(p part.Param) bool {
 				return p.Name == runtime.CPUSet // which ctr cannot set
-			}))...),
+			}),
+		),
 	}
 }
-
-// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
-func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
-
-// Populated is true: a worker runs in each container.
-func (Runtime) Populated(part.Params) bool { return true }
 
 // Takes returns what it took on the reference machine, with two containers made at the same time.
 func (Runtime) Takes(part.Params) (host, container time.Duration) {
@@ -66,12 +52,9 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Programs("containerd", runtime.Needed{Program: daemon, Package: daemon},
+	return runtime.Check("containerd", p, runtime.Needed{Program: daemon, Package: daemon},
 		runtime.Needed{Program: client, Package: daemon},
-		runtime.Needed{Program: p[made], Package: p[made]}); err != nil {
-		return err
-	}
-	return runtime.LimitsOf(p).Check()
+		runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
 }
 
 // Containers makes a daemon and all namespaces, and then a container in each.
@@ -80,10 +63,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		return nil, err
 	}
 	for _, c := range containers {
-		steps = append(steps, Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
-			Limits: runtime.LimitsOf(p),
-		})
+		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
 	if len(steps) > 0 {
 		steps = append([]host.Step{Daemon{}}, steps...)
@@ -93,5 +73,5 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Name: container, Command: p[made]}
+	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
 }

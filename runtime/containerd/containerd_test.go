@@ -1,25 +1,13 @@
 package containerd_test
 
 import (
-	"context"
-	"os"
-	"slices"
 	"testing"
 
-	"github.com/nettoll/nettoll/cli"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime/containerd"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-// TestMain is the program of the labs' hosts and containers as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon", "sink"}, os.Args[1]) {
-		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
-	}
-	runtimetest.Alone()
-	testnet.Main(m)
-}
+func TestMain(m *testing.M) { runtimetest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	runtimetest.Conformance(t, containerd.Runtime{})

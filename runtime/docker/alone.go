@@ -9,27 +9,13 @@ import (
 )
 
 // Alone is a container that Docker makes, with this program waiting in it and nothing of a lab.
-type Alone struct {
-	Name string `json:"name"`
-}
+type Alone struct{ Container }
 
 // Kind returns "docker-alone".
 func (Alone) Kind() string { return "docker-alone" }
 
 // String describes the step in plain words.
 func (a Alone) String() string { return "docker container " + a.Name + ", by docker run alone" }
-
-// UndoneFirst makes Alone a [host.FirstUndone].
-func (Alone) UndoneFirst() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Alone) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Alone a [host.Grouping].
-func (Alone) Groups() {}
-
-// container is the same with a worker.
-func (a Alone) container() Container { return Container{Name: a.Name} }
 
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
@@ -40,9 +26,6 @@ func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 		}, runtime.Waiting()...)...)
 	})
 }
-
-// Remove ends the container.
-func (a Alone) Remove(ctx context.Context, k *host.Kernel) error { return a.container().Remove(ctx, k) }
 
 // Verify wants the container to be there.
 func (a Alone) Verify(k *host.Kernel) error { return runtime.VerifyAlone(k, a) }

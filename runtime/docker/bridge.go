@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -200,15 +199,7 @@ func (j Join) name(k *host.Kernel) error {
 	if err := forget(near, far, inner.Index); err != nil {
 		return err
 	}
-	err = near.SetName(inner.Peer, j.Link)
-	if !errors.Is(err, syscall.EBUSY) {
-		return err
-	}
-	// Before Linux 6.2, only a link that is down gets another name.
-	if err := near.SetUp(inner.Peer, false); err != nil {
-		return err
-	}
-	return errors.Join(near.SetName(inner.Peer, j.Link), near.SetUp(inner.Peer, true))
+	return near.Rename(inner.Peer, j.Link)
 }
 
 // forget has the host forget at which MAC address it knew the addresses of a container's link.

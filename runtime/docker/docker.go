@@ -8,7 +8,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -16,7 +15,7 @@ import (
 const proxy = "proxy"
 
 // Runtime is the runtime "docker".
-type Runtime struct{}
+type Runtime struct{ runtime.Workers }
 
 var (
 	_ runtime.Populated  = Runtime{}
@@ -41,12 +40,6 @@ func (Runtime) Describe() runtime.Description {
 	}
 }
 
-// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
-func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
-
-// Populated is true: a worker runs in each container.
-func (Runtime) Populated(part.Params) bool { return true }
-
 // Takes returns what it took on the reference machine, with two containers made at the same time.
 func (Runtime) Takes(part.Params) (host, container time.Duration) {
 	return 500 * time.Millisecond, 150 * time.Millisecond
@@ -65,11 +58,8 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Programs("Docker", runtime.Needed{Program: dockerd, Package: pkg},
-		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd}); err != nil {
-		return err
-	}
-	return runtime.LimitsOf(p).Check()
+	return runtime.Check("Docker", p, runtime.Needed{Program: dockerd, Package: pkg},
+		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
 }
 
 // Containers makes a daemon, and a container in each namespace.
@@ -78,9 +68,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		made := Container{
-			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p), Limits: runtime.LimitsOf(p),
-		}
+		made := Container{Contained: runtime.Contain(c, p)}
 		if c.Published != (network.Ports{}) {
 			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
 		}
@@ -109,5 +97,5 @@ func (Runtime) Bridge(b network.Joined) []host.Step {
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, _ part.Params) host.Step {
-	return Alone{Name: container}
+	return Alone{Container{Contained: runtime.Contained{Name: container}}}
 }

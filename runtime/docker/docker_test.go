@@ -1,24 +1,35 @@
 package docker_test
 
 import (
-	"context"
-	"os"
-	"slices"
+	"strings"
 	"testing"
 
-	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/docker"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-// TestMain is the program of the labs' hosts and containers as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon", "sink"}, os.Args[1]) {
-		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
+func TestMain(m *testing.M) { runtimetest.Main(m) }
+
+// TestTaken wants a container whose network namespace cannot have its name to be told and to be gone, although its
+// worker runs by then.
+func TestTaken(t *testing.T) {
+	testnet.Skip(t, docker.Runtime{}.Check(nil))
+	k := runtimetest.Kernel(t, testnet.New(t))
+	var s host.Stack
+	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "src0"},
+		docker.Daemon{},
+		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "make container src0: bind network namespace: ") {
+		t.Errorf("a container whose name is taken: %v", err)
 	}
-	runtimetest.Alone()
-	testnet.Main(m)
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestConformance(t *testing.T) {

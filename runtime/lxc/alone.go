@@ -9,9 +9,7 @@ import (
 )
 
 // Alone is a container that LXC makes, with this program waiting in it and nothing of a lab.
-type Alone struct {
-	Name string `json:"name"`
-}
+type Alone struct{ Container }
 
 // Kind returns "lxc-alone".
 func (Alone) Kind() string { return "lxc-alone" }
@@ -19,30 +17,15 @@ func (Alone) Kind() string { return "lxc-alone" }
 // String describes the step in plain words.
 func (a Alone) String() string { return "lxc container " + a.Name + ", by lxc-start alone" }
 
-// UndoneFirst makes Alone a [host.FirstUndone].
-func (Alone) UndoneFirst() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Alone) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Alone a [host.Grouping].
-func (Alone) Groups() {}
-
-// container is the same with a worker.
-func (a Alone) container() Container { return Container{Name: a.Name} }
-
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
-		dir, err := a.container().write(k, config{
+		dir, err := a.write(k, config{
 			program: program, args: runtime.Waiting(), own: true, cgroup: cgroup,
 		})
 		return exec.CommandContext(ctx, start, "--lxcpath", dir, "--name", a.Name, "--daemon"), err
 	})
 }
-
-// Remove ends the container.
-func (a Alone) Remove(ctx context.Context, k *host.Kernel) error { return a.container().Remove(ctx, k) }
 
 // Verify wants the container to be there.
 func (a Alone) Verify(k *host.Kernel) error { return runtime.VerifyAlone(k, a) }

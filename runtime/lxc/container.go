@@ -18,37 +18,14 @@ import (
 
 // A Container is a container that LXC makes, with a worker as its only process.
 type Container struct {
-	Name string `json:"name"`
-	// Namespace is that of its network; "" is the host's own.
-	Namespace string `json:"namespace,omitempty"`
-	runtime.Rights
-	// Limits are those of its cgroups.
-	Limits runtime.Limits `json:"limits,omitzero"`
+	runtime.Contained
 }
 
 // Kind returns "lxc-container".
 func (Container) Kind() string { return "lxc-container" }
 
 // String describes the step in plain words.
-func (c Container) String() string {
-	s := "lxc container " + c.Name
-	if c.Namespace == "" {
-		s += " in the host's network namespace"
-	}
-	return s + c.Rights.String() + c.Limits.Described()
-}
-
-// UndoneFirst makes Container a [host.FirstUndone].
-func (Container) UndoneFirst() {}
-
-// Concurrent makes Container a [host.Concurrent].
-func (Container) Concurrent() {}
-
-// Groups makes Container a [host.Grouping].
-func (Container) Groups() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Container) Outlives() host.Lifetime { return host.UntilBoot }
+func (c Container) String() string { return c.Described("lxc") }
 
 const (
 	// containersDir is where LXC finds its containers, below the directory of a host's programs.
@@ -63,8 +40,7 @@ const (
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, group string) (pid int, err error) {
-		worker.Limits = c.Limits
+	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, group string) (pid int, err error) {
 		f := config{
 			program: worker.Program, args: worker.Worker.Args[1:], cgroup: group, network: "/proc/self/ns/net",
 		}
@@ -226,4 +202,4 @@ func (c Container) Remove(_ context.Context, k *host.Kernel) error {
 }
 
 // Verify wants the worker to be there, in its namespace.
-func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Contained) }

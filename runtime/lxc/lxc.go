@@ -7,7 +7,6 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -15,7 +14,7 @@ import (
 const start = "lxc-start"
 
 // Runtime is the runtime "lxc".
-type Runtime struct{}
+type Runtime struct{ runtime.Workers }
 
 var (
 	_ runtime.Populated  = Runtime{}
@@ -36,12 +35,6 @@ func (Runtime) Describe() runtime.Description {
 	}
 }
 
-// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
-func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
-
-// Populated is true: a worker runs in each container.
-func (Runtime) Populated(part.Params) bool { return true }
-
 // Takes returns what it took on the reference machine, with two containers made at the same time.
 func (Runtime) Takes(part.Params) (host, container time.Duration) {
 	return 0, 10 * time.Millisecond
@@ -57,10 +50,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Programs("LXC", runtime.Needed{Program: start, Package: "lxc"}); err != nil {
-		return err
-	}
-	return runtime.LimitsOf(p).Check()
+	return runtime.Check("LXC", p, runtime.Needed{Program: start, Package: "lxc"})
 }
 
 // missing says that LXC is not installed.
@@ -76,14 +66,12 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		return nil, err
 	}
 	for _, c := range containers {
-		steps = append(steps, Container{
-			Name: c.Name, Namespace: c.Namespace, Rights: runtime.RightsOf(p), Limits: runtime.LimitsOf(p),
-		})
+		steps = append(steps, Container{Contained: runtime.Contain(c, p)})
 	}
 	return steps, nil
 }
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, _ part.Params) host.Step {
-	return Alone{Name: container}
+	return Alone{Container{Contained: runtime.Contained{Name: container}}}
 }

@@ -1,17 +1,14 @@
 package lxc_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/cli"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -21,13 +18,7 @@ import (
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-// TestMain is the program of the labs' hosts and containers as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon", "sink"}, os.Args[1]) {
-		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
-	}
-	testnet.Main(m)
-}
+func TestMain(m *testing.M) { runtimetest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	runtimetest.Conformance(t, lxc.Runtime{})
@@ -54,7 +45,7 @@ func TestCannotStart(t *testing.T) {
 	}})
 	var s host.Stack
 	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		host.Namespace{Name: "src0"}, lxc.Container{Name: "src0", Namespace: "src0"},
+		host.Namespace{Name: "src0"}, lxc.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}},
 	}})
 	if err == nil || !strings.Contains(err.Error(), "lxc-start: exit status 1: ") ||
 		!strings.Contains(err.Error(), "Permission denied") {
@@ -74,8 +65,10 @@ func TestContainers(t *testing.T) {
 	}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		lxc.Container{Name: "src0", Namespace: "src0", Rights: runtime.Rights{Privileged: true}},
-		lxc.Container{Name: "snk0", Rights: runtime.Rights{Privileged: true}},
+		lxc.Container{Contained: runtime.Contained{
+			Name: "src0", Namespace: "src0", Rights: runtime.Rights{Privileged: true},
+		}},
+		lxc.Container{Contained: runtime.Contained{Name: "snk0", Rights: runtime.Rights{Privileged: true}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -9,11 +9,7 @@ import (
 )
 
 // Alone is a container that an OCI runtime makes, with this program waiting in it and nothing of a lab.
-type Alone struct {
-	Name string `json:"name"`
-	// Command is the program that makes it.
-	Command string `json:"command"`
-}
+type Alone struct{ Container }
 
 // Kind returns "oci-alone".
 func (Alone) Kind() string { return "oci-alone" }
@@ -21,22 +17,10 @@ func (Alone) Kind() string { return "oci-alone" }
 // String describes the step in plain words.
 func (a Alone) String() string { return a.Command + " container " + a.Name + ", by its command alone" }
 
-// UndoneFirst makes Alone a [host.FirstUndone].
-func (Alone) UndoneFirst() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Alone) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Alone a [host.Grouping].
-func (Alone) Groups() {}
-
-// container is the same with a worker.
-func (a Alone) container() Container { return Container{Name: a.Name, Command: a.Command} }
-
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
-		dir, err := a.container().write(k, bundle{
+		dir, err := a.write(k, bundle{
 			program: program, args: runtime.Waiting(), own: true, cgroup: cgroup,
 		})
 		if err != nil {
@@ -46,9 +30,6 @@ func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 		return exec.CommandContext(ctx, a.Command, "--root", state, "run", "--detach", "--bundle", dir, a.Name), err
 	})
 }
-
-// Remove ends the container.
-func (a Alone) Remove(ctx context.Context, k *host.Kernel) error { return a.container().Remove(ctx, k) }
 
 // Verify wants the container to be there.
 func (a Alone) Verify(k *host.Kernel) error { return runtime.VerifyAlone(k, a) }

@@ -19,39 +19,16 @@ import (
 
 // A Container is a container that an OCI runtime makes, with a worker as its only process.
 type Container struct {
-	Name string `json:"name"`
-	// Namespace is that of its network; "" is the host's own.
-	Namespace string `json:"namespace,omitempty"`
-	// Command is the program that makes it.
+	runtime.Contained
+	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
-	runtime.Rights
-	// Limits are those of its cgroups.
-	Limits runtime.Limits `json:"limits,omitzero"`
 }
 
 // Kind returns "oci-container".
 func (Container) Kind() string { return "oci-container" }
 
 // String describes the step in plain words.
-func (c Container) String() string {
-	s := c.Command + " container " + c.Name
-	if c.Namespace == "" {
-		s += " in the host's network namespace"
-	}
-	return s + c.Rights.String() + c.Limits.Described()
-}
-
-// UndoneFirst makes Container a [host.FirstUndone].
-func (Container) UndoneFirst() {}
-
-// Concurrent makes Container a [host.Concurrent].
-func (Container) Concurrent() {}
-
-// Outlives returns UntilBoot: cgroups belong to the machine.
-func (Container) Outlives() host.Lifetime { return host.UntilBoot }
-
-// Groups makes Container a [host.Grouping].
-func (Container) Groups() {}
+func (c Container) String() string { return c.Described(c.Command) }
 
 // Directories below that of a host's programs.
 const (
@@ -62,8 +39,7 @@ const (
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Name, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
-		worker.Limits = c.Limits
+	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
 		b := bundle{program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup}
 		if c.Namespace != "" {
 			b.network = k.Path(c.Namespace)
@@ -153,7 +129,7 @@ func (c Container) failed(err error, said string) error {
 	if strings.Contains(text, "hybrid") { // crun before 1.9
 		return &linux.UnsupportedError{
 			What: "make container " + c.Name, Missing: "cgroups of one version", Err: errors.New(text),
-			Hint: "use command=" + runc + ", or unmount " + filepath.Join(cgroup.Dir, "unified"),
+			Hint: "use command=" + runtime.RunC + ", or unmount " + filepath.Join(cgroup.Dir, "unified"),
 		}
 	}
 	return fmt.Errorf("%s run: %w: %s", c.Command, err, text)
@@ -182,4 +158,4 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 }
 
 // Verify wants the worker to be there, in its namespace.
-func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Name, c.Namespace) }
+func (c Container) Verify(k *host.Kernel) error { return runtime.Verify(k, c, c.Contained) }

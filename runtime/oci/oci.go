@@ -6,19 +6,11 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// Names of parameters and their values.
-const (
-	command = "command"
-	runc    = "runc"
-	crun    = "crun"
-)
-
 // Runtime is the runtime "oci".
-type Runtime struct{}
+type Runtime struct{ runtime.Workers }
 
 var (
 	_ runtime.Populated  = Runtime{}
@@ -35,17 +27,11 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "oci",
 		Summary:        "runc or crun makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params: append(part.List{
-			{Name: command, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-		}, slices.Concat(runtime.RightsParams(false, false), runtime.LimitParams())...),
+		Params: slices.Concat(
+			part.List{runtime.CommandParam()}, runtime.RightsParams(false, false), runtime.LimitParams(),
+		),
 	}
 }
-
-// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
-func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
-
-// Populated is true: a worker runs in each container.
-func (Runtime) Populated(part.Params) bool { return true }
 
 // Takes returns what it took on the reference machine, with two containers made at the same time.
 func (Runtime) Takes(part.Params) (host, container time.Duration) {
@@ -62,10 +48,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Programs(p[command], runtime.Needed{Program: p[command], Package: p[command]}); err != nil {
-		return err
-	}
-	return runtime.LimitsOf(p).Check()
+	return runtime.Check(p[runtime.Command], p, runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
 }
 
 // Containers makes all namespaces, and then a container in each.
@@ -74,15 +57,12 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		return nil, err
 	}
 	for _, c := range containers {
-		steps = append(steps, Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[command], Rights: runtime.RightsOf(p),
-			Limits: runtime.LimitsOf(p),
-		})
+		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
 	return steps, nil
 }
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Name: container, Command: p[command]}
+	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
 }

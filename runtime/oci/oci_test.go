@@ -1,18 +1,15 @@
 package oci_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nettoll/nettoll/cli"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
@@ -23,13 +20,7 @@ import (
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-// TestMain is the program of the labs' hosts and containers as well.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"host-init", "agent", "worker", "daemon", "sink"}, os.Args[1]) {
-		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:]))
-	}
-	testnet.Main(m)
-}
+func TestMain(m *testing.M) { runtimetest.Main(m) }
 
 func TestConformance(t *testing.T) {
 	runtimetest.Conformance(t, oci.Runtime{})
@@ -64,7 +55,7 @@ func TestCannotStart(t *testing.T) {
 	} {
 		var s host.Stack
 		err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-			host.Namespace{Name: "src0"}, oci.Container{Name: "src0", Namespace: "src0", Command: command},
+			host.Namespace{Name: "src0"}, oci.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Command: command},
 		}})
 		if _, missing := exec.LookPath("runc"); missing != nil && command == "runc" {
 			testnet.Skip(t, err)
@@ -115,8 +106,10 @@ func TestContainers(t *testing.T) {
 	rights, limits := runtime.Rights{Privileged: true}, runtime.Limits{CPUs: 0.5}
 	want := []host.Step{
 		host.Namespace{Name: "src0"},
-		oci.Container{Name: "src0", Namespace: "src0", Command: "crun", Rights: rights, Limits: limits},
-		oci.Container{Name: "snk0", Command: "crun", Rights: rights, Limits: limits},
+		oci.Container{Command: "crun", Contained: runtime.Contained{
+			Name: "src0", Namespace: "src0", Rights: rights, Limits: limits,
+		}},
+		oci.Container{Command: "crun", Contained: runtime.Contained{Name: "snk0", Rights: rights, Limits: limits}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

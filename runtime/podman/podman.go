@@ -6,19 +6,11 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// The parameter that chooses what makes containers, and its values.
-const (
-	made = "command"
-	runc = "runc"
-	crun = "crun"
-)
-
 // Runtime is the runtime "podman".
-type Runtime struct{}
+type Runtime struct{ runtime.Workers }
 
 var (
 	_ runtime.Populated  = Runtime{}
@@ -35,17 +27,11 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "podman",
 		Summary:        "Podman makes each container, without a daemon, with a worker as its only process",
 		Implementation: "kernel",
-		Params: append(part.List{
-			{Name: made, Default: runc, Values: []string{runc, crun}, Summary: "the program that makes containers"},
-		}, slices.Concat(runtime.RightsParams(true, true), runtime.LimitParams())...),
+		Params: slices.Concat(
+			part.List{runtime.CommandParam()}, runtime.RightsParams(true, true), runtime.LimitParams(),
+		),
 	}
 }
-
-// Claims says that abstract unix sockets belong to a network namespace (unix(7)).
-func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract) }
-
-// Populated is true: a worker runs in each container.
-func (Runtime) Populated(part.Params) bool { return true }
 
 // Takes returns what it took on the reference machine, with two containers made at the same time.
 func (Runtime) Takes(part.Params) (host, container time.Duration) {
@@ -63,12 +49,9 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Programs("Podman", runtime.Needed{Program: client, Package: client},
+	return runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client},
 		runtime.Needed{Program: monitor, Package: monitor},
-		runtime.Needed{Program: p[made], Package: p[made]}); err != nil {
-		return err
-	}
-	return runtime.LimitsOf(p).Check()
+		runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
 }
 
 // Containers makes a store, and a container in each namespace.
@@ -77,10 +60,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		return nil, err
 	}
 	for _, c := range containers {
-		steps = append(steps, Container{
-			Name: c.Name, Namespace: c.Namespace, Command: p[made], Rights: runtime.RightsOf(p),
-			Limits: runtime.LimitsOf(p),
-		})
+		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
 	if len(steps) > 0 {
 		steps = append([]host.Step{Store{}}, steps...)
@@ -90,5 +70,5 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Name: container, Command: p[made]}
+	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
 }

@@ -37,8 +37,10 @@ func (Store) Groups() {}
 // dir is the directory of everything that Podman keeps, below that of a host's programs.
 const dir = "podman"
 
-// covered are directories in which Podman writes, whatever its settings are.
-func covered() []string { return []string{"/etc", "/var"} }
+// stored is what a Store keeps: directories that are covered by overlays.
+type stored struct {
+	Covered []string `json:"covered,omitempty"`
+}
 
 // settings are containers.conf(5): root without CAP_SYS_RESOURCE cannot raise the limits of processes, which Podman
 // does by default.
@@ -77,7 +79,8 @@ func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := k.Keep(struct{}{}); err != nil {
+	var was stored
+	if err := k.Keep(was); err != nil {
 		return err
 	}
 	defer func() {
@@ -90,9 +93,13 @@ func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			return err
 		}
 	}
-	for _, d := range covered() {
+	for _, d := range []string{"/etc", "/var"} { // in which Podman writes, whatever its settings are
 		if err := mount.Cover(d, filepath.Join(at, "cover", d), filepath.Join(at, "work", d)); err != nil {
 			return err
+		}
+		was.Covered = append(was.Covered, d)
+		if err := k.Keep(was); err != nil {
+			return errors.Join(err, mount.Uncover(d))
 		}
 	}
 	load, err := command(ctx, k, "load", "--quiet")
@@ -109,20 +116,19 @@ func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
 
 // Remove removes the store.
 func (Store) Remove(_ context.Context, k *host.Kernel) error {
-	var kept struct{}
-	if was, err := k.Kept(&kept); err != nil || !was {
+	var was stored
+	if kept, err := k.Kept(&was); err != nil || !kept {
 		return err
 	}
 	at, err := k.RunDir(dir)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(at, "cover")); err != nil {
-		return mount.Remove(at) // nothing was covered, or it is uncovered
-	}
 	var errs []error
-	for _, d := range covered() {
-		errs = append(errs, mount.Uncover(d))
+	if _, err := os.Stat(filepath.Join(at, "storage.conf")); err == nil { // else it was removed
+		for _, d := range slices.Backward(was.Covered) {
+			errs = append(errs, mount.Uncover(d))
+		}
 	}
 	return errors.Join(append(errs, mount.Remove(at))...)
 }

@@ -126,6 +126,21 @@ func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err e
 	return k, err
 }
 
+// Kernel returns the kernel of a machine with workers, as the suite has it. The test closes it.
+func Kernel(t testing.TB, m *testnet.Machine) *host.Kernel {
+	t.Helper()
+	k, err := kernel(t, m, runDir(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := k.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
 // runDir is the directory of programs. Its path is short: sockets are in it, whose paths have at most 107 bytes.
 func runDir(t testing.TB) string {
 	t.Helper()

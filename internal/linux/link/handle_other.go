@@ -59,6 +59,9 @@ func (*Handle) Move(int, *os.File) error { return unsupported() }
 // SetName is not supported here.
 func (*Handle) SetName(int, string) error { return unsupported() }
 
+// Rename is not supported here.
+func (*Handle) Rename(int, string, ...netip.Addr) error { return unsupported() }
+
 // InUse is not supported here.
 func (*Handle) InUse(string) (string, error) { return "", unsupported() }
 

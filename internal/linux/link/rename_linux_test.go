@@ -1,11 +1,10 @@
-package cni
+package link
 
 import (
 	"net/netip"
 	"slices"
 	"testing"
 
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
@@ -13,7 +12,7 @@ import (
 // A link that has to be down for its new name has its addresses and routes afterwards.
 func TestRenameDown(t *testing.T) {
 	if err := testnet.New(t).Do(func() error {
-		h, err := link.Open()
+		h, err := Open()
 		if err != nil {
 			return err
 		}
@@ -23,7 +22,7 @@ func TestRenameDown(t *testing.T) {
 			return err
 		}
 		defer own.Close()
-		index, err := h.AddVeth(link.Veth{Name: "before0", PeerName: "peer0", PeerNS: own})
+		index, err := h.AddVeth(Veth{Name: "before0", PeerName: "peer0", PeerNS: own})
 		if err != nil {
 			return err
 		}
@@ -33,16 +32,11 @@ func TestRenameDown(t *testing.T) {
 			if err := h.AddAddress(index, addresses[i]); err != nil {
 				return err
 			}
-			if err := h.AddRoute(link.Route{To: routes[i], Link: index}); err != nil {
+			if err := h.AddRoute(Route{To: routes[i], Link: index}); err != nil {
 				return err
 			}
 		}
-		l, err := h.ByName("before0")
-		if err != nil {
-			return err
-		}
-		c := call{step: Add{Link: "vsrc0", Addresses: []string{"10.1.1.0/16", "fd00:10:1::1:0/64"}}}
-		if err := c.renameDown(h, l); err != nil {
+		if err := h.renameDown(index, "vsrc0", []netip.Addr{routes[0].Addr(), routes[1].Addr()}); err != nil {
 			return err
 		}
 		got, err := h.ByName("vsrc0")

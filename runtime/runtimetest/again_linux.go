@@ -13,9 +13,9 @@ import (
 // aloneVariable is set in the environment of a test program that has a /run of its own.
 const aloneVariable = "NETTOLL_TEST_ALONE"
 
-// Alone runs the test program again, with mounts and a /run of its own, and ends with it. Daemons of a runtime change
-// these, and the conformance suite starts them beside the machine. Call it first in TestMain.
-func Alone() {
+// startAgain runs the test program again, with mounts and a /run of its own, and ends with it. Daemons of a runtime
+// change these, and the conformance suite starts them beside the machine.
+func startAgain() {
 	if os.Getenv(aloneVariable) != "" {
 		if err := mount.Private("/run"); err != nil {
 			fmt.Fprintln(os.Stderr, err)
