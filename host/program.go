@@ -64,6 +64,7 @@ type Daemoner interface {
 // A Running is a started program. It is killed when its agent ends, for whatever reason.
 type Running struct {
 	program Program
+	process Process
 	cmd     *exec.Cmd
 	tail    process.Tail
 	log     *os.File
@@ -138,6 +139,11 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 		}
 		return nil, errors.Join(fmt.Errorf("start %q: %w", p.Name, err), r.log.Close())
 	}
+	r.process = Process{Name: p.Name, PID: r.PID()}
+	r.process.Started, err = procfs.StartedChild(r.PID()) // it may have ended, and is reaped only after this
+	if err != nil {
+		_ = process.KillGroup(r.cmd)
+	}
 	go func() {
 		_ = r.cmd.Wait() // the state has more information
 		_ = process.KillGroup(r.cmd)
@@ -147,6 +153,10 @@ func (k *Kernel) Start(p Program) (*Running, error) {
 		_ = r.log.Close()
 		close(r.done)
 	}()
+	if err != nil {
+		<-r.done
+		return nil, fmt.Errorf("start %q: %w", p.Name, err)
+	}
 	k.mu.Lock()
 	k.programs = append(k.programs, r)
 	k.mu.Unlock()
@@ -178,19 +188,14 @@ type Process struct {
 	Started uint64 `json:"started"`
 }
 
-// Process returns the program as data.
-func (r *Running) Process() (Process, error) {
-	p := Process{Name: r.program.Name, PID: r.PID()}
-	var err error
-	p.Started, err = procfs.Started(p.PID)
-	return p, err
-}
+// Process returns the program as data. It may have ended: see [Running.Died].
+func (r *Running) Process() Process { return r.process }
 
 // Process returns the program with that name that was started last and has not been stopped. It is the zero value if
 // there is none or if it has died.
 func (k *Kernel) Process(name string) Process {
 	if r := k.Running(name); r != nil {
-		if p, err := r.Process(); err == nil {
+		if p := r.Process(); k.Runs(p) {
 			return p
 		}
 	}

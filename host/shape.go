@@ -152,9 +152,7 @@ func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 	if err != nil {
 		return err
 	}
-	if was.Process, err = r.Process(); err != nil {
-		return errors.Join(err, r.Stop(shapeGrace))
-	}
+	was.Process = r.Process()
 	if err := ready(r); err != nil {
 		return err
 	}

@@ -52,11 +52,7 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			err = errors.Join(err, r.Died(), r.Stop(grace), mount.Remove(at))
 		}
 	}()
-	p, err := r.Process()
-	if err != nil {
-		return err
-	}
-	if err := k.Keep(p); err != nil {
+	if err := k.Keep(r.Process()); err != nil {
 		return err
 	}
 	if err := listens(ctx, filepath.Join(at, d.Socket), r.Done()); err != nil {

@@ -249,10 +249,8 @@ func (d Device) start(k *host.Kernel, config ipsec.Config, was *deviceWas) (who 
 	if err != nil {
 		return "", err
 	}
-	if was.Process, err = r.Process(); err == nil {
-		err = k.Keep(*was)
-	}
-	if err == nil {
+	was.Process = r.Process()
+	if err = k.Keep(*was); err == nil {
 		err = charon.Ready(r.Done())
 	}
 	if err == nil {

@@ -145,9 +145,7 @@ func (t Tunnel) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			err = errors.Join(r.Died(), err, r.Stop(grace))
 		}
 	}()
-	if was.Process, err = r.Process(); err != nil {
-		return err
-	}
+	was.Process = r.Process()
 	if err := k.Keep(was); err != nil {
 		return err
 	}

@@ -264,22 +264,19 @@ func (d Daemon) start(k *host.Kernel, dir string) (p host.Process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p, err = r.Process()
-	if err == nil {
-		err = wait(k, r, patience, from, func(said string) bool {
-			if !strings.Contains(said, saysReady) {
-				return false
-			}
-			_, version, _ := strings.Cut(said, saysVersion)
-			version, _, _ = strings.Cut(version, " ")
-			k.Implementation("encryption", name+" "+version)
-			return true
-		})
-	}
+	err = wait(k, r, patience, from, func(said string) bool {
+		if !strings.Contains(said, saysReady) {
+			return false
+		}
+		_, version, _ := strings.Cut(said, saysVersion)
+		version, _, _ = strings.Cut(version, " ")
+		k.Implementation("encryption", name+" "+version)
+		return true
+	})
 	if died := r.Died(); died != nil || err != nil {
 		return host.Process{}, errors.Join(died, err, r.Stop(grace))
 	}
-	return p, nil
+	return r.Process(), nil
 }
 
 // logFile is where what the program says is kept.

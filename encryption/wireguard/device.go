@@ -161,11 +161,7 @@ func (d Device) start(k *host.Kernel, config wireguard.Config) error {
 	if err != nil {
 		return err
 	}
-	was := deviceWas{Impl: embedded}
-	if was.Process, err = r.Process(); err == nil {
-		err = k.Keep(was)
-	}
-	if err == nil {
+	if err = k.Keep(deviceWas{Impl: embedded, Process: r.Process()}); err == nil {
 		err = wireguard.Set(r.Control(), config)
 	}
 	if err != nil {

@@ -144,11 +144,7 @@ func (r *running) program(name string, args []string) (*host.Running, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := started.Process()
-	if err != nil { // it has ended at once, which says why
-		return started, errors.Join(started.Died(), started.Stop(grace))
-	}
-	r.was.Programs = append(r.was.Programs, p)
+	r.was.Programs = append(r.was.Programs, started.Process())
 	return started, r.k.Keep(r.was)
 }
 

@@ -86,22 +86,33 @@ func Children(pid int) (list []int, err error) {
 // Started returns when a process was started, in ticks since boot. The pair of PID and start time is unique. If the
 // process is gone, or has ended and was not reaped yet, the error is [fs.ErrNotExist].
 func Started(pid int) (uint64, error) {
+	p, err := program(pid)
+	if err == nil && p.Ended {
+		err = fmt.Errorf("read when process %d was started: it has ended: %w", pid, fs.ErrNotExist)
+	}
+	return p.Started, err
+}
+
+// StartedChild is like [Started], for a child process that was not reaped yet. It may have ended.
+func StartedChild(pid int) (uint64, error) {
+	p, err := program(pid)
+	return p.Started, err
+}
+
+func program(pid int) (Program, error) {
 	path := filepath.Join("/proc", strconv.Itoa(pid), "stat")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, syscall.ESRCH) { // it ended while it was read
 		err = fs.ErrNotExist
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read when process %d was started: %w", pid, err)
+		return Program{}, fmt.Errorf("read when process %d was started: %w", pid, err)
 	}
 	p, ok := parseProgram(pid, text)
 	if !ok {
-		return 0, fmt.Errorf("read when process %d was started: unexpected text %.60q in %s", pid, text, path)
+		return Program{}, fmt.Errorf("read when process %d was started: unexpected text %.60q in %s", pid, text, path)
 	}
-	if p.Ended {
-		return 0, fmt.Errorf("read when process %d was started: it has ended: %w", pid, fs.ErrNotExist)
-	}
-	return p.Started, nil
+	return p, nil
 }
 
 // Proportional returns the memory of a process in bytes. A page that n processes share counts as an nth (PSS,
