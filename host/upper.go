@@ -33,7 +33,14 @@ func (u Upper) Base() Upper { return u }
 
 // String describes the link in plain words, without its type.
 func (u Upper) String() string {
-	return at(u.Name, u.NS) + traits(u.MAC, u.MTU, u.Addresses) + ", mode " + u.Mode + ", over " + at(u.Lower, u.LowerNS)
+	return at(u.Name, u.NS) + traits(u.MAC, u.MTU, u.Addresses) + u.mode() + ", over " + at(u.Lower, u.LowerNS)
+}
+
+func (u Upper) mode() string {
+	if u.Mode == "" {
+		return ""
+	}
+	return ", mode " + u.Mode
 }
 
 // Make makes the link in its namespace. It calls add, which makes the link in the namespace that ns is open on, on the

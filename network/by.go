@@ -1,17 +1,18 @@
 package network
 
-import (
-	"fmt"
-
-	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/stack"
-)
+import "github.com/nettoll/nettoll/part"
 
 // by is the parameter of networks that a runtime can build, too.
 const (
 	by      = "by"
 	nettoll = "nettoll"
+)
+
+// Values of the parameter: names of runtimes. LXC makes the links of its containers and leaves everything else to the
+// host. Docker has rules of its own, see [RuledBy].
+const (
+	ByDocker = "docker"
+	ByLXC    = "lxc"
 )
 
 // By is the parameter that says who builds a network: nettoll, or a runtime of these names by its own means.
@@ -30,42 +31,11 @@ func BuiltBy(p part.Params) string {
 	return p[by]
 }
 
-// A Joiner is a runtime that can join its containers by a network of its own.
-type Joiner interface {
-	// Joins returns the name of the runtime, as in values of [By].
-	Joins() string
-	// Bridge returns the steps that join the containers of a host, which the runtime has made, by a bridge.
-	Bridge(b Joined) []host.Step
-}
-
-// Joined is a bridge and what it joins.
-type Joined struct {
-	Name, MAC string
-	// Gateways are the addresses of the bridge, and the network of each, in CIDR notation.
-	Gateways   []string
-	MTU        int
-	Containers []JoinedContainer
-}
-
-// A JoinedContainer is a container on a [Joined] bridge.
-type JoinedContainer struct {
-	Name, Namespace string
-	// Link is the name of its link on the host, Inner that in the container.
-	Link, Inner string
-	MAC         string // of its own link
-	// Addresses has one of each family.
-	Addresses []string
-}
-
-// joiner returns the runtime of a stack that is to build its network, nil if nettoll is.
-func joiner(s stack.Stack) (Joiner, error) {
-	_, params, ok := stack.PartOf[Network](s)
-	if !ok || BuiltBy(params) == "" {
-		return nil, nil //nolint:nilnil // nettoll builds it
+// RuledBy returns the runtime that builds the network with these parameters and by whose rules the host forwards,
+// translates and filters, "" if there is none.
+func RuledBy(p part.Params) string {
+	if built := BuiltBy(p); built != ByLXC {
+		return built
 	}
-	j, _, ok := stack.PartOf[Joiner](s)
-	if !ok || j.Joins() != BuiltBy(params) {
-		return nil, fmt.Errorf("%s builds networks for its own containers only (hint: --runtime %[1]s)", BuiltBy(params))
-	}
-	return j, nil
+	return ""
 }

@@ -59,9 +59,6 @@ func (k Kind) Metrics() []measure.Metric {
 
 // Refuse returns why the network of a stack means nothing in labs with that number of hosts, see [Excluder].
 func (Kind) Refuse(s stack.Stack, hosts int) string {
-	if _, err := joiner(s); err != nil {
-		return err.Error()
-	}
 	x, params, ok := stack.PartOf[Excluder](s)
 	if !ok {
 		return ""
@@ -107,9 +104,6 @@ func (Kind) Build(site *Site, s stack.Stack) (err error) {
 		return errors.New("a stack without a network")
 	}
 	site.Lab.Params = params
-	if site.Lab.Joiner, err = joiner(s); err != nil {
-		return fmt.Errorf("network %s: %w", n.Describe().Name, err)
-	}
 	if site.Plans, site.Endpoints, err = Join(n, site.Lab); err != nil {
 		return fmt.Errorf("network %s: %w", n.Describe().Name, err)
 	}

@@ -129,8 +129,6 @@ type Lab struct {
 	Seed uint64
 	// Params are the network's own, every one present.
 	Params part.Params
-	// Joiner is the runtime that is to join containers by its own means, nil where nettoll does.
-	Joiner Joiner
 }
 
 // Uplink is the name of a host's link to the underlay in the labs of [NewLab].

@@ -112,9 +112,6 @@ func Bridged(lab Lab, h Host, routed bool) ([]host.Step, []Endpoint, error) {
 	}
 	name := h.Name()
 	gate4, gate6 := Gateway(h.Index)
-	if lab.Joiner != nil {
-		return joined(lab, h)
-	}
 	var steps []host.Step
 	if lab.StaticNeighbours() {
 		steps = append(steps, unasked(""))
@@ -163,29 +160,6 @@ func bridgedEnds(lab Lab, h Host) ([]Endpoint, error) {
 		}
 	}
 	return ends, nil
-}
-
-// joined is [Bridged] where the runtime builds the bridge.
-func joined(lab Lab, h Host) ([]host.Step, []Endpoint, error) {
-	ends, err := bridgedEnds(lab, h)
-	if err != nil {
-		return nil, nil, err
-	}
-	gate4, gate6 := Gateway(h.Index)
-	b := Joined{
-		Name: Bridge, MAC: MAC(lab.Seed, h.Name(), Bridge), MTU: lab.MTU,
-		Gateways: []string{gate4.String(), gate6.String()},
-	}
-	var inside []host.Step
-	for i, c := range h.Containers {
-		v4, v6 := ContainerAddr(h.Index, c.Index)
-		b.Containers = append(b.Containers, JoinedContainer{
-			Name: c.Name, Namespace: c.Name, Link: ends[i].Link, Inner: Inner, MAC: ends[i].MAC,
-			Addresses: []string{v4.String(), v6.String()},
-		})
-		inside = append(inside, Inside(c)...)
-	}
-	return append(lab.Joiner.Bridge(b), inside...), ends, nil
 }
 
 // passes lets bridged packets pass the hooks of iptables or, where it is not "on", keeps them out: br_netfilter is on

@@ -73,18 +73,28 @@ func (k Kind) Steps() map[string]func() host.Step {
 	return all
 }
 
-// Build puts the steps that make the containers of each host before all other steps.
+// Build puts the steps that make the containers of each host before all other steps, unless the runtime is to join them,
+// too.
 func (Kind) Build(site *network.Site, s stack.Stack) error {
 	r, params, ok := stack.PartOf[Runtime](s)
 	if !ok {
 		return errors.New("a stack without a runtime")
 	}
+	join, err := joiner(s)
+	if err != nil {
+		return err
+	}
 	for h := range site.Endpoints {
-		steps, err := r.Containers(ContainersOf(site, h), params)
+		containers, plan := ContainersOf(site, h), &site.Plans[h]
+		var made []host.Step
+		if join != nil {
+			plan.Steps, err = join.Join(containers, plan.Steps, params)
+		} else if made, err = r.Containers(containers, params); err == nil {
+			plan.Steps = slices.Concat(made, plan.Steps)
+		}
 		if err != nil {
 			return fmt.Errorf("runtime %s: %w", r.Describe().Name, err)
 		}
-		site.Plans[h].Steps = slices.Concat(steps, site.Plans[h].Steps)
 	}
 	return nil
 }
@@ -94,10 +104,10 @@ func ContainersOf(site *network.Site, host int) []Container {
 	containers := make([]Container, len(site.Endpoints[host]))
 	for i, e := range site.Endpoints[host] {
 		at := site.Lab.Hosts[host].Containers[i]
-		containers[i] = Container{Name: at.Name, Namespace: e.Namespace, Joined: site.Lab.Joiner != nil}
+		containers[i] = Container{Name: at.Name, Namespace: e.Namespace}
 		if sink := slices.ContainsFunc(site.Pairs, func(p network.Pair) bool {
 			return p.Sink == network.Spot{Host: host, Container: i}
-		}); containers[i].Joined && sink && e.PublicIPv4.IsValid() {
+		}); network.BuiltBy(site.Lab.Params) != "" && sink && e.PublicIPv4.IsValid() {
 			containers[i].Published = at.Ports
 		}
 	}

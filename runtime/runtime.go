@@ -48,9 +48,7 @@ type Container struct {
 	// endpoint. It is the container's name if the container has its own namespace, and "" if it shares that of its
 	// host.
 	Namespace string
-	// Joined says that a network of the runtime joins it.
-	Joined bool
-	// Published are ports at which other hosts reach it at the address of its host, if a network of the runtime joins it.
+	// Published are ports at which other hosts reach it at the address of its host, if the runtime builds its network.
 	// The zero value means none.
 	Published network.Ports
 }

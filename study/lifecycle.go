@@ -358,7 +358,10 @@ func sorted(s stack.Stack, site *network.Site, p host.Plan) (steps [kinds][]int,
 		return steps, err
 	}
 	text := func(s host.Step) string { return s.Kind() + ": " + s.String() }
-	own := map[string]bool{}
+	own, makes := map[string]bool{}, map[string]func() host.Step{}
+	if r, ok := r.(host.Stepper); ok {
+		makes = r.Steps()
+	}
 	for _, step := range made {
 		own[text(step)] = true
 	}
@@ -366,7 +369,7 @@ func sorted(s stack.Stack, site *network.Site, p host.Plan) (steps [kinds][]int,
 		_, one := step.(host.FirstUndone)
 		k := ofNetwork
 		switch {
-		case own[text(step)] && one:
+		case one && (own[text(step)] || makes[step.Kind()] != nil): // made by itself, or with its link
 			k = ofContainer
 		case own[text(step)]:
 			k = ofDaemon

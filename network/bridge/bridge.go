@@ -22,7 +22,7 @@ func (Network) Describe() network.Description {
 		Near:           near,
 		Claims:         claims,
 		Params: append(part.List{
-			network.By("docker"), network.BridgeNF(), network.Hairpin(),
+			network.By(network.ByDocker, network.ByLXC), network.BridgeNF(), network.Hairpin(),
 		}, network.LinkParams()...),
 	}
 }
@@ -39,7 +39,7 @@ func (Network) FilterPoint(part.Params) (network.Point, string) {
 
 // Exclude leaves out labs of several hosts whose bridge a runtime builds: it translates what leaves the host.
 func (Network) Exclude(hosts int, p part.Params) string {
-	if by := network.BuiltBy(p); by != "" && hosts > 1 {
+	if by := network.RuledBy(p); by != "" && hosts > 1 {
 		return "the bridge of " + by + " translates what leaves the host, as network nat does"
 	}
 	return ""
@@ -47,7 +47,7 @@ func (Network) Exclude(hosts int, p part.Params) string {
 
 // Unfilterable says why a bridge that a runtime builds has no filter.
 func (Network) Unfilterable(_ int, p part.Params) string {
-	if by := network.BuiltBy(p); by != "" {
+	if by := network.RuledBy(p); by != "" {
 		return by + " has the host forward, so containers would bypass a filter at their bridge by their gateway"
 	}
 	return ""
@@ -77,8 +77,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 		switch {
 		case len(lab.Hosts) > 1:
 			steps = append(steps, network.Forwarding()...)
-		case lab.Joiner == nil: // else that is up to the runtime
-
+		case network.RuledBy(lab.Params) == "":
 			steps = append(steps, network.NoForwarding()...)
 		}
 		bridged, theirs, err := network.Bridged(lab, h, len(lab.Hosts) > 1)

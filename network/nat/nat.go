@@ -33,7 +33,7 @@ func (Network) Describe() network.Description {
 		Near:           near,
 		Claims:         claims,
 		Params: append(part.List{
-			network.By("docker"),
+			network.By(network.ByDocker, network.ByLXC),
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
 				Name: entriesName, Default: "0", Check: checkEntries, Quiet: true,
@@ -69,7 +69,7 @@ func (Network) Tracked(p part.Params) int {
 
 // Exclude leaves out labs of one host in which nothing would be translated.
 func (Network) Exclude(hosts int, p part.Params) string {
-	if by := network.BuiltBy(p); by != "" {
+	if by := network.RuledBy(p); by != "" {
 		switch {
 		case hosts == 1:
 			return "on one host the containers of " + by + " talk without translation"
@@ -87,11 +87,11 @@ func (Network) Exclude(hosts int, p part.Params) string {
 func (Network) Translates(hosts int, p part.Params) bool { return hosts > 1 || p.On(hairpin) }
 
 // Publishes says that a runtime has a rule for each port of a container.
-func (Network) Publishes(p part.Params) bool { return network.BuiltBy(p) != "" }
+func (Network) Publishes(p part.Params) bool { return network.RuledBy(p) != "" }
 
 // Unfilterable says why a network that a runtime builds has no filter.
 func (Network) Unfilterable(_ int, p part.Params) string {
-	if by := network.BuiltBy(p); by != "" {
+	if by := network.RuledBy(p); by != "" {
 		return "filters are not built beside the firewall of " + by
 	}
 	return ""
@@ -134,7 +134,7 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 			if err != nil {
 				return nil, nil, err
 			}
-			if lab.Joiner != nil { // which translates, too
+			if network.RuledBy(lab.Params) != "" { // it translates, too
 				plans[i], ends[i] = host.Plan{Steps: steps}, theirs
 				continue
 			}

@@ -33,7 +33,7 @@ func (Network) Describe() network.Description {
 		Implementation: "kernel",
 		Near:           near,
 		Claims:         claims,
-		Params: part.List{{
+		Params: part.List{network.By(network.ByLXC), {
 			Name: nic, Default: none, Quiet: true, Check: checkNICs,
 			Summary: "none: a port of the underlay's switch for each container; NAME or NAME+NAME: NICs of this machine, one " +
 				"per container, returned afterwards",
@@ -70,6 +70,14 @@ func nics(p part.Params) []string {
 
 // FilterPoint says that packets can be filtered inside the containers only.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
+
+// Exclude leaves out NICs of the machine where a runtime would move them: it would not give them back as they were.
+func (Network) Exclude(_ int, p part.Params) string {
+	if built := network.BuiltBy(p); built != "" && nics(p) != nil {
+		return built + " does not take NICs of the machine (leave out by=" + built + " or " + nic + ")"
+	}
+	return ""
+}
 
 // Wired says that each container has a link of its own to the switch, which is moved into it, unless NICs of the
 // machine take their place.

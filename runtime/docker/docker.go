@@ -23,7 +23,7 @@ var (
 	_ runtime.Checker    = Runtime{}
 	_ runtime.Claimer    = Runtime{}
 	_ host.Stepper       = Runtime{}
-	_ network.Joiner     = Runtime{}
+	_ runtime.Joiner     = Runtime{}
 	_ runtime.Commanding = Runtime{}
 )
 
@@ -75,24 +75,40 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append(steps, made)
 	}
 	if len(steps) > 0 {
-		steps = append([]host.Step{Daemon{Networks: containers[0].Joined, Proxy: p.On(proxy)}}, steps...)
+		steps = append([]host.Step{Daemon{Proxy: p.On(proxy)}}, steps...)
 	}
 	return steps, nil
 }
 
-// Joins says that Docker can join containers itself.
-func (Runtime) Joins() string { return "docker" }
-
-// Bridge makes a network of Docker's driver bridge, and connects each container.
-func (Runtime) Bridge(b network.Joined) []host.Step {
-	steps := []host.Step{Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Gateways}}
-	for _, c := range b.Containers {
+// Join makes the containers, in the place of the bridge of the host a network of Docker's driver bridge, and in the
+// place of the links connects each container.
+func (r Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
+	steps, err := r.Containers(containers, p)
+	if err != nil || len(steps) == 0 {
+		return append(steps, network...), err
+	}
+	before, joints, after, err := runtime.Joints(containers, network)
+	if err != nil {
+		return nil, err
+	}
+	steps[0] = Daemon{Networks: true, Proxy: p.On(proxy)}
+	for _, s := range before {
+		if b, is := s.(host.Bridge); is {
+			s = Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Addresses}
+		}
+		steps = append(steps, s)
+	}
+	for _, j := range joints {
+		v, is := j.Link.(host.Veth)
+		if !is {
+			return nil, fmt.Errorf("docker does not make the link of container %s: %s", j.Container.Name, j.Link)
+		}
 		steps = append(steps, Join{
-			Container: c.Name, Namespace: c.Namespace, Bridge: b.Name, Link: c.Link, Inner: c.Inner, MAC: c.MAC, MTU: b.MTU,
-			Addresses: c.Addresses,
+			Container: j.Container.Name, Namespace: v.PeerNS, Bridge: v.Master, Link: v.Name, Inner: v.PeerName, MAC: v.PeerMAC,
+			MTU: v.MTU, Addresses: v.PeerAddresses,
 		})
 	}
-	return steps
+	return append(steps, after...), nil
 }
 
 // Alone returns a step that makes a container by the command alone.

@@ -16,10 +16,11 @@ type config struct {
 	root, program string   // on the host
 	args          []string // of the worker
 	network       string   // path of its network namespace
-	own           bool     // LXC makes its network namespace, which is empty
+	own           bool     // LXC makes its network namespace, with the link or empty
+	link          []setting
 	cgroup        string
 	capabilities  []string
-	limits        []limit
+	limits        []setting
 	ending        string // a command for when the container has ended and its cgroups are still there; "" for none
 	filter        string // path of the seccomp profile, "" for none
 	newPrivileges bool
@@ -33,10 +34,14 @@ func (c config) String() string {
 	set("rootfs.options", "ro")
 	set("init.cmd", "%s %s", program, strings.Join(c.args, " "))
 	set("uts.name", "%s", c.name)
-	if c.own {
+	switch {
+	case c.own && len(c.link) == 0:
 		set("net.0.type", "empty")
-	} else {
+	case !c.own:
 		set("namespace.share.net", "%s", c.network)
+	}
+	for _, s := range c.link {
+		set(s.key, "%s", s.value)
 	}
 	set("cgroup.dir", "%s", c.cgroup)
 	set("mount.auto", "proc:mixed sys:ro")
@@ -71,18 +76,18 @@ func (c config) String() string {
 	return b.String()
 }
 
-// A limit is a file of a cgroup and what is written to it.
-type limit struct{ key, value string }
+// A setting is a key of the configuration, without "lxc.", and its value.
+type setting struct{ key, value string }
 
 // limits writes limits for cgroups of a version. The limit of memory holds for memory and swap together: a container
 // that swaps would measure the disk.
-func limits(l runtime.Limits, v2, swaps bool) (list []limit) {
+func limits(l runtime.Limits, v2, swaps bool) (list []setting) {
 	version := "cgroup."
 	if v2 {
 		version = "cgroup2."
 	}
 	add := func(file, format string, values ...any) {
-		list = append(list, limit{version + file, fmt.Sprintf(format, values...)})
+		list = append(list, setting{version + file, fmt.Sprintf(format, values...)})
 	}
 	switch {
 	case l.CPUs == 0:

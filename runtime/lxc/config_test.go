@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 // Limits are those of the version of cgroups that the host has.
 func TestLimits(t *testing.T) {
 	all := runtime.Limits{CPUs: 0.5, CPUSet: []int{0, 1, 3}, Memory: 64 << 20}
-	for name, list := range map[string][]limit{
+	for name, list := range map[string][]setting{
 		"limited-v1": limits(all, false, true), "limited-v1-swapping": limits(all, false, false),
 		"limited-v2": limits(all, true, true),
 	} {

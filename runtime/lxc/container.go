@@ -1,6 +1,7 @@
 package lxc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -19,13 +21,27 @@ import (
 // A Container is a container that LXC makes, with a worker as its only process.
 type Container struct {
 	runtime.Contained
+	// Link is what joins it to its network if LXC makes that; nil if nettoll does. LXC then makes the network namespace, too.
+	Link *Link `json:"link,omitempty"`
+	// Gateways are those of its link, as in [runtime.Joint].
+	Gateways []string `json:"gateways,omitempty"`
 }
 
 // Kind returns "lxc-container".
 func (Container) Kind() string { return "lxc-container" }
 
 // String describes the step in plain words.
-func (c Container) String() string { return c.Described("lxc") }
+func (c Container) String() string {
+	s := c.Described("lxc")
+	if c.Link == nil {
+		return s
+	}
+	s += " with " + c.Link.String()
+	for _, via := range c.Gateways {
+		s += ", default route by " + cmp.Or(via, "the link")
+	}
+	return s
+}
 
 const (
 	// containersDir is where LXC finds its containers, below the directory of a host's programs.
@@ -44,7 +60,9 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 		f := config{
 			program: worker.Program, args: worker.Worker.Args[1:], cgroup: group, network: "/proc/self/ns/net",
 		}
-		if c.Namespace != "" {
+		if c.Link != nil {
+			f.own, f.link = true, c.Link.config(c.Gateways)
+		} else if c.Namespace != "" {
 			f.network = k.Path(c.Namespace)
 		}
 		dir, err := c.write(k, f)
@@ -53,6 +71,12 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 		}
 		if err == nil {
 			pid, err = c.run(ctx, dir, worker)
+		}
+		if err == nil && c.Link != nil {
+			if err = c.adopt(k, pid); err != nil {
+				worker.Failed()
+				return 0, err
+			}
 		}
 		if err != nil {
 			err = c.failed(err, worker.Failed()+logged(dir, c.Name))
@@ -154,6 +178,15 @@ func (c Container) run(ctx context.Context, dir string, worker *runtime.Starting
 	}
 }
 
+// adopt gives the host the network namespace that LXC has made.
+func (c Container) adopt(k *host.Kernel, pid int) error {
+	ns, err := netns.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		return err
+	}
+	return errors.Join(host.Namespace{Name: c.Namespace}.Adopt(k, ns), ns.Close())
+}
+
 // child finds the worker among the children of its monitor. Before it is one, the child is a copy of the monitor.
 func child(monitor int) (pid int, ok bool) {
 	children, err := procfs.Children(monitor)
@@ -189,7 +222,7 @@ func (c Container) failed(err error, said string) error {
 }
 
 // Remove ends the container. Its cgroups go in any case, also if the host is gone.
-func (c Container) Remove(_ context.Context, k *host.Kernel) error {
+func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	var m runtime.Made
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
@@ -197,8 +230,12 @@ func (c Container) Remove(_ context.Context, k *host.Kernel) error {
 	if err := m.RemoveCgroups(); err != nil {
 		return err
 	}
+	var errs []error
+	if c.Link != nil {
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
+	}
 	dir, err := k.RunDir(containersDir)
-	return errors.Join(err, os.RemoveAll(filepath.Join(dir, c.Name)))
+	return errors.Join(append(errs, err, os.RemoveAll(filepath.Join(dir, c.Name)))...)
 }
 
 // Verify wants the worker to be there, in its namespace.

@@ -23,6 +23,7 @@ var (
 	_ runtime.Claimer    = Runtime{}
 	_ host.Stepper       = Runtime{}
 	_ runtime.Commanding = Runtime{}
+	_ runtime.Joiner     = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -45,6 +46,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
+		Link{}.Kind():      func() host.Step { return new(Link) },
 	}
 }
 
@@ -69,6 +71,25 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append(steps, Container{Contained: runtime.Contain(c, p)})
 	}
 	return steps, nil
+}
+
+// Join makes each container with its link, when the links of the host that those need are there. The links are waited for
+// at the end, so that the kernel looks for duplicates of all addresses at the same time.
+func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
+	steps, joints, after, err := runtime.Joints(containers, network)
+	if err != nil {
+		return nil, err
+	}
+	var links []host.Step
+	for _, j := range joints {
+		l, err := linkOf(j)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, Container{Contained: runtime.Contain(j.Container, p), Link: &l, Gateways: j.Gateways})
+		links = append(links, l)
+	}
+	return slices.Concat(steps, after, links), nil
 }
 
 // Alone returns a step that makes a container by the command alone.
