@@ -203,8 +203,10 @@ func howLong(seconds float64) string {
 // sideBySide returns the section with every published figure and the measured value.
 func (r *Result) sideBySide() report.Section {
 	s := report.Section{Title: "Published and here"}
-	text := "Ratios are to " + strings.Join(r.Suite.Reference, ", or if that has no figure, to ") + "."
-	s.Blocks = append(s.Blocks, report.Block{Text: text, Tone: report.Quiet})
+	if to := r.Suite.Reference; len(to) > 0 {
+		text := "Ratios are to " + strings.Join(to, ", or if that has no figure, to ") + "."
+		s.Blocks = append(s.Blocks, report.Block{Text: text, Tone: report.Quiet})
+	}
 	var table *report.Table
 	before := ""
 	left := 0
