@@ -66,15 +66,21 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	return x.Exclude(hosts, params)
 }
 
-// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules
-// for each port.
+// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes it.
 func (Kind) BuildTime(s stack.Stack, _, containers int) time.Duration {
+	if _, params, ok := stack.PartOf[Network](s); ok && BuiltBy(params) == ByLXC {
+		return uniqueTime
+	}
 	p, params, ok := stack.PartOf[Publisher](s)
 	if !ok || !p.Publishes(params) {
 		return 0
 	}
 	return time.Duration(containers) * publishTime
 }
+
+// uniqueTime is how long the kernel looks for duplicates of the IPv6 addresses that LXC adds, of all containers at the
+// same time.
+const uniqueTime = 2 * time.Second
 
 // publishTime is to publish the ports of a container, and to remove that.
 const publishTime = 2 * time.Second

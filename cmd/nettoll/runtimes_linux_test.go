@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,11 +11,12 @@ import (
 )
 
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
-// every pair passes packets of full size, and they take the path that the network names. Each hour, CI has another
-// network for each runtime.
+// every pair passes packets of full size, and they take the path that the network names. So do networks that a runtime
+// builds itself. Each hour, CI has another network for each runtime.
 func TestNetworksOfRuntimes(t *testing.T) {
 	testnet.Root(t)
-	networks := []struct{ name, placement string }{
+	type network struct{ name, placement string }
+	all := []network{
 		{"host", "cross-host"},
 		{"bridge", "cross-host"},
 		{"routed", "same-host"},
@@ -26,8 +28,22 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"ebpf", "same-host"},
 		{"cni(plugin=ptp)", "same-host"},
 	}
+	own := map[string][]network{
+		"docker": {{"bridge(by=docker)", "same-host"}, {"nat(by=docker)", "cross-host"}},
+		"lxc": {
+			{"bridge(by=lxc)", "cross-host"},
+			{"nat(by=lxc)", "cross-host"},
+			{"macvlan(by=lxc)", "same-host"},
+			{"macvlan(by=lxc,mode=vepa)", "same-host"},
+			{"macvlan(by=lxc,mode=passthru)", "same-host"},
+			{"macvlan(by=lxc,mode=private)", "cross-host"},
+			{"ipvlan(by=lxc)", "same-host"},
+			{"passthrough(by=lxc)", "cross-host"},
+		},
+	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
 	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd"} {
+		networks := slices.Concat(all, own[runtime])
 		for j, n := range networks {
 			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
 				continue

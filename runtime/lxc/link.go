@@ -16,10 +16,10 @@ import (
 
 // Types of links, as LXC names them (lxc.container.conf(5), NETWORK).
 const (
-	veth    = "veth"
-	macvlan = "macvlan"
-	ipvlan  = "ipvlan"
-	phys    = "phys"
+	isVeth    = "veth"
+	isMacvlan = "macvlan"
+	isIPvlan  = "ipvlan"
+	isPhys    = "phys"
 )
 
 // A Link is the link of a container, which LXC makes with the container. Its step comes after those of all containers: it
@@ -39,17 +39,17 @@ type Link struct {
 func linkOf(j runtime.Joint) (Link, error) {
 	switch s := j.Link.(type) {
 	case host.Veth:
-		return Link{Type: veth, Master: s.Master, Upper: host.Upper{
+		return Link{Type: isVeth, Master: s.Master, Upper: host.Upper{
 			NS: s.PeerNS, Name: s.PeerName, Lower: s.Name, MAC: s.PeerMAC, MTU: s.MTU, Addresses: s.PeerAddresses,
 		}}, nil
 	case host.MoveLink:
 		if s.FromNS == "" {
-			return Link{Type: phys, Upper: host.Upper{
+			return Link{Type: isPhys, Upper: host.Upper{
 				NS: s.NS, Name: s.Name, Lower: s.From, MTU: s.MTU, Addresses: s.Addresses,
 			}}, nil
 		}
 	case runtime.Based:
-		if kind := s.Kind(); kind == macvlan || kind == ipvlan {
+		if kind := s.Kind(); kind == isMacvlan || kind == isIPvlan {
 			return Link{Type: kind, Upper: s.Base()}, nil
 		}
 	}
@@ -75,10 +75,10 @@ func (l Link) config(gateways []string) (list []setting) {
 	add("flags", "up")
 	add("name", l.Name)
 	switch l.Type {
-	case veth:
+	case isVeth:
 		add("veth.pair", l.Lower)
 		add("link", l.Master)
-	case macvlan, ipvlan:
+	case isMacvlan, isIPvlan:
 		add(l.Type+".mode", l.Mode)
 		fallthrough
 	default:
@@ -156,12 +156,12 @@ func (Link) Remove(context.Context, *host.Kernel) error { return nil }
 // Verify compares the link with what nettoll would have made. LXC chooses the MAC address of the host's end of a veth.
 func (l Link) Verify(k *host.Kernel) error {
 	switch l.Type {
-	case veth:
+	case isVeth:
 		return host.Veth{
 			Name: l.Lower, MTU: l.MTU, Master: l.Master, PeerNS: l.NS, PeerName: l.Name, PeerMAC: l.MAC,
 			PeerAddresses: l.Addresses,
 		}.Verify(k)
-	case phys:
+	case isPhys:
 		return host.MoveLink{From: l.Lower, NS: l.NS, Name: l.Name, MTU: l.MTU, Addresses: l.Addresses}.Verify(k)
 	}
 	return l.Compare(k, l, l.Type)
