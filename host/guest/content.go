@@ -20,7 +20,8 @@ func packages() []string {
 	return []string{
 		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables",
 		"ebtables", "ipset", "conntrack",
-		"openvswitch-switch", "openvswitch-common", "tcpdump", "iperf3", "wireguard-tools",
+		"openvswitch-switch", "openvswitch-common", "tcpdump", "iperf3", "wireguard-tools", "lxc", "liblxc-common", "runc",
+		"crun",
 	}
 }
 

@@ -1,6 +1,10 @@
 #!/usr/bin/dash
 # The first process of a guest: it makes a machine of what the kernel has unpacked, runs /script, whose output is the guest's, and says its status.
 export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C.UTF-8
+# Runtimes of containers change the root (pivot_root(2)), which cannot be done where that is what the kernel has unpacked. It becomes a mount above it.
+if [ "$1" != mounted ]; then
+  mkdir -p /root && mount -o bind / /root && cd /root && mount -o move . / && exec chroot . "$0" mounted
+fi
 mount -t proc -o nosuid,nodev,noexec proc /proc
 mount -t sysfs -o nosuid,nodev,noexec sys /sys
 mount -t devtmpfs dev /dev
