@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,6 +51,7 @@ func write(args []string) error {
 func parts(file string, given []string) error {
 	var all []outcome
 	var between []pair
+	var under []labOf
 	for _, arg := range given {
 		kernel, output, ok := strings.Cut(arg, "=")
 		if !ok {
@@ -67,14 +69,47 @@ func parts(file string, given []string) error {
 		if err == nil {
 			more, err = pairs(f, kernel)
 		}
+		if err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		var made []labOf
+		if err == nil {
+			made, err = labs(f, kernel)
+		}
 		if err := errors.Join(err, f.Close()); err != nil {
 			return fmt.Errorf("read %s: %w", output, err)
 		}
-		all, between = append(all, list...), append(between, more...)
+		all, between, under = append(all, list...), append(between, more...), append(under, made...)
 	}
-	text, err := partsDocument(all)
-	if err != nil {
+	if len(all)+len(under)+len(between) == 0 {
+		return errors.New("the given output has no test of a conformance suite (hint: make parts)")
+	}
+	old, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.WriteFile(file, []byte(cli.WrapDocument(text+pairsDocument(between))), 0o666)
+	suites, runtimes, pairs := sections(string(old))
+	if len(all) > 0 {
+		suites = partsDocument(all)
+	}
+	if len(under) > 0 {
+		runtimes = labsDocument(under)
+	}
+	if len(between) > 0 {
+		pairs = pairsDocument(between)
+	}
+	return os.WriteFile(file, []byte(cli.WrapDocument(suites+runtimes+pairs)), 0o666)
+}
+
+// sections splits docs/parts.md before the sections on runtimes and on pairs. Those of which there is no new output stay
+// as they are: some take hours.
+func sections(old string) (suites, runtimes, pairs string) {
+	suites = old
+	if i := strings.Index(suites, pairsTitle); i >= 0 {
+		suites, pairs = suites[:i], suites[i:]
+	}
+	if i := strings.Index(suites, runtimesTitle); i >= 0 {
+		suites, runtimes = suites[:i], suites[i:]
+	}
+	return suites, runtimes, pairs
 }

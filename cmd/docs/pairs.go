@@ -40,11 +40,13 @@ func pairs(r io.Reader, where string) ([]pair, error) {
 	return list, in.Err()
 }
 
+// pairsTitle begins the section on pairs.
+const pairsTitle = "\n## Tunnels on encryptions"
+
 // pairsDocument returns the section of docs/parts.md on pairs.
 func pairsDocument(list []pair) string {
 	var b strings.Builder
-	b.WriteString(`
-## Tunnels on encryptions
+	b.WriteString(pairsTitle + `
 
 Each tunnel stands on each encryption, between two hosts (network/carriertest, ` + "`make test-between`" + `, and
 ` + "`make test-guest-between`" + ` for what needs a kernel with modules). *MTU* is that of containers on an underlay of

@@ -2,12 +2,14 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -30,10 +32,7 @@ func TestPartsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := partsDocument(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := partsDocument(list)
 	for _, want := range []string{
 		"| `bridge` | ipv4 | ✓ | – | ✓ | ✗ | – | 6.18 |\n| `bridge` | ipv6 | ✓ | – | ✓ | ✗ | – | 6.18 |\n",
 		"| `y(rules=3)` | `nat(hairpin=true)` | ipv6 | ✓ | – | – | – | – | 6.18 |\n",
@@ -45,8 +44,56 @@ func TestPartsDocument(t *testing.T) {
 	if strings.Contains(text, "`z`") {
 		t.Errorf("a part of which nothing runs has lines:\n%s", text)
 	}
-	if _, err := partsDocument(nil); err == nil {
+}
+
+// Sections without new output stay as they are.
+func TestSections(t *testing.T) {
+	file, output := filepath.Join(t.TempDir(), "parts.md"), filepath.Join(t.TempDir(), "output")
+	const suites, runtimes, pairs = "# Parts\n\nsuites\n", "\n## Runtimes\n\nold\n", "\n## Tunnels on encryptions\n\npairs\n"
+	write := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(file, suites+runtimes+pairs)
+	write(output, "--- PASS: TestNetworksOfRuntimes/bridge@netns (0.15s)\n")
+	if err := parts(file, []string{"6.18=" + output}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(file)
+	if text := string(got); err != nil || !strings.HasPrefix(text, suites+runtimesTitle) || !strings.HasSuffix(text, pairs) ||
+		strings.Contains(text, "old") || !strings.Contains(text, "| `bridge` | ✓ | 6.18 |") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	write(output, "nothing")
+	if err := parts(file, []string{"6.18=" + output}); err == nil {
 		t.Error("of nothing there is a document")
+	}
+}
+
+func TestLabsDocument(t *testing.T) {
+	list, err := labs(strings.NewReader(`
+    --- PASS: TestNetworksOfRuntimes/bridge@netns (0.15s)
+    --- SKIP: TestNetworksOfRuntimes/x(mode=l2)@netns (0.15s)
+    --- FAIL: TestNetworksOfRuntimes/bridge@oci(command=crun) (2.15s)
+    --- PASS: TestNetworksOfRuntimes/bridge(by=lxc)@lxc (2.15s)
+`), "6.18")
+	if err != nil {
+		t.Fatal(err)
+	}
+	guest, err := labs(strings.NewReader("guest: cmd/nettoll: PASS: TestNetworksOfRuntimes/x(mode=l2)@netns (0.15s)\n"), "6.12")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := labsDocument(append(list, guest...))
+	if want := `
+| network | ` + "`netns` | `oci(command=crun)` | `lxc`" + ` | kernel |
+| --- | --- | --- | --- | --- |
+| ` + "`bridge`" + ` | ✓ | ✗ | – | 6.18 |
+| ` + "`bridge(by=lxc)`" + ` | – | – | ✓ | 6.18 |
+| ` + "`x(mode=l2)`" + ` | ✓ | – | – | 6.12 |
+`; !strings.HasSuffix(text, want) {
+		t.Errorf("want at its end %s\ngot\n%s", want, text)
 	}
 }
 
@@ -66,7 +113,7 @@ guest:    vxlan(outer=ipv6)+x(impl=embedded,outer=ipv6)/ebpf, ipv6 on ipv6 | MTU
 	}
 }
 
-// TestPartsCurrent checks that docs/parts.md has every network and filter, and no failure. `make parts` writes the
+// TestPartsCurrent checks that docs/parts.md has every network, filter and runtime, and no failure. `make parts` writes the
 // page.
 func TestPartsCurrent(t *testing.T) {
 	data, err := os.ReadFile("../../docs/parts.md")
@@ -80,6 +127,9 @@ func TestPartsCurrent(t *testing.T) {
 	}
 	for _, f := range stack.PartsOf[filter.Filter](c.Kinds) {
 		names = append(names, f.Describe().Name)
+	}
+	for _, r := range stack.PartsOf[runtime.Populated](c.Kinds) {
+		names = append(names, r.Describe().Name)
 	}
 	for _, name := range names {
 		if !strings.Contains(string(data), "| `"+name+"`") && !strings.Contains(string(data), "| `"+name+"(") {

@@ -17,13 +17,11 @@ import (
 // packages lists the packages whose files a guest gets if they are installed here. The first two, dash and kmod, are
 // required.
 func packages() []string {
-	return []string{
-		"busybox-static", "busybox", "dash", "kmod", "netbase", "iproute2", "iputils-ping", "ethtool", "nftables", "iptables",
-		"ebtables", "ipset", "conntrack",
-		"openvswitch-switch", "openvswitch-common", "tcpdump", "iperf3", "wireguard-tools",
-		"runc", "crun", "lxc", "liblxc-common", "docker.io", "containerd", "podman", "conmon", "netavark",
-		"golang-github-containers-common",
-	}
+	return strings.Fields(`
+		busybox-static busybox dash kmod netbase iproute2 iputils-ping ethtool nftables iptables ebtables ipset conntrack
+		openvswitch-switch openvswitch-common tcpdump iperf3 wireguard-tools
+		runc crun lxc liblxc-common docker.io containerd podman conmon netavark golang-github-containers-common
+	`)
 }
 
 // useless matches files of packages that a guest does not read: those for people, for package managers and for service
