@@ -255,13 +255,14 @@ func (l *life) visit(ctx context.Context, round int, of subject, pairs int) (err
 	}
 	note(metricMemory, float64(beside)/float64(n))
 	note(metricWorkerMemory, float64(inside)/float64(n))
-	alone, err := s.alone(patient, spec.Stack)
+	alone, gone, err := s.alone(patient, spec.Stack)
 	if err != nil {
 		return err
 	}
 	if alone > 0 {
 		note(metricCommand, alone)
 		note(metricAdded, perContainer(first-applied(ofDaemon))-alone)
+		note(metricRemovalAlone, gone)
 	}
 	l.say("%s: removing %s", of.name, containers(n))
 	removing := time.Now()
@@ -398,27 +399,29 @@ func spanned(steps []int, times []host.StepTime, of func(host.StepTime) host.Spa
 // commands is how often the command of a runtime is given in a visit.
 const commands = 3
 
-// alone gives the command of the runtime on the host of the lab, one after another, and removes what that has made. It
-// returns how long the command takes, in seconds; 0 if the runtime has none.
-func (s *standing) alone(ctx context.Context, of stack.Stack) (float64, error) {
+// alone gives the command of the runtime on the host of the lab, one after another, and removes what that has made, one
+// after another, too. It returns how long the command and a removal take, in seconds; 0 if the runtime has none.
+func (s *standing) alone(ctx context.Context, of stack.Stack) (made, removed float64, err error) {
 	r, params, ok := stack.PartOf[runtime.Commanding](of)
 	if !ok {
-		return 0, nil
+		return 0, 0, nil
 	}
 	var all host.Plan
 	var took []float64
 	for i := range commands {
 		one := host.Plan{Steps: []host.Step{r.Alone(fmt.Sprintf("alone%d", i), params)}}
 		if err := s.hosts[0].Apply(ctx, one); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		report, err := s.hosts[0].Report(ctx)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		all.Steps, took = append(all.Steps, one.Steps...), append(took, report.Metrics[runtime.CommandTime])
 	}
-	return measure.Median(took), s.hosts[0].Withdraw(ctx, all)
+	began := time.Now()
+	err = s.hosts[0].Withdraw(ctx, all)
+	return measure.Median(took), time.Since(began).Seconds() / commands, err
 }
 
 // memory returns the memory (PSS) of a host's programs without its agent: of workers, and of all others, which stay

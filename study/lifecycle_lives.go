@@ -20,6 +20,7 @@ const (
 	metricCommand      = "command_time"
 	metricAdded        = "added_time"
 	metricRemoval      = "removal_time"
+	metricRemovalAlone = "command_removal_time"
 	metricWorkerMemory = "worker_memory"
 )
 
@@ -37,6 +38,7 @@ func LifecycleMetrics() []Metric {
 		second(metricCommand, "the runtime's own command alone, on the same host, without a network"),
 		second(metricAdded, "all of that without the daemon, per container, minus the command alone"),
 		second(metricRemoval, "until it is gone, without the daemon, per container"),
+		second(metricRemovalAlone, "removal of a container of the command alone, by the runtime's own command"),
 		{metricMemory, measure.UnitByte, "memory of daemons, shims and monitors (PSS), per container", false},
 		{metricWorkerMemory, measure.UnitByte, "memory of workers (PSS), per container", false},
 	}

@@ -137,12 +137,13 @@ func TestLifecycle(t *testing.T) {
 	out := run(t, "lifecycle", "--runtime", "netns,oci", "--pairs", "1", "--rounds", "2", "--output", "csv")
 	for _, metric := range []string{
 		"first_byte_time,s", "container_time,s", "network_time,s", "worker_time,s", "answer_time,s", "rest_time,s",
-		"command_time,s", "added_time,s", "removal_time,s", "memory,byte", "worker_memory,byte",
+		"command_time,s", "added_time,s", "command_removal_time,s", "removal_time,s", "memory,byte", "worker_memory,byte",
 	} {
 		for _, runtime := range []string{"netns", "oci"} {
 			row := regexp.MustCompile(`(?m)^` + runtime + `,2,` + metric + `,(-?[0-9.e+-]+),-?[0-9.e+-]+,-?[0-9.e+-]+,2$`)
 			found := row.FindStringSubmatch(out)
-			none := runtime == "netns" && (metric == "command_time,s" || metric == "added_time,s") // it has no command
+			none := runtime == "netns" && slices.Contains( // it has no command
+				[]string{"command_time,s", "added_time,s", "command_removal_time,s"}, metric)
 			if (found == nil) != none {
 				t.Errorf("a figure of %s of %s: %v", metric, runtime, found)
 			}
