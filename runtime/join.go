@@ -49,6 +49,12 @@ type Joint struct {
 	Gateways []string
 }
 
+// On reports whether the link is a port of that bridge.
+func (j Joint) On(bridge string) bool {
+	v, is := j.Link.(host.Veth)
+	return is && v.Master == bridge
+}
+
 // Based is a step that makes a link above another one.
 type Based interface {
 	host.Step

@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -123,6 +124,23 @@ func (l Link) Near(k *host.Kernel) error {
 		return err
 	}
 	return near.Rename(inner.Peer, l.Lower)
+}
+
+// SetMAC gives a link that a runtime has made its MAC address.
+func SetMAC(k *host.Kernel, ns, name, mac string) error {
+	hardware, err := net.ParseMAC(mac)
+	if err != nil {
+		return err
+	}
+	h, err := k.Links(ns)
+	if err != nil {
+		return err
+	}
+	l, err := h.ByName(name)
+	if err != nil {
+		return err
+	}
+	return h.SetMAC(l.Index, hardware)
 }
 
 // Agrees compares the link with what nettoll would have made, for a step. The runtime chooses the MAC address of the

@@ -65,6 +65,25 @@ func (c Container) Own() ([]host.Step, error) {
 		c.Namespace)
 }
 
+// Publishes returns the published ports of a container as 'docker run' has them, such as "20000-20065"; "" for none.
+func (c Container) Publishes() string {
+	if c.Published == (network.Ports{}) {
+		return ""
+	}
+	return fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
+}
+
+// Publish returns flags of 'docker run' and 'podman run' that publish ports, for TCP and UDP; none for "".
+func Publish(ports string) (flags []string) {
+	if ports == "" {
+		return nil
+	}
+	for _, protocol := range []string{"tcp", "udp"} {
+		flags = append(flags, "--publish", ports+":"+ports+"/"+protocol)
+	}
+	return flags
+}
+
 // Slow is a runtime that takes longer than a moment to make a container.
 type Slow interface {
 	Runtime

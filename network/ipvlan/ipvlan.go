@@ -27,7 +27,7 @@ func (Network) Describe() network.Description {
 		Summary:        "an ipvlan link for every container on its host's uplink; all of them share the uplink's MAC address",
 		Implementation: "kernel",
 		Claims:         claims,
-		Params: part.List{network.By(network.ByLXC), {
+		Params: part.List{network.By(network.ByDocker, network.ByLXC), {
 			Name: mode, Default: bridged, Values: link.IPVlanModes(),
 			Summary: "l2: containers are neighbours on the underlay; l3: their host routes their packets; l3s: as l3, but " +
 				"packets from other hosts pass the host's netfilter and not the container's",

@@ -50,11 +50,7 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	args := []string{
 		"run", "--detach", "--pull", "never", "--name", c.Name, "--network", network, "--cgroup-parent", "/" + cgroup,
 	}
-	if c.Published != "" {
-		for _, protocol := range []string{"tcp", "udp"} {
-			args = append(args, "--publish", c.Published+":"+c.Published+"/"+protocol)
-		}
-	}
+	args = append(args, runtime.Publish(c.Published)...)
 	rights, err := c.Flags()
 	if err != nil {
 		return err

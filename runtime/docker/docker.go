@@ -1,12 +1,10 @@
 package docker
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -51,6 +49,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Daemon{}.Kind():    func() host.Step { return new(Daemon) },
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
+		Network{}.Kind():   func() host.Step { return new(Network) },
 		Join{}.Kind():      func() host.Step { return new(Join) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
 	}
@@ -68,11 +67,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		made := Container{Contained: runtime.Contain(c, p)}
-		if c.Published != (network.Ports{}) {
-			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
-		}
-		steps = append(steps, made)
+		steps = append(steps, Container{Contained: runtime.Contain(c, p), Published: c.Publishes()})
 	}
 	if len(steps) > 0 {
 		steps = append([]host.Step{Daemon{Proxy: p.On(proxy)}}, steps...)
@@ -81,7 +76,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 }
 
 // Join makes the containers, in the place of the bridge of the host a network of Docker's driver bridge, and in the
-// place of the links connects each container.
+// place of links on top of another one a network of Docker's driver for those. It then connects each container.
 func (r Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
 	steps, err := r.Containers(containers, p)
 	if err != nil || len(steps) == 0 {
@@ -91,24 +86,15 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 	if err != nil {
 		return nil, err
 	}
-	steps[0] = Daemon{Networks: true, Proxy: p.On(proxy)}
 	for _, s := range before {
-		if b, is := s.(host.Bridge); is {
+		if b, is := s.(host.Bridge); is && slices.ContainsFunc(joints, func(j runtime.Joint) bool { return j.On(b.Name) }) {
+			steps[0] = Daemon{Networks: true, Proxy: p.On(proxy)}
 			s = Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Addresses}
 		}
 		steps = append(steps, s)
 	}
-	for _, j := range joints {
-		v, is := j.Link.(host.Veth)
-		if !is {
-			return nil, fmt.Errorf("docker does not make the link of container %s: %s", j.Container.Name, j.Link)
-		}
-		steps = append(steps, Join{
-			Container: j.Container.Name, Namespace: v.PeerNS, Bridge: v.Master, Link: v.Name, Inner: v.PeerName, MAC: v.PeerMAC,
-			MTU: v.MTU, Addresses: v.PeerAddresses,
-		})
-	}
-	return append(steps, after...), nil
+	networks, joins, err := connected(joints)
+	return slices.Concat(steps, networks, joins, after), err
 }
 
 // Alone returns a step that makes a container by the command alone.
