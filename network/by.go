@@ -9,10 +9,11 @@ const (
 )
 
 // Values of the parameter: names of runtimes. LXC makes the links of its containers and leaves everything else to the
-// host. Docker has rules of its own, see [RuledBy].
+// host. Docker and Podman have rules of their own for their bridges, see [RuledBy].
 const (
 	ByDocker = "docker"
 	ByLXC    = "lxc"
+	ByPodman = "podman"
 )
 
 // By is the parameter that says who builds a network: nettoll, or a runtime of these names by its own means.
@@ -31,8 +32,8 @@ func BuiltBy(p part.Params) string {
 	return p[by]
 }
 
-// RuledBy returns the runtime that builds the network with these parameters and by whose rules the host forwards,
-// translates and filters, "" if there is none.
+// RuledBy returns the runtime that builds the bridge of a network with these parameters and by whose rules the host
+// forwards, translates and filters, "" if there is none.
 func RuledBy(p part.Params) string {
 	if built := BuiltBy(p); built != ByLXC {
 		return built

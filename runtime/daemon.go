@@ -161,6 +161,14 @@ func Check(by string, p part.Params, needed ...Needed) error {
 	if err := cgroup.Usable(what); err != nil {
 		return err
 	}
+	if err := Need(what, needed...); err != nil {
+		return err
+	}
+	return LimitsOf(p).Check()
+}
+
+// Need returns a [linux.UnsupportedError] if a program is missing.
+func Need(what string, needed ...Needed) error {
 	for _, n := range needed {
 		if _, err := exec.LookPath(n.Program); err != nil {
 			return &linux.UnsupportedError{
@@ -168,5 +176,5 @@ func Check(by string, p part.Params, needed ...Needed) error {
 			}
 		}
 	}
-	return LimitsOf(p).Check()
+	return nil
 }

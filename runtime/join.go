@@ -18,6 +18,15 @@ type Joiner interface {
 	Join(containers []Container, network []host.Step, p part.Params) ([]host.Step, error)
 }
 
+// JoinCheck is a Joiner that needs more of the machine to build networks than to make containers.
+type JoinCheck interface {
+	Joiner
+	// CheckJoin returns a [linux.UnsupportedError] if the runtime cannot build networks on this machine.
+	//
+	// [linux.UnsupportedError]: https://pkg.go.dev/github.com/nettoll/nettoll/internal/linux#UnsupportedError
+	CheckJoin() error
+}
+
 // joiner returns the runtime of a stack that is to build its network, nil if nettoll is.
 func joiner(s stack.Stack) (Joiner, error) {
 	_, params, ok := stack.PartOf[network.Network](s)

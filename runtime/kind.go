@@ -44,10 +44,17 @@ func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
 	return r.Claims()
 }
 
-// Check asks the runtime whether it can make containers on this machine.
+// Check asks the runtime whether it can make containers on this machine and, if it is to, their network.
 func (Kind) Check(s stack.Stack) error {
 	if c, params, ok := stack.PartOf[Checker](s); ok {
-		return c.Check(params)
+		if err := c.Check(params); err != nil {
+			return err
+		}
+	}
+	if j, err := joiner(s); err == nil { // else it is refused
+		if c, ok := j.(JoinCheck); ok {
+			return c.CheckJoin()
+		}
 	}
 	return nil
 }

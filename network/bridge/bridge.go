@@ -22,7 +22,7 @@ func (Network) Describe() network.Description {
 		Near:           near,
 		Claims:         claims,
 		Params: append(part.List{
-			network.By(network.ByDocker, network.ByLXC), network.BridgeNF(), network.Hairpin(),
+			network.By(network.ByDocker, network.ByLXC, network.ByPodman), network.BridgeNF(), network.Hairpin(),
 		}, network.LinkParams()...),
 	}
 }

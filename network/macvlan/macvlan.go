@@ -32,7 +32,7 @@ func (Network) Describe() network.Description {
 		Summary:        "a macvlan link for every container; all of them are neighbours on the underlay",
 		Implementation: "kernel",
 		Claims:         claims,
-		Params: part.List{network.By(network.ByDocker, network.ByLXC), {
+		Params: part.List{network.By(network.ByDocker, network.ByLXC, network.ByPodman), {
 			Name: mode, Default: bridge, Values: link.MacvlanModes(), Quiet: true,
 			Summary: "bridge: containers of a host reach each other directly; vepa: through an outside switch that sends " +
 				"packets back; private: not at all; passthru: each container has a lower link of its own, and the switch at " +

@@ -77,15 +77,25 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestExclude wants containers that do not reach each other not to be paired.
+// TestExclude wants containers that do not reach each other not to be paired, and no networks that Docker does not make.
 func TestExclude(t *testing.T) {
 	for _, c := range []struct {
-		mode  string
-		hosts int
-		want  bool
-	}{{"private", 1, true}, {"private", 2, false}, {"vepa", 1, false}, {"bridge", 1, false}, {"passthru", 1, false}} {
-		if got := (macvlan.Network{}).Exclude(c.hosts, part.Params{"mode": c.mode}); got != "" != c.want {
-			t.Errorf("mode %s on %d hosts: %q", c.mode, c.hosts, got)
+		mode, by string
+		hosts    int
+		want     bool
+	}{
+		{"private", "nettoll", 1, true},
+		{"private", "nettoll", 2, false},
+		{"vepa", "docker", 1, false},
+		{"bridge", "podman", 1, false},
+		{"passthru", "nettoll", 1, false},
+		{"passthru", "docker", 1, true},
+		{"passthru", "docker", 2, false},
+		{"passthru", "podman", 1, false},
+	} {
+		got := (macvlan.Network{}).Exclude(c.hosts, part.Params{"mode": c.mode, "by": c.by})
+		if got != "" != c.want {
+			t.Errorf("mode %s by %s on %d hosts: %q", c.mode, c.by, c.hosts, got)
 		}
 	}
 }

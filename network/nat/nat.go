@@ -33,7 +33,7 @@ func (Network) Describe() network.Description {
 		Near:           near,
 		Claims:         claims,
 		Params: append(part.List{
-			network.By(network.ByDocker, network.ByLXC),
+			network.By(network.ByDocker, network.ByLXC, network.ByPodman),
 			part.Switch(hairpin, "translate between containers of the same host too"),
 			{
 				Name: entriesName, Default: "0", Check: checkEntries, Quiet: true,

@@ -16,33 +16,65 @@ type Container struct {
 	runtime.Contained
 	// Command is the program that makes it: "runc" or "crun".
 	Command string `json:"command"`
+	// Link is what joins it to its network if Podman makes that; nil if nettoll does. Podman then makes the network
+	// namespace, too.
+	Link *Link `json:"link,omitempty"`
+	// Published are ports at which others reach it at the address of its host, for TCP and UDP: "20000-20065".
+	Published string `json:"published,omitempty"`
 }
 
 // Kind returns "podman-container".
 func (Container) Kind() string { return "podman-container" }
 
 // String describes the step in plain words.
-func (c Container) String() string { return c.Described("podman") }
+func (c Container) String() string {
+	s := c.Described("podman")
+	if c.Link != nil {
+		s += ", by " + c.Link.String()
+	}
+	if c.Published != "" {
+		s += ", ports " + c.Published + " published"
+	}
+	return s
+}
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	if err := c.launch(ctx, k); err != nil || c.Link == nil || c.Link.Type != runtime.TypeVeth {
+		return err
+	}
+	if err := runtime.Link(*c.Link).Near(k); err != nil {
+		return errors.Join(err, c.Remove(context.WithoutCancel(ctx), k))
+	}
+	return nil
+}
+
+// launch makes the container, with its link.
+func (c Container) launch(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
 		Run:         func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
 		Said:        func() string { return runtime.Client(command).Logs(ctx, k, c.Name) },
 		OutOfMemory: func() bool { return c.outOfMemory(ctx, k) },
+		Adopt:       c.Link != nil,
 	}.Start(ctx, k, c, c.Contained)
 }
 
 // run runs the container.
 func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, cgroup string) error {
 	network := "host"
-	if c.Namespace != "" {
+	if c.Link != nil {
+		var err error
+		if network, err = c.Link.flag(); err != nil {
+			return err
+		}
+	} else if c.Namespace != "" {
 		network = "ns:" + k.Path(c.Namespace)
 	}
 	args := []string{
 		"--runtime", c.Command, "run", "--detach", "--pull", "never", "--name", c.Name, "--network", network,
 		"--cgroup-parent", "/" + cgroup,
 	}
+	args = append(args, runtime.Publish(c.Published)...)
 	rights, err := c.Flags()
 	if err != nil {
 		return err
@@ -94,6 +126,9 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 			return err
 		}
 		errs = append(errs, runtime.Run(cmd))
+	}
+	if c.Link != nil {
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
 	ending, err := c.ending(k)
 	return errors.Join(append(errs, m.RemoveCgroups(), err, os.RemoveAll(ending))...)

@@ -1,6 +1,8 @@
 package podman
 
 import (
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -19,6 +21,8 @@ var (
 	_ runtime.Claimer    = Runtime{}
 	_ host.Stepper       = Runtime{}
 	_ runtime.Commanding = Runtime{}
+	_ runtime.Joiner     = Runtime{}
+	_ runtime.JoinCheck  = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -44,6 +48,9 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Store{}.Kind():     func() host.Step { return new(Store) },
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
+		Network{}.Kind():   func() host.Step { return new(Network) },
+		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
+		Link{}.Kind():      func() host.Step { return new(Link) },
 	}
 }
 
@@ -52,6 +59,18 @@ func (Runtime) Check(p part.Params) error {
 	return runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client},
 		runtime.Needed{Program: monitor, Package: monitor},
 		runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
+}
+
+// CheckJoin looks for netavark, where Podman does (containers.conf(5), helper_binaries_dir) and in the PATH.
+func (Runtime) CheckJoin() error {
+	for _, dir := range []string{
+		"/usr/local/libexec/podman", "/usr/local/lib/podman", "/usr/libexec/podman", "/usr/lib/podman",
+	} {
+		if _, err := exec.LookPath(filepath.Join(dir, netavark)); err == nil {
+			return nil
+		}
+	}
+	return runtime.Need("make networks by Podman", runtime.Needed{Program: netavark, Package: netavark})
 }
 
 // Containers makes a store, and a container in each namespace.
@@ -66,6 +85,54 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append([]host.Step{Store{}}, steps...)
 	}
 	return steps, nil
+}
+
+// Join makes each container with its link, when Podman has a network for it: one for the bridge of the host, or one for
+// each link below. Netavark makes the bridge with the first container. The links are waited for at the end, so that the
+// kernel looks for duplicates of all addresses at the same time.
+func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
+	if len(containers) == 0 {
+		return network, nil
+	}
+	before, joints, after, err := runtime.Joints(containers, network)
+	if err != nil {
+		return nil, err
+	}
+	steps := []host.Step{Store{Networks: true}}
+	var bridges, links []host.Step
+	for _, s := range before {
+		b, is := s.(host.Bridge)
+		if !is || !slices.ContainsFunc(joints, func(j runtime.Joint) bool { return j.On(b.Name) }) {
+			steps = append(steps, s)
+			continue
+		}
+		n, err := bridged(b)
+		if err != nil {
+			return nil, err
+		}
+		steps, bridges = append(steps, n), append(bridges, Bridge(b))
+	}
+	var made []host.Step
+	noted := map[string]bool{}
+	for _, j := range joints {
+		l, err := j.LinkBy("Podman", runtime.TypeVeth, runtime.TypeMacvlan)
+		if err != nil {
+			return nil, err
+		}
+		if l.Type != runtime.TypeVeth && !noted[l.Lower] {
+			n, err := above(l)
+			if err != nil {
+				return nil, err
+			}
+			noted[l.Lower], steps = true, append(steps, n)
+		}
+		made = append(made, Container{
+			Contained: runtime.Contain(j.Container, p), Command: p[runtime.Command], Link: (*Link)(&l),
+			Published: j.Container.Publishes(),
+		})
+		links = append(links, Link(l))
+	}
+	return slices.Concat(steps, made, bridges, after, links), nil
 }
 
 // Alone returns a step that makes a container by the command alone.

@@ -18,18 +18,28 @@ import (
 
 // The programs of Podman, each of the Debian package of its name.
 const (
-	client  = "podman"
-	monitor = "conmon"
+	client   = "podman"
+	monitor  = "conmon"
+	netavark = "netavark"
 )
 
 // A Store is what Podman keeps on a host: its settings, and the image of all containers.
-type Store struct{}
+type Store struct {
+	// Networks has it keep networks, which netavark makes.
+	Networks bool `json:"networks,omitempty"`
+}
 
 // Kind returns "podman-store".
 func (Store) Kind() string { return "podman-store" }
 
 // String describes the step in plain words.
-func (Store) String() string { return "store of Podman, with an image that holds nothing" }
+func (s Store) String() string {
+	text := "store of Podman, with an image that holds nothing"
+	if s.Networks {
+		text += ", and networks by netavark"
+	}
+	return text
+}
 
 // Groups makes Store a [host.Grouping].
 func (Store) Groups() {}
@@ -42,7 +52,7 @@ type stored struct {
 	Covered []string `json:"covered,omitempty"`
 }
 
-// settings are containers.conf(5): root without CAP_SYS_RESOURCE cannot raise the limits of processes, which Podman
+// settings are those of each Store: root without CAP_SYS_RESOURCE cannot raise the limits of processes, which Podman
 // does by default.
 const settings = `[containers]
 default_ulimits = []
@@ -50,6 +60,18 @@ default_ulimits = []
 cgroup_manager = "cgroupfs"
 events_logger = "none"
 `
+
+// networks is where Podman notes networks, below dir.
+const networks = "networks"
+
+// settings is containers.conf(5).
+func (s Store) settings(at string) string {
+	if !s.Networks {
+		return settings
+	}
+	return settings + fmt.Sprintf("[network]\nnetwork_backend = %q\nnetwork_config_dir = %q\n", netavark,
+		filepath.Join(at, networks))
+}
 
 // storage is containers-storage.conf(5).
 func storage(at string) string {
@@ -88,7 +110,7 @@ func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
 			err = errors.Join(err, s.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
-	for file, text := range map[string]string{"containers.conf": settings, "storage.conf": storage(at)} {
+	for file, text := range map[string]string{"containers.conf": s.settings(at), "storage.conf": storage(at)} {
 		if err := os.WriteFile(filepath.Join(at, file), []byte(text), 0o600); err != nil {
 			return err
 		}
