@@ -29,7 +29,17 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"cni(plugin=ptp)", "same-host"},
 	}
 	own := map[string][]network{
-		"docker": {{"bridge(by=docker)", "same-host"}, {"nat(by=docker)", "cross-host"}},
+		"docker": {
+			{"bridge(by=docker)", "same-host"},
+			{"nat(by=docker)", "cross-host"},
+			{"macvlan(by=docker)", "same-host"},
+			{"macvlan(by=docker,mode=vepa)", "same-host"},
+			{"macvlan(by=docker,mode=passthru)", "cross-host"},
+			{"macvlan(by=docker,mode=private)", "cross-host"},
+			{"ipvlan(by=docker)", "same-host"},
+			{"ipvlan(by=docker,mode=l3)", "cross-host"},
+			{"ipvlan(by=docker,mode=l3s)", "cross-host"},
+		},
 		"lxc": {
 			{"bridge(by=lxc)", "cross-host"},
 			{"nat(by=lxc)", "cross-host"},
@@ -39,6 +49,14 @@ func TestNetworksOfRuntimes(t *testing.T) {
 			{"macvlan(by=lxc,mode=private)", "cross-host"},
 			{"ipvlan(by=lxc)", "same-host"},
 			{"passthrough(by=lxc)", "cross-host"},
+		},
+		"podman": {
+			{"bridge(by=podman)", "same-host"},
+			{"nat(by=podman)", "cross-host"},
+			{"macvlan(by=podman)", "same-host"},
+			{"macvlan(by=podman,mode=vepa)", "same-host"},
+			{"macvlan(by=podman,mode=passthru)", "same-host"},
+			{"macvlan(by=podman,mode=private)", "cross-host"},
 		},
 	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()

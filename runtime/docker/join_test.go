@@ -1,0 +1,68 @@
+package docker_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet/golden"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/ipvlan"
+	"github.com/nettoll/nettoll/network/macvlan"
+	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/passthrough"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime/docker"
+	"github.com/nettoll/nettoll/runtime/runtimetest"
+)
+
+// TestJoin compares the plans of hosts whose networks Docker builds.
+func TestJoin(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		network network.Network
+		params  part.Params
+		hosts   int
+	}{
+		{"bridge", bridge.Network{}, nil, 1},
+		{"nat", nat.Network{}, nil, 2},
+		{"macvlan-vepa", macvlan.Network{}, part.Params{"mode": "vepa"}, 1},
+		{"macvlan-passthru", macvlan.Network{}, part.Params{"mode": "passthru"}, 2},
+		{"ipvlan-l2", ipvlan.Network{}, part.Params{"mode": "l2"}, 1},
+		{"ipvlan-l3", ipvlan.Network{}, part.Params{"mode": "l3"}, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			plan, err := runtimetest.Joined(t, docker.Runtime{}, c.network, c.hosts, 1, c.params)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, "join-"+c.name, plan.String())
+		})
+	}
+}
+
+// TestCannotJoin wants an error that says why, and what helps.
+func TestCannotJoin(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		network network.Network
+		params  part.Params
+		want    string
+	}{
+		{
+			"passthru of two containers", macvlan.Network{}, part.Params{"mode": "passthru"},
+			"Docker makes no two networks of the same addresses on a host (hint: a pair across hosts, or another mode)",
+		},
+		{
+			"another type", passthrough.Network{}, nil,
+			"Docker does not make the link of container src0: ",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := runtimetest.Joined(t, docker.Runtime{}, c.network, 2, 2, c.params)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("Join = %v, want %q", err, c.want)
+			}
+		})
+	}
+}
