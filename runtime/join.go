@@ -51,8 +51,8 @@ func (Kind) Refuse(s stack.Stack, _ int) string {
 // A Joint is what joins a container to a network.
 type Joint struct {
 	Container Container
-	// Link is the step by which nettoll would make the link of the container: a [host.Veth] whose peer is in the container,
-	// a [host.MoveLink], or a step that is based on a [host.Upper].
+	// Link is the step by which nettoll would make the link of the container: a [host.Veth] whose peer is in the
+	// container, a [host.MoveLink], or a step that is based on a [host.Upper].
 	Link host.Step
 	// Gateways are the addresses of its default routes; "" is a route that names the link alone.
 	Gateways []string
@@ -84,9 +84,11 @@ func joins(s host.Step) string {
 }
 
 // Joints splits the steps of a network where its containers are joined. Those before come first in the plan, and those
-// after last. Settings of a container from before it has its link are left out: the runtime makes its namespace together
-// with the link. If a container has no link, that is an error.
-func Joints(containers []Container, steps []host.Step) (before []host.Step, joints []Joint, after []host.Step, err error) {
+// after last. Settings of a container from before it has its link are left out: the runtime makes its namespace
+// together with the link. If a container has no link, that is an error.
+func Joints(containers []Container, steps []host.Step) (
+	before []host.Step, joints []Joint, after []host.Step, err error,
+) {
 	places := map[string]int{}
 	joints = make([]Joint, len(containers))
 	for i, c := range containers {

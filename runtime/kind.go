@@ -80,8 +80,8 @@ func (k Kind) Steps() map[string]func() host.Step {
 	return all
 }
 
-// Build puts the steps that make the containers of each host before all other steps, unless the runtime is to join them,
-// too.
+// Build puts the steps that make the containers of each host before all other steps, unless the runtime is to join
+// them, too.
 func (Kind) Build(site *network.Site, s stack.Stack) error {
 	r, params, ok := stack.PartOf[Runtime](s)
 	if !ok {

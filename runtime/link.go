@@ -24,8 +24,8 @@ const (
 type Link struct {
 	// Type is one of the types above.
 	Type string `json:"type"`
-	// Upper is the link in the container. Lower is the link of the host that it is above, or the other end of a veth, or the
-	// name of a physical link on the host.
+	// Upper is the link in the container. Lower is the link of the host that it is above, or the other end of a veth, or
+	// the name of a physical link on the host.
 	host.Upper
 	// Master is the bridge of the other end of a veth.
 	Master string `json:"master,omitempty"`

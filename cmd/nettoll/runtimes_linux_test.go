@@ -38,7 +38,6 @@ func TestNetworksOfRuntimes(t *testing.T) {
 			{"macvlan(by=docker,mode=private)", "cross-host"},
 			{"ipvlan(by=docker)", "same-host"},
 			{"ipvlan(by=docker,mode=l3)", "cross-host"},
-			{"ipvlan(by=docker,mode=l3s)", "cross-host"},
 		},
 		"lxc": {
 			{"bridge(by=lxc)", "cross-host"},

@@ -60,13 +60,14 @@ func (Network) Steps() map[string]func() host.Step {
 // FilterPoint says that packets can be filtered inside the containers only: the host does not see those between them.
 func (Network) FilterPoint(part.Params) (network.Point, string) { return network.InContainer, "" }
 
-// Exclude leaves out labs of one host in which no container could reach another, or whose networks Docker does not make.
+// Exclude leaves out labs of one host in which no container could reach another, or whose networks Docker does not
+// make.
 func (Network) Exclude(hosts int, p part.Params) string {
 	switch {
 	case hosts > 1:
 	case network.BuiltBy(p) == network.ByDocker && p[mode] == passthru:
-		return "docker makes no two networks of the same addresses on a host, and with mode=passthru each container has one " +
-			"(valid here: mode=bridge, mode=vepa)"
+		return "docker makes no two networks of the same addresses on a host, and with mode=passthru each container has " +
+			"one (valid here: mode=bridge, mode=vepa)"
 	case p[mode] == private:
 		return "with mode=private containers of one host cannot reach each other (valid here: mode=bridge, mode=vepa)"
 	}

@@ -1,9 +1,13 @@
 package docker_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -50,13 +54,12 @@ func TestCannotJoin(t *testing.T) {
 		want    string
 	}{
 		{
-			"passthru of two containers", macvlan.Network{}, part.Params{"mode": "passthru"},
+			"passthru of two containers",
+			macvlan.Network{},
+			part.Params{"mode": "passthru"},
 			"Docker makes no two networks of the same addresses on a host (hint: a pair across hosts, or another mode)",
 		},
-		{
-			"another type", passthrough.Network{}, nil,
-			"Docker does not make the link of container src0: ",
-		},
+		{"another type", passthrough.Network{}, nil, "Docker does not make the link of container src0: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := runtimetest.Joined(t, docker.Runtime{}, c.network, 2, 2, c.params)
@@ -64,5 +67,24 @@ func TestCannotJoin(t *testing.T) {
 				t.Errorf("Join = %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+// TestModes wants a mode that this Docker does not have to be unsupported: 20.10 has no l3s.
+func TestModes(t *testing.T) {
+	testnet.Skip(t, docker.Runtime{}.Check(nil))
+	k := runtimetest.Kernel(t, testnet.New(t))
+	var s host.Stack
+	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		docker.Daemon{},
+		host.Veth{Name: "lower0", PeerName: "idle0"},
+		docker.Network{Driver: "ipvlan", Mode: "l3s", Lower: "lower0", Ranges: []string{"10.1.0.0/16"}, Routed: true},
+	}})
+	if u, is := errors.AsType[*linux.UnsupportedError](err); err != nil &&
+		(!is || u.Missing != `mode "l3s" of its driver ipvlan`) {
+		t.Errorf("mode l3s: %v", err)
+	}
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -56,7 +57,14 @@ func (n Network) Apply(ctx context.Context, k *host.Kernel) error {
 		}
 		args = append(args, ranged(within)...)
 	}
-	return create(ctx, k, append(args, n.Lower))
+	err := create(ctx, k, append(args, n.Lower))
+	if err != nil && strings.Contains(err.Error(), n.Driver+" mode '"+n.Mode+"' is not valid") {
+		return &linux.UnsupportedError{
+			What: "make a network by Docker", Missing: fmt.Sprintf("mode %q of its driver %s", n.Mode, n.Driver),
+			Hint: "choose another mode, or a younger Docker", Err: err,
+		}
+	}
+	return err
 }
 
 // ranged are the arguments for a range of addresses of a network.

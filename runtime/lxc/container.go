@@ -21,7 +21,8 @@ import (
 // A Container is a container that LXC makes, with a worker as its only process.
 type Container struct {
 	runtime.Contained
-	// Link is what joins it to its network if LXC makes that; nil if nettoll does. LXC then makes the network namespace, too.
+	// Link is what joins it to its network if LXC makes that; nil if nettoll does. LXC then makes the network namespace,
+	// too.
 	Link *Link `json:"link,omitempty"`
 	// Gateways are those of its link, as in [runtime.Joint].
 	Gateways []string `json:"gateways,omitempty"`

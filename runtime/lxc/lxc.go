@@ -73,8 +73,8 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 	return steps, nil
 }
 
-// Join makes each container with its link, when the links of the host that those need are there. The links are waited for
-// at the end, so that the kernel looks for duplicates of all addresses at the same time.
+// Join makes each container with its link, when the links of the host that those need are there. The links are waited
+// for at the end, so that the kernel looks for duplicates of all addresses at the same time.
 func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
 	steps, joints, after, err := runtime.Joints(containers, network)
 	if err != nil {

@@ -3,13 +3,14 @@ package podman
 import (
 	"context"
 	"net/netip"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// A Link is the link of a container, which Podman has netavark make with the container. Its step comes after those of all
-// containers: it waits until the container can use its addresses.
+// A Link is the link of a container, which Podman has netavark make with the container. Its step comes after those of
+// all containers: it waits until the container can use its addresses.
 type Link runtime.Link
 
 // Kind returns "podman-link".
@@ -24,22 +25,22 @@ func (l Link) flag() (string, error) {
 	if l.Type != runtime.TypeVeth {
 		network = l.Lower
 	}
-	s := network + ":interface_name=" + l.Name
+	options := []string{"interface_name=" + l.Name}
 	if l.MAC != "" {
-		s += ",mac=" + l.MAC
+		options = append(options, "mac="+l.MAC)
 	}
 	for _, a := range l.Addresses {
 		at, err := netip.ParsePrefix(a)
 		if err != nil {
 			return "", err
 		}
-		key := ",ip="
+		key := "ip="
 		if at.Addr().Is6() {
-			key = ",ip6="
+			key = "ip6="
 		}
-		s += key + at.Addr().String()
+		options = append(options, key+at.Addr().String())
 	}
-	return s, nil
+	return network + ":" + strings.Join(options, ","), nil
 }
 
 // Apply waits until the container can use the addresses.

@@ -17,19 +17,19 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// A Network is a network of Podman, by netavark's driver bridge or macvlan. Podman notes it; netavark makes what it needs
-// in the kernel with the first container.
+// A Network is a network of Podman, by netavark's driver bridge or macvlan. Podman notes it; netavark makes what it
+// needs in the kernel with the first container.
 type Network struct {
 	// Driver is the type of the links that containers get: "veth", for the driver bridge, or "macvlan".
 	Driver string `json:"driver"`
-	// Link is the bridge that netavark makes, or the link of the host below those of containers. The network is called like
-	// it.
+	// Link is the bridge that netavark makes, or the link of the host below those of containers. It is the name of the
+	// network, too.
 	Link string `json:"link"`
 	// Mode is that of macvlan links, as in ip-link(8).
 	Mode string `json:"mode,omitempty"`
 	MTU  int    `json:"mtu,omitempty"`
-	// Gateways are the addresses of the bridge, at most one of each family, in CIDR notation. Macvlan links have none: their
-	// containers get no default route.
+	// Gateways are the addresses of the bridge, at most one of each family, in CIDR notation. Macvlan links have none:
+	// their containers get no default route.
 	Gateways []string `json:"gateways,omitempty"`
 	// Ranges are those of the containers, in CIDR notation.
 	Ranges []string `json:"ranges"`
