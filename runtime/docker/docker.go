@@ -11,8 +11,13 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// proxy is the name of the parameter.
-const proxy = "proxy"
+// Names of parameters, and the values of use.
+const (
+	proxy      = "proxy"
+	use        = "use"
+	own        = "own"
+	theMachine = "machine"
+)
 
 // Runtime is the runtime "docker".
 type Runtime struct{ runtime.Workers }
@@ -25,15 +30,22 @@ var (
 	_ host.Stepper       = Runtime{}
 	_ network.Joiner     = Runtime{}
 	_ runtime.Commanding = Runtime{}
+	_ runtime.Borrower   = Runtime{}
 )
 
 // Describe returns the description of the runtime.
 func (Runtime) Describe() runtime.Description {
 	return runtime.Description{
 		Name:           "docker",
-		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
+		Summary:        "Docker makes each container, with a worker as its only process",
 		Implementation: "kernel",
 		Params: slices.Concat(runtime.RightsParams(true, true), part.List{
+			{
+				Name: use, Default: own, Values: []string{own, theMachine}, Quiet: true,
+				Summary: "whose daemon makes the containers; own: each host starts one; machine: the one that the command " +
+					"docker uses here (DOCKER_HOST), in which nettoll makes and removes containers and an image, with the label " +
+					"nettoll.run",
+			},
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
 				"host itself uses them, and each is a process"),
 		}, runtime.LimitParams()),
@@ -53,28 +65,39 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
 		Join{}.Kind():      func() host.Step { return new(Join) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
+		Machine{}.Kind():   func() host.Step { return new(Machine) },
 	}
 }
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
-func (Runtime) Check(p part.Params) error {
+func (r Runtime) Check(p part.Params) error {
+	if r.Borrows(p) {
+		return runtime.Check(ours, p, runtime.Needed{Program: client, Package: pkg})
+	}
 	return runtime.Check("Docker", p, runtime.Needed{Program: dockerd, Package: pkg},
 		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
 }
 
-// Containers makes a daemon, and a container in each namespace.
-func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+// Borrows reports whether the machine's daemon makes the containers.
+func (Runtime) Borrows(p part.Params) bool { return p[use] == theMachine }
+
+// Containers makes a daemon, or an image in that of the machine, and a container in each namespace.
+func (r Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
 	for _, c := range containers {
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		made := Container{Contained: runtime.Contain(c, p)}
+		made := Container{Contained: runtime.Contain(c, p), Machine: r.Borrows(p)}
 		if c.Published != (network.Ports{}) {
 			made.Published = fmt.Sprintf("%d-%d", c.Published.First, c.Published.Last)
 		}
 		steps = append(steps, made)
 	}
-	if len(steps) > 0 {
+	switch {
+	case len(steps) == 0:
+	case r.Borrows(p):
+		steps = append([]host.Step{Machine{}}, steps...)
+	default:
 		steps = append([]host.Step{Daemon{Networks: containers[0].Joined, Proxy: p.On(proxy)}}, steps...)
 	}
 	return steps, nil
@@ -96,6 +119,6 @@ func (Runtime) Bridge(b network.Joined) []host.Step {
 }
 
 // Alone returns a step that makes a container by the command alone.
-func (Runtime) Alone(container string, _ part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}}}
+func (r Runtime) Alone(container string, p part.Params) host.Step {
+	return Alone{Container{Contained: runtime.Contained{Name: container}, Machine: r.Borrows(p)}}
 }

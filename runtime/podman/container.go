@@ -27,7 +27,7 @@ func (c Container) String() string { return c.Described("podman") }
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
-		Run:         func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
+		Run:         func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
 		Said:        func() string { return runtime.Client(command).Logs(ctx, k, c.Name) },
 		OutOfMemory: func() bool { return c.outOfMemory(ctx, k) },
 	}.Start(ctx, k, c, c.Contained)
