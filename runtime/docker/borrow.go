@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -71,11 +72,17 @@ func bind(m runtime.Mount) string {
 	return s
 }
 
-// giveBack removes the container from the machine's daemon, also if the host is gone.
+// giveBack removes the container from the machine's daemon, also if the host is gone. The daemon may use hierarchies of
+// cgroups that the host does not see.
 func (c Container) giveBack(ctx context.Context, k *host.Kernel, m runtime.Made) error {
+	outside, err := k.Outside()
+	if err != nil {
+		return err
+	}
 	d := machine{Socket: m.Daemon}
-	return errors.Join(
-		d.gone(ctx, k, m.Settled, "No such container", "rm", "--force", "--volumes", m.Known(c.Name)),
-		c.removeRest(ctx, k, m),
-	)
+	err = d.gone(ctx, k, m.Settled, "No such container", "rm", "--force", "--volumes", m.Known(c.Name))
+	if c.Namespace != "" {
+		err = errors.Join(err, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
+	}
+	return errors.Join(err, cgroup.RemoveAt(outside.Path(cgroup.Dir), m.Cgroup))
 }

@@ -109,16 +109,10 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 			errs = append(errs, err)
 		}
 	}
-	return errors.Join(append(errs, c.removeRest(ctx, k, m))...)
-}
-
-// removeRest removes what is left on the host of a container that has ended.
-func (c Container) removeRest(ctx context.Context, k *host.Kernel, m runtime.Made) error {
-	var err error
 	if c.Namespace != "" {
-		err = host.Namespace{Name: c.Namespace}.Remove(ctx, k)
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
-	return errors.Join(err, m.RemoveCgroups())
+	return errors.Join(append(errs, m.RemoveCgroups())...)
 }
 
 // Verify wants the worker to be there, in its namespace.

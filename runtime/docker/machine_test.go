@@ -1,0 +1,146 @@
+package docker_test
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/runtime/docker"
+	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/runtimetest"
+)
+
+// onMachine is the runtime with the machine's daemon as its default.
+type onMachine struct{ docker.Runtime }
+
+func (onMachine) Describe() runtime.Description {
+	d := docker.Runtime{}.Describe()
+	for i, p := range d.Params {
+		if p.Name == "use" {
+			d.Params[i].Default = "machine"
+		}
+	}
+	return d
+}
+
+// TestMachine has a daemon that is not ours make containers as those of a host do, and wants everything that it had
+// before to be as it was.
+func TestMachine(t *testing.T) {
+	theirs := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	untouched := theirs.Inhabit()
+	runtimetest.Conformance(t, onMachine{})
+	want := runtimetest.Want{
+		Capabilities: runtimetest.Usual, Root: []string{".dockerenv", "dev", "etc", "nettoll", "nettoll.sock", "proc", "sys"},
+		NewPrivileges: true, Filtered: true, Writable: true,
+	}
+	runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"use": "machine"}, want)
+	runtimetest.Confined(t, docker.Runtime{}, map[string]string{"use": "machine"}, want)
+	untouched()
+}
+
+// TestMachineTaken wants a container of the machine's daemon to be gone whose network namespace cannot have its name.
+func TestMachineTaken(t *testing.T) {
+	theirs := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	untouched := theirs.Inhabit()
+	k := runtimetest.Kernel(t, testnet.New(t))
+	var s host.Stack
+	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		host.Namespace{Name: "src0"},
+		docker.Machine{},
+		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Machine: true},
+	}})
+	if err == nil || !strings.Contains(err.Error(), "make container src0: bind network namespace: ") {
+		t.Errorf("a container whose name is taken: %v", err)
+	}
+	untouched()
+}
+
+// TestMachineRefuses wants to be told why there is no daemon for labs, and what would help.
+func TestMachineRefuses(t *testing.T) {
+	theirs := dockertest.Start(t)
+	if said, err := (docker.Runtime{}).Daemon(t.Context()); err == nil && strings.Contains(said, theirs.Socket) {
+		t.Errorf("without DOCKER_HOST it is %q", said)
+	}
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	if said, err := (docker.Runtime{}).Daemon(t.Context()); err != nil || !strings.HasSuffix(said, " at "+theirs.Socket) {
+		t.Errorf("the daemon is %q (%v), want a version and its socket", said, err)
+	}
+	theirs.Signal(syscall.SIGSTOP)
+	for _, c := range []struct{ name, host, missing, hint string }{
+		{"stopped", theirs.Host, "a daemon that answers at " + theirs.Socket, "docker(use=own)"},
+		{"absent", "unix:///no/such.sock", "a daemon that answers at /no/such.sock", "systemctl start docker"},
+		{"remote", "tcp://192.0.2.1:2375", "a daemon on this machine", "unset DOCKER_HOST"},
+		{"invalid", "nonsense://", "a context of docker that is valid", "docker context ls"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv("DOCKER_HOST", c.host)
+			_, err := docker.Runtime{}.Daemon(t.Context())
+			u, is := errors.AsType[*linux.UnsupportedError](err)
+			if !is || !strings.HasPrefix(u.Missing, c.missing) || !strings.Contains(u.Hint, c.hint) {
+				t.Errorf("it says %v, want that %q is missing, and the hint %q", err, c.missing, c.hint)
+			}
+		})
+	}
+	theirs.Signal(syscall.SIGCONT)
+}
+
+// TestMachineDies wants the daemon to be named that does not answer, and what is left of its containers to go once it
+// runs again.
+func TestMachineDies(t *testing.T) {
+	theirs := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	untouched := theirs.Inhabit()
+	k := runtimetest.Kernel(t, testnet.New(t))
+	var s host.Stack
+	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		docker.Machine{},
+		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Machine: true},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Verify(t.Context(), k); err != nil {
+		t.Error(err)
+	}
+	worker, err := k.Resident("src0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs.Signal(syscall.SIGKILL)
+	named := "the machine's Docker at " + resolved(t, theirs.Socket)
+	if err := s.Verify(t.Context(), k); err == nil || !strings.Contains(err.Error(), named+" does not answer") {
+		t.Errorf("Verify without the daemon: %v", err)
+	}
+	worker.Kill()
+	<-worker.Done
+	if how := worker.Ended(); !strings.Contains(how, named+" does not answer") {
+		t.Errorf("the worker has ended: %q", how)
+	}
+	if err := s.Undo(t.Context(), k); err == nil || !strings.Contains(err.Error(), named) ||
+		strings.Contains(err.Error(), "/proc/") {
+		t.Errorf("Undo without the daemon: %v", err)
+	}
+	theirs.Again()
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
+	}
+	theirs.Docker("start", "theirs") // it has ended with its daemon
+	_ = untouched
+}
+
+// resolved is the path of a file without symbolic links.
+func resolved(t *testing.T, path string) string {
+	t.Helper()
+	found, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
