@@ -21,6 +21,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/runtime/docker/dockertest"
 )
 
 // programEnv names the program under test. To test another one, set it: NETTOLL_PROGRAM=$PWD/bin/nettoll go test
@@ -34,6 +35,7 @@ const atOnce = 3
 
 // TestMain builds the program once and runs the tests with it.
 func TestMain(m *testing.M) {
+	dockertest.Main()
 	if os.Getenv(programEnv) != "" {
 		testnet.Main(m)
 	}

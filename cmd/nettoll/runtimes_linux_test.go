@@ -7,6 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime/docker/dockertest"
 )
 
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
@@ -27,7 +28,7 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"cni(plugin=ptp)", "same-host"},
 	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
-	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd"} {
+	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd", "docker(use=machine)"} {
 		for j, n := range networks {
 			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
 				continue
@@ -37,7 +38,15 @@ func TestNetworksOfRuntimes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				if reason := s.Refuse(1); reason != "" && runtime == "docker(use=machine)" {
+					t.Skip(reason)
+				}
 				testnet.Skip(t, s.Check())
+				if runtime == "docker(use=machine)" {
+					theirs := dockertest.Start(t)
+					t.Setenv("DOCKER_HOST", theirs.Host)
+					t.Cleanup(theirs.Inhabit())
+				}
 				said := nettoll(t, "lab", "up", "--stack", n.name+"@"+runtime, "--placement", n.placement, "--time", "5m")
 				if said.status != 0 {
 					t.Fatalf("lab up exits with %d: %s", said.status, said.stderr)

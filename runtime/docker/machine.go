@@ -18,6 +18,7 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -206,13 +207,20 @@ type daemonError struct {
 
 // Error is the text of the command, with the path of the socket on the machine.
 func (e *daemonError) Error() string {
-	text := e.err.Error()
-	if before, after, ok := strings.Cut(text, "unix:///proc/"); ok {
-		if _, after, ok := strings.Cut(after, e.socket); ok {
-			text = before + "unix://" + e.socket + after
-		}
+	return ours + " at " + e.socket + ": " + plain(e.err.Error(), e.socket)
+}
+
+// plain is a text of the client with the path of a socket on the machine in place of that by which this process reaches
+// it.
+func plain(text, socket string) string {
+	before, after, ok := strings.Cut(text, "unix:///proc/")
+	if !ok {
+		return text
 	}
-	return ours + " at " + e.socket + ": " + text
+	if _, after, ok = strings.Cut(after, socket); !ok {
+		return text
+	}
+	return before + "unix://" + socket + after
 }
 
 // Unwrap returns the error of the command.
@@ -221,6 +229,13 @@ func (e *daemonError) Unwrap() error { return e.err }
 // gone waits until the daemon has removed something, by a command that removes it if it is there. Before a command that
 // makes it was answered, it may appear later.
 func (m machine) gone(ctx context.Context, k *host.Kernel, settled bool, missing string, args ...string) error {
+	by, err := m.borrowed(k)
+	if err != nil {
+		return err
+	}
+	if err := by.Answers(); err != nil { // the client would wait for longer
+		return err
+	}
 	for end := time.Now().Add(appearing); ; time.Sleep(100 * time.Millisecond) {
 		said, err := m.run(ctx, k, args...)
 		switch {
@@ -254,22 +269,22 @@ func (Machine) Remove(ctx context.Context, k *host.Kernel) error {
 	return errors.Join(m.gone(ctx, k, m.Settled, "No such image", "rmi", m.Image), os.RemoveAll(outside.Path(m.Dir)))
 }
 
-// Verify wants the daemon to answer.
+// Verify wants the directory to be there. No packet passes the daemon, which need not run meanwhile.
 func (s Machine) Verify(k *host.Kernel) error {
 	var m machine
 	if _, err := k.Kept(&m); err != nil {
 		return err
 	}
-	b, err := m.borrowed(k)
+	outside, err := k.Outside()
 	if err != nil {
 		return err
 	}
-	if err := b.Answers(); err != nil {
-		d := &host.DriftError{Step: s.String()}
-		d.Add(ours, "running", err.Error())
-		return d
+	if _, err := os.Stat(outside.Path(m.Dir)); err == nil {
+		return nil
 	}
-	return nil
+	d := &host.DriftError{Step: s.String()}
+	d.Add("directory "+m.Dir, "present", "absent")
+	return d
 }
 
 // borrowed is the daemon, for containers of a host.
@@ -338,6 +353,8 @@ func (a about) String() string {
 
 // about asks the daemon, and refuses one whose containers this process cannot join to networks.
 func (m machine) about(ctx context.Context, k *host.Kernel) (about, error) {
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
 	cmd, err := m.command(ctx, k, infoArgs()...)
 	if err != nil {
 		return about{}, err
@@ -359,7 +376,7 @@ func info(ctx context.Context, socket string, cmd *exec.Cmd) (a about, err error
 	}
 	said := strings.Join(append(a.ServerErrors, strings.TrimSpace(stderr.String())), "; ")
 	if err != nil || len(a.ServerErrors) > 0 {
-		return a, absent(socket, errors.Join(err, errors.New(strings.Trim(said, "; "))))
+		return a, absent(socket, errors.Join(err, errors.New(plain(strings.Trim(said, "; "), socket))))
 	}
 	for _, option := range []string{"rootless", "userns"} {
 		if a.has(option) {
@@ -417,6 +434,9 @@ func endpoint(ctx context.Context) (string, error) {
 
 // Daemon asks the daemon that the client uses by default.
 func (Runtime) Daemon(ctx context.Context) (string, error) {
+	if err := cgroup.Usable(using); err != nil {
+		return "", err
+	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
 	socket, err := endpoint(ctx)

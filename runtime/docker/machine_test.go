@@ -97,7 +97,6 @@ func TestMachineRefuses(t *testing.T) {
 func TestMachineDies(t *testing.T) {
 	theirs := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", theirs.Host)
-	untouched := theirs.Inhabit()
 	k := runtimetest.Kernel(t, testnet.New(t))
 	var s host.Stack
 	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
@@ -115,8 +114,14 @@ func TestMachineDies(t *testing.T) {
 	}
 	theirs.Signal(syscall.SIGKILL)
 	named := "the machine's Docker at " + resolved(t, theirs.Socket)
-	if err := s.Verify(t.Context(), k); err == nil || !strings.Contains(err.Error(), named+" does not answer") {
-		t.Errorf("Verify without the daemon: %v", err)
+	if err := s.Verify(t.Context(), k); err != nil {
+		t.Errorf("Verify without the daemon, whose container still runs: %v", err)
+	}
+	var other host.Stack
+	if err := other.Apply(t.Context(), k, host.Plan{Steps: []host.Step{docker.Machine{}}}); err == nil ||
+		!errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), theirs.Socket) ||
+		strings.Contains(err.Error(), "/proc/") {
+		t.Errorf("another image without the daemon: %v", err)
 	}
 	worker.Kill()
 	<-worker.Done
@@ -131,8 +136,9 @@ func TestMachineDies(t *testing.T) {
 	if err := s.Undo(t.Context(), k); err != nil {
 		t.Error(err)
 	}
-	theirs.Docker("start", "theirs") // it has ended with its daemon
-	_ = untouched
+	if left := theirs.Docker("ps", "--all", "--quiet") + theirs.Docker("images", "--quiet"); left != "" {
+		t.Errorf("Docker still has %q", left)
+	}
 }
 
 // resolved is the path of a file without symbolic links.
