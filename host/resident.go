@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -38,6 +39,9 @@ type Resident struct {
 // inherits them.
 const HandedOption = "--handed"
 
+// ending is how long a worker that nobody else can kill at once has to end with its input.
+const ending = 200 * time.Millisecond
+
 // Close kills it, waits for its end and closes its standard files. It is idempotent.
 func (r *Resident) Close() error {
 	r.Kill()
@@ -62,8 +66,16 @@ func (k *Kernel) WorkerCommand(container string) (*exec.Cmd, error) {
 func (k *Kernel) Settle(container string, worker Resident, pid int, stderr *os.File) error {
 	r, closed := &worker, make(chan struct{})
 	r.Tail = new(process.Tail)
-	if r.Kill != nil {
+	if kill := r.Kill; kill != nil {
 		r.Done = closed
+		r.Kill = func() {
+			_ = r.In.Close() // a worker ends with its input, unless it is stopped
+			select {
+			case <-closed:
+			case <-time.After(ending):
+				kill()
+			}
+		}
 	} else {
 		found, err := os.FindProcess(pid) // from now on, another process of that number is another one
 		if err != nil {

@@ -59,7 +59,7 @@ func (s *Starting) Started(k *host.Kernel, pid int) error {
 	s.closeTheirs()
 	r, proc := host.Resident{In: s.ours[0], Out: s.ours[1], Ended: s.ended}, "/proc"
 	if s.by != nil {
-		proc, r.Kill = s.by.Path(proc), s.kill
+		proc, r.Kill = s.by.Path(proc), func() { s.by.Kill(s.known) }
 		k.Joined(pid)
 	}
 	group, err := cgroup.Of(proc, pid)
@@ -87,12 +87,6 @@ func (s *Starting) ended() string {
 		}
 	}
 	return how
-}
-
-// kill ends the worker of a container that the machine has. A worker ends with its input, unless it is stopped.
-func (s *Starting) kill() {
-	_ = s.ours[0].Close()
-	s.by.Kill(s.known)
 }
 
 // lastWords is how long what has failed may go on to write: it ends at once, unless a worker runs that has Err.

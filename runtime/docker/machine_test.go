@@ -3,9 +3,11 @@ package docker_test
 import (
 	"errors"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
@@ -138,6 +140,42 @@ func TestMachineDies(t *testing.T) {
 	}
 	if left := theirs.Docker("ps", "--all", "--quiet") + theirs.Docker("images", "--quiet"); left != "" {
 		t.Errorf("Docker still has %q", left)
+	}
+}
+
+// TestMachineStopped wants a worker to end that is stopped, and so does not see the end of its input.
+func TestMachineStopped(t *testing.T) {
+	theirs := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	k := runtimetest.Kernel(t, testnet.New(t))
+	var s host.Stack
+	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		docker.Machine{},
+		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Machine: true},
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	worker, err := k.Resident("src0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := theirs.Docker("ps", "--filter", "label=nettoll.run=test", "--filter", "label=nettoll.container=src0", "--format",
+		"{{.Names}}")
+	pid, err := strconv.Atoi(theirs.Docker("inspect", "--format", "{{.State.Pid}}", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	worker.Kill()
+	select {
+	case <-worker.Done:
+	case <-time.After(10 * time.Second):
+		t.Error("a worker that is stopped does not end")
+	}
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
 	}
 }
 
