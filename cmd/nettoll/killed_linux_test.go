@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
-	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // Whenever the controller is killed, only its records are left after a second. They are complete up to the block that

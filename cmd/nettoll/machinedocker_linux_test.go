@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // A run names the machine's Docker if that ends while it is measured, and what the run has left there goes by nettoll

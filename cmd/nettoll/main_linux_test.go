@@ -21,7 +21,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // programEnv names the program under test. To test another one, set it: NETTOLL_PROGRAM=$PWD/bin/nettoll go test

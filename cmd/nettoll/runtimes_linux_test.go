@@ -7,7 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
-	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,

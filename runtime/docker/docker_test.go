@@ -8,7 +8,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/docker"
-	"github.com/nettoll/nettoll/runtime/docker/dockertest"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/mount"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
@@ -36,10 +34,11 @@ func guard(dir string, in io.Reader, out, log io.Writer) int {
 
 func guarding(dir string, in io.Reader, out, log io.Writer) error {
 	// What the daemon starts stays below this process.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return err
+	const subreaper = 36 // PR_SET_CHILD_SUBREAPER, prctl(2)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0); errno != 0 {
+		return errno
 	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return err
 	}
 	var ended chan struct{}
@@ -61,8 +60,8 @@ func guarding(dir string, in io.Reader, out, log io.Writer) error {
 		fmt.Fprintln(out, "ready")
 	}
 	if cmd != nil {
-		_ = cmd.Process.Signal(unix.SIGCONT) // it may have ended
-		_ = cmd.Process.Signal(unix.SIGTERM)
+		_ = cmd.Process.Signal(syscall.SIGCONT) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-ended:
 		case <-time.After(15 * time.Second):
@@ -75,7 +74,7 @@ func guarding(dir string, in io.Reader, out, log io.Writer) error {
 func reap() {
 	for range 200 {
 		for pid := 1; pid > 0; {
-			pid, _ = unix.Wait4(-1, nil, unix.WNOHANG, nil) // -1 without children
+			pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil) // -1 without children
 		}
 		if len(containerds()) == 0 {
 			return
@@ -134,8 +133,8 @@ func sweep(dir string) error {
 			return err
 		}
 		for _, pid := range children {
-			_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
-			_, _ = unix.Wait4(pid, nil, 0, nil)
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+			_, _ = syscall.Wait4(pid, nil, 0, nil)
 		}
 		if len(children) == 0 {
 			return mount.Remove(dir)

@@ -41,8 +41,8 @@ type Daemon struct {
 func Start(t testing.TB) *Daemon {
 	t.Helper()
 	testnet.Root(t)
-	for program, pkg := range map[string]string{"dockerd": "docker.io", "docker": "docker.io", "containerd": "containerd"} {
-		testnet.Program(t, program, pkg)
+	for _, program := range []string{"dockerd", "docker", "containerd"} {
+		testnet.Program(t, program, "docker.io")
 	}
 	dir, err := os.MkdirTemp("", "docker-") //nolint:usetesting // the path of t.TempDir is too long for sockets
 	if err != nil {
@@ -138,11 +138,7 @@ func (d *Daemon) Inhabit() (untouched func()) {
 		d.t.Fatal(err)
 	}
 	d.docker(&archive, "load", "--quiet")
-	program, err := exec.LookPath("busybox")
-	if err != nil {
-		testnet.Skip(d.t, err)
-		d.t.Skip("busybox is not installed: apt-get install busybox-static")
-	}
+	program := testnet.Program(d.t, "busybox", "busybox-static")
 	d.Docker("run", "--detach", "--name", container, "--network", "none", "--cgroup-parent", group, "--volume",
 		program+":/sleep:ro", image, "/sleep", "1000000")
 	d.t.Cleanup(func() {
