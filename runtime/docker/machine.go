@@ -406,27 +406,34 @@ func absent(socket string, err error) error {
 	return u
 }
 
-// endpoint returns the path of the socket that the client uses by default: that of DOCKER_HOST, or of the context that
-// the user has chosen.
+// endpoint returns the path of the socket that the client uses by default: that of DOCKER_HOST, or else of the context
+// that the user has chosen.
 func endpoint(ctx context.Context) (string, error) {
-	cmd := exec.CommandContext(ctx, client, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
-	out, err := cmd.CombinedOutput()
-	text := strings.TrimSpace(string(out))
-	if errors.Is(err, exec.ErrNotFound) {
-		return "", &linux.UnsupportedError{
-			What: using, Missing: fmt.Sprintf("program %q", client), Hint: "install the package " + pkg, Err: err,
+	at := os.Getenv("DOCKER_HOST")
+	if at == "" {
+		ctx, cancel := context.WithTimeout(ctx, asking)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, client, "context", "inspect", "--format", "{{.Endpoints.docker.Host}}")
+		out, err := cmd.CombinedOutput()
+		at = strings.TrimSpace(string(out))
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+			return "", &linux.UnsupportedError{
+				What: using, Missing: fmt.Sprintf("program %q", client), Hint: "install the package " + pkg, Err: err,
+			}
+		case ctx.Err() != nil: // older clients ask the daemon, too
+			return "", absent("the socket of docker", ctx.Err())
+		case err != nil:
+			return "", &linux.UnsupportedError{
+				What: using, Missing: "a valid context of docker", Hint: "see docker context ls", Err: errors.New(at),
+			}
 		}
 	}
-	if err != nil {
-		return "", &linux.UnsupportedError{
-			What: using, Missing: "a context of docker that is valid", Hint: "see docker context ls", Err: errors.New(text),
-		}
-	}
-	path, ok := strings.CutPrefix(text, "unix://")
+	path, ok := strings.CutPrefix(at, "unix://")
 	if !ok {
 		return "", &linux.UnsupportedError{
 			What: using, Missing: "a daemon on this machine, at a socket unix://…",
-			Hint: fmt.Sprintf("docker talks to %q: unset DOCKER_HOST and DOCKER_CONTEXT, or choose docker(use=own)", text),
+			Hint: fmt.Sprintf("docker talks to %q: unset DOCKER_HOST and DOCKER_CONTEXT, or choose docker(use=own)", at),
 		}
 	}
 	return path, nil

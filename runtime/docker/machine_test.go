@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -68,8 +69,11 @@ func TestMachineTaken(t *testing.T) {
 // TestMachineRefuses wants to be told why there is no daemon for labs, and what would help.
 func TestMachineRefuses(t *testing.T) {
 	theirs := dockertest.Start(t)
-	if said, err := (docker.Runtime{}).Daemon(t.Context()); err == nil && strings.Contains(said, theirs.Socket) {
-		t.Errorf("without DOCKER_HOST it is %q", said)
+	if said, err := (docker.Runtime{}).Daemon(t.Context()); err == nil {
+		t.Logf("the machine's own daemon is %q", said)
+		if strings.Contains(said, theirs.Socket) {
+			t.Error("it is not that of the test")
+		}
 	}
 	t.Setenv("DOCKER_HOST", theirs.Host)
 	if said, err := (docker.Runtime{}).Daemon(t.Context()); err != nil || !strings.HasSuffix(said, " at "+theirs.Socket) {
@@ -80,10 +84,16 @@ func TestMachineRefuses(t *testing.T) {
 		{"stopped", theirs.Host, "a daemon that answers at " + theirs.Socket, "docker(use=own)"},
 		{"absent", "unix:///no/such.sock", "a daemon that answers at /no/such.sock", "systemctl start docker"},
 		{"remote", "tcp://192.0.2.1:2375", "a daemon on this machine", "unset DOCKER_HOST"},
-		{"invalid", "nonsense://", "a context of docker that is valid", "docker context ls"},
+		{"invalid", "nonsense", "a daemon on this machine", "unset DOCKER_HOST"},
+		{"unknown context", "", "a valid context of docker", "docker context ls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Setenv("DOCKER_HOST", c.host)
+			if t.Setenv("DOCKER_CONTEXT", "no-such-context"); c.host == "" {
+				if err := os.Unsetenv("DOCKER_HOST"); err != nil { // set and empty, it chooses the default for some clients
+					t.Fatal(err)
+				}
+			}
 			_, err := docker.Runtime{}.Daemon(t.Context())
 			u, is := errors.AsType[*linux.UnsupportedError](err)
 			if !is || !strings.HasPrefix(u.Missing, c.missing) || !strings.Contains(u.Hint, c.hint) {
