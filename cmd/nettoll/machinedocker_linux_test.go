@@ -25,7 +25,7 @@ func TestMachineDockerEnds(t *testing.T) {
 				t.Errorf("a run without its daemon exits with 0")
 			}
 			text := strings.Join(strings.Fields(s.stdout.String()), " ")
-			contains(t, "the report", text, "a daemon that answers at "+theirs.Socket, "not returned: ", "(hint: run nettoll clean)")
+			contains(t, "the report", text, "a daemon that answers at ", "not returned: ", "(hint: run nettoll clean)")
 			said := nettoll(t, "clean")
 			if said.status != 1 {
 				t.Errorf("clean without the daemon exits with %d: %s", said.status, said.stdout)

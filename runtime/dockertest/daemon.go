@@ -16,19 +16,20 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// role is the first argument of a process that guards a daemon. The second is the daemon's directory.
+// role is the first argument of a process that guards a daemon. The others are the daemon's directory and its socket.
 const role = "guard-docker"
 
 // Main guards a daemon and ends the process, if that was started to do so. TestMain calls it first.
 func Main() {
-	if len(os.Args) == 3 && os.Args[1] == role {
-		os.Exit(guard(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
+	if len(os.Args) == 4 && os.Args[1] == role {
+		os.Exit(guard(os.Args[2], os.Args[3], os.Stdin, os.Stdout, os.Stderr))
 	}
 }
 
 // A Daemon is a daemon with its own root, state and socket, in mount and network namespaces of its own.
 type Daemon struct {
-	// Socket is the path of its socket, and Host is what DOCKER_HOST has to be.
+	// Socket is the path of its socket, which is in /run as that of a machine is. Host is what DOCKER_HOST has to be, by a
+	// symbolic link.
 	Socket, Host string
 
 	t   testing.TB
@@ -48,8 +49,17 @@ func Start(t testing.TB) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
+	state, err := os.MkdirTemp("/run", "docker-") //nolint:usetesting // hosts of labs do not see this one
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(state) })
+	d := &Daemon{Socket: filepath.Join(state, "docker.sock"), Host: "unix://" + filepath.Join(dir, "link.sock"), t: t, dir: dir}
+	if err := os.Symlink(d.Socket, filepath.Join(dir, "link.sock")); err != nil {
+		t.Fatal(err)
+	}
 	var said bytes.Buffer
-	cmd := exec.Command("/proc/self/exe", role, dir)
+	cmd := exec.Command("/proc/self/exe", role, dir, d.Socket)
 	cmd.Stderr = &said
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -73,8 +83,7 @@ func Start(t testing.TB) *Daemon {
 			t.Logf("dockerd said:\n%s", text[max(0, len(text)-8000):])
 		}
 	})
-	socket := filepath.Join(dir, "docker.sock")
-	d := &Daemon{Socket: socket, Host: "unix://" + socket, t: t, dir: dir, in: in, out: bufio.NewReader(out)}
+	d.in, d.out = in, bufio.NewReader(out)
 	d.Again()
 	return d
 }

@@ -24,15 +24,15 @@ func isolate(cmd *exec.Cmd) {
 }
 
 // guard starts the daemon for each line of its input, and ends everything that is left of it when that ends.
-func guard(dir string, in io.Reader, out, log io.Writer) int {
-	if err := guarding(dir, in, out, log); err != nil {
+func guard(dir, socket string, in io.Reader, out, log io.Writer) int {
+	if err := guarding(dir, socket, in, out, log); err != nil {
 		fmt.Fprintln(log, err)
 		return 1
 	}
 	return 0
 }
 
-func guarding(dir string, in io.Reader, out, log io.Writer) error {
+func guarding(dir, socket string, in io.Reader, out, log io.Writer) error {
 	// What the daemon starts stays below this process.
 	const subreaper = 36 // PR_SET_CHILD_SUBREAPER, prctl(2)
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, subreaper, 1, 0); errno != 0 {
@@ -45,7 +45,7 @@ func guarding(dir string, in io.Reader, out, log io.Writer) error {
 	var cmd *exec.Cmd
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		reap()
-		cmd, ended = command(dir, log), make(chan struct{})
+		cmd, ended = command(dir, socket, log), make(chan struct{})
 		if err := cmd.Start(); err != nil {
 			return errors.Join(err, sweep(dir))
 		}
@@ -54,7 +54,7 @@ func guarding(dir string, in io.Reader, out, log io.Writer) error {
 			close(ended)
 			fmt.Fprintln(out, "ended")
 		}()
-		if err := ready(filepath.Join(dir, "docker.sock"), ended); err != nil {
+		if err := ready(socket, ended); err != nil {
 			return errors.Join(err, sweep(dir))
 		}
 		fmt.Fprintln(out, "ready")
@@ -98,10 +98,10 @@ func containerds() (list []int) {
 }
 
 // command is that of the daemon, as a user could start it beside the one of the machine.
-func command(dir string, log io.Writer) *exec.Cmd {
+func command(dir, socket string, log io.Writer) *exec.Cmd {
 	config := filepath.Join(dir, "daemon.json")
 	cmd := exec.Command("sh", "-c", `echo '{}' > "$0" && exec "$@"`, config, "dockerd", "--config-file", config,
-		"--host", "unix://"+filepath.Join(dir, "docker.sock"), "--data-root", filepath.Join(dir, "data"),
+		"--host", "unix://"+socket, "--data-root", filepath.Join(dir, "data"),
 		"--exec-root", filepath.Join(dir, "exec"), "--pidfile", filepath.Join(dir, "pid"),
 		"--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none", "--iptables=false", "--ip6tables=false",
 		"--ip-forward=false", "--ip-masq=false")
