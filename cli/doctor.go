@@ -20,6 +20,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/userns"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // diagnosis is the result of doctor. `doctor --output json` prints it: keys may be added, but not renamed.
@@ -196,6 +197,15 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 	}
 	if missing, ok := errors.AsType[*linux.UnsupportedError](runtime.Limitable()); ok {
 		options.Unlimited, options.LimitHelp = missing.Missing, missing.Hint
+	}
+	for _, b := range stack.PartsOf[runtime.Borrower](lib.catalogue.Kinds) {
+		if options.Docker, err = b.Daemon(ctx); err == nil {
+			continue
+		}
+		options.NoDocker = err.Error()
+		if missing, ok := errors.AsType[*linux.UnsupportedError](err); ok {
+			options.NoDocker = missing.Missing
+		}
 	}
 	d.Parts = tryAll(ctx, std.Err, lib, refused)
 	if ctx.Err() != nil {

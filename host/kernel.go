@@ -60,8 +60,8 @@ type KernelConfig struct {
 	Dir string
 	// Run is the directory in which programs keep sockets, databases and logs; "" is [DefaultRun].
 	Run string
-	// Files are the inherited files by name, as passed by --file. Files named "netns:NAME" are the namespaces "@NAME".
-	// The caller still owns them.
+	// Files are the inherited files by name, as passed by --file. Files named "netns:NAME" are the namespaces "@NAME", and
+	// one that begins with [OutsidePrefix] is the root directory of the machine. The caller still owns them.
 	Files map[string]*os.File
 	// Journal records steps before they make something that outlives namespaces. If it is nil, such steps are refused.
 	Journal Journal

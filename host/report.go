@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -26,6 +27,8 @@ type Report struct {
 	Facts map[string]string `json:"facts,omitempty"`
 	// Programs are the running programs.
 	Programs []ProgramState `json:"programs,omitempty"`
+	// Joined are processes of the machine that belong to the host, see [Kernel.Joined].
+	Joined []int `json:"joined,omitempty"`
 }
 
 // A CostMeter is a step that measures the cost of changing it, after everything is applied and before traffic flows. It
@@ -87,7 +90,7 @@ func (k *Kernel) Report() Report {
 	defer k.mu.Unlock()
 	return Report{
 		Implementations: maps.Clone(k.report.Implementations), Metrics: maps.Clone(k.report.Metrics),
-		Doubts: append([]string(nil), k.report.Doubts...), Programs: programs,
+		Doubts: append([]string(nil), k.report.Doubts...), Programs: programs, Joined: slices.Clone(k.report.Joined),
 	}
 }
 

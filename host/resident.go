@@ -7,7 +7,10 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -21,13 +24,11 @@ type Resident struct {
 	Out io.ReadCloser
 	// Tail is the end of its standard error.
 	Tail *process.Tail
-	// PID is the number that it has on the host.
-	PID int
 	// Group is its control group.
 	Group cgroup.Group
 	// Ended says how it has ended, once it has.
 	Ended func() string
-	// Kill ends it; it may be gone. Done is closed when it is gone.
+	// Kill ends it; it may be gone. Done is closed when it is gone. If both are nil, [Kernel.Settle] sets them.
 	Kill func()
 	Done <-chan struct{}
 
@@ -37,6 +38,9 @@ type Resident struct {
 // HandedOption precedes, among the arguments of a worker, the socket from which it takes its files. Without it, it
 // inherits them.
 const HandedOption = "--handed"
+
+// ending is how long a worker that nobody else can kill at once has to end with its input.
+const ending = 200 * time.Millisecond
 
 // Close kills it, waits for its end and closes its standard files. It is idempotent.
 func (r *Resident) Close() error {
@@ -56,19 +60,34 @@ func (k *Kernel) WorkerCommand(container string) (*exec.Cmd, error) {
 	return k.worker(container), nil
 }
 
-// Settle gives the host the worker of a container, and the stack of the step. It watches the process and reads its
-// standard error.
-func (k *Kernel) Settle(container string, worker Resident, stderr *os.File) error {
-	found, err := os.FindProcess(worker.PID) // from now on, another process of that number is another one
-	if err != nil {
-		return fmt.Errorf("find the worker of %s: %w", container, err)
-	}
-	r := &worker
-	r.Tail, r.Kill = new(process.Tail), func() { _ = found.Kill() }
-	if r.Done, err = process.Await(r.PID); err != nil {
-		return err
+// Settle gives the host the worker of a container, and the stack of the step. It watches the process, whose number on
+// the host is pid, and reads its standard error. A worker with Kill is not a process of the host: it is gone when
+// nobody has its standard error open.
+func (k *Kernel) Settle(container string, worker Resident, pid int, stderr *os.File) error {
+	r, closed := &worker, make(chan struct{})
+	r.Tail = new(process.Tail)
+	if kill := r.Kill; kill != nil {
+		r.Done = closed
+		r.Kill = func() {
+			_ = r.In.Close() // a worker ends with its input, unless it is stopped
+			select {
+			case <-closed:
+			case <-time.After(ending):
+				kill()
+			}
+		}
+	} else {
+		found, err := os.FindProcess(pid) // from now on, another process of that number is another one
+		if err != nil {
+			return fmt.Errorf("find the worker of %s: %w", container, err)
+		}
+		r.Kill = func() { _ = found.Kill() }
+		if r.Done, err = process.Await(pid); err != nil {
+			return err
+		}
 	}
 	go func() {
+		defer close(closed)
 		_, _ = io.Copy(r.Tail, stderr)
 		_ = stderr.Close()
 	}()
@@ -109,9 +128,10 @@ func (k *Kernel) ContainerUse() ([]ContainerUse, error) {
 	return list, nil
 }
 
-// Within says whether there is a process, and whether it is in a network namespace of the host.
-func (k *Kernel) Within(pid int, ns string) (present, within bool, err error) {
-	theirs, err := netns.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+// Within says whether there is a process in proc, a directory such as /proc, and whether it is in a network namespace
+// of the host.
+func (k *Kernel) Within(proc string, pid int, ns string) (present, within bool, err error) {
+	theirs, err := netns.Open(filepath.Join(proc, strconv.Itoa(pid), "ns", "net"))
 	if err != nil {
 		return false, false, nil
 	}

@@ -25,8 +25,17 @@ func Waiting() []string { return []string{"sink"} }
 // reports how long that took as [CommandTime]. Nothing is left of a container that could not be made.
 func Alone(ctx context.Context, k *host.Kernel, step host.Step,
 	command func(program, cgroup string) (*exec.Cmd, error),
+) error {
+	return AloneBy(ctx, k, step, nil, func(program string, m Made) (*exec.Cmd, error) {
+		return command(program, m.Cgroup)
+	})
+}
+
+// AloneBy is [Alone], by a daemon of the machine if there is one.
+func AloneBy(ctx context.Context, k *host.Kernel, step host.Step, by *Borrowed,
+	command func(program string, m Made) (*exec.Cmd, error),
 ) (err error) {
-	m, err := noted(k)
+	m, err := noted(k, by)
 	if err != nil {
 		return err
 	}
@@ -35,15 +44,18 @@ func Alone(ctx context.Context, k *host.Kernel, step host.Step,
 			err = errors.Join(err, step.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
-	program, err := executable(k, "/proc/self/exe")
+	program, err := executable(k, "/proc/self/exe", by)
 	if err != nil {
 		return err
 	}
-	cmd, err := command(program, m.Cgroup)
+	cmd, err := command(program, m)
 	if err != nil {
 		return err
 	}
 	took, err := timed(k, cmd)
+	if by != nil {
+		err = errors.Join(err, m.settle(k, err))
+	}
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 		return err
 	}
 	var image bytes.Buffer
-	if err := WriteImage(&image); err != nil {
+	if err := WriteImage(&image, Image, nil); err != nil {
 		return err
 	}
 	load.Stdin = &image

@@ -42,14 +42,19 @@ func (s *Starting) Hand(k *host.Kernel) (*Handing, error) {
 		return nil, err
 	}
 	h := &Handing{Socket: filepath.Join(dir, s.container+".sock"), worker: s}
+	here := h.Socket
+	if s.by != nil {
+		h.Socket = filepath.Join(s.by.Dir, s.known+".sock")
+		here = s.by.Path(h.Socket)
+	}
 	h.Args = append([]string{Program}, s.Worker.Args[1:]...)
 	h.Args = append(h.Args, host.HandedOption, HandedFrom)
-	h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: h.Socket, Net: "unix"})
+	h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: here, Net: "unix"})
 	return h, err
 }
 
-// Arrived waits until the worker has asked for its files, and hands them over. It returns the PID of the worker and its
-// network namespace, which the caller closes.
+// Arrived waits until the worker has asked for its files, and hands them over. It returns the PID of the worker, 0 if
+// it is not a process of the host, and its network namespace, which the caller closes.
 func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error) {
 	end := time.Now().Add(arrival)
 	if of, ok := ctx.Deadline(); ok && of.Before(end) {
@@ -64,8 +69,10 @@ func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error)
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(end)
-	if pid, err = process.PeerProcess(conn); err != nil {
-		return 0, nil, err
+	if h.worker.by == nil {
+		if pid, err = process.PeerProcess(conn); err != nil {
+			return 0, nil, err
+		}
 	}
 	theirs, err := process.Taken(conn, 1)
 	if err != nil {
@@ -124,20 +131,22 @@ func (h *Handing) Flags() (flags []string) {
 // A Launch says how a runtime starts a container that inherits no files.
 type Launch struct {
 	// Run runs the container. It returns once that runs.
-	Run func(h *Handing, cgroup string) error
+	Run func(h *Handing, m Made) error
 	// Said returns what the container has written until its worker had its files.
 	Said func() string
 	// Adopt is true if the container makes its own network namespace, which the host is to adopt.
 	Adopt bool
 	// OutOfMemory is as in [Starting].
 	OutOfMemory func() bool
+	// By, if not nil, is a daemon of the machine that makes the container.
+	By *Borrowed
 }
 
 // Start applies the step of such a container, as [Make] does.
 func (l Launch) Start(ctx context.Context, k *host.Kernel, step host.Step, c Contained) error {
-	return Make(ctx, k, step, c, func(worker *Starting, cgroup string) (int, error) {
-		worker.OutOfMemory = l.OutOfMemory
-		pid, err := l.worker(ctx, k, worker, c.Namespace, cgroup)
+	return makeBy(ctx, k, step, c, l.By, func(worker *Starting, m *Made) (int, error) {
+		worker.OutOfMemory, worker.known = l.OutOfMemory, m.Known(c.Name)
+		pid, err := l.worker(ctx, k, worker, c.Namespace, m)
 		if err == nil {
 			return pid, nil
 		}
@@ -151,13 +160,17 @@ func (l Launch) Start(ctx context.Context, k *host.Kernel, step host.Step, c Con
 }
 
 // worker runs the container and waits for its worker.
-func (l Launch) worker(ctx context.Context, k *host.Kernel, s *Starting, namespace, cgroup string) (int, error) {
+func (l Launch) worker(ctx context.Context, k *host.Kernel, s *Starting, namespace string, m *Made) (int, error) {
 	h, err := s.Hand(k)
 	if err != nil {
 		return 0, err
 	}
 	defer h.Close()
-	if err := l.Run(h, cgroup); err != nil {
+	err = l.Run(h, *m)
+	if l.By != nil {
+		err = errors.Join(err, m.settle(k, err))
+	}
+	if err != nil {
 		return 0, err
 	}
 	pid, ns, err := h.Arrived(ctx)
@@ -165,6 +178,11 @@ func (l Launch) worker(ctx context.Context, k *host.Kernel, s *Starting, namespa
 		return 0, err
 	}
 	defer ns.Close()
+	if l.By != nil {
+		if pid, err = l.By.process(s.known, ns); err != nil {
+			return 0, err
+		}
+	}
 	if !l.Adopt || namespace == "" {
 		return pid, nil
 	}

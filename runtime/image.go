@@ -10,12 +10,13 @@ import (
 	goruntime "runtime"
 )
 
-// Image is the name of the image of [WriteImage].
+// Image is the name of the image of a daemon that only nettoll uses.
 const Image = "nettoll:empty"
 
 // WriteImage writes an archive with an image that holds no file, as 'docker save' does (Docker Image Specification
-// v1.2). Docker, Podman and containerd load it. Containers of it have what is mounted there.
-func WriteImage(to io.Writer) error {
+// v1.2). Docker, Podman and containerd load it. Containers of it have what is mounted there. Images with different
+// labels are different images.
+func WriteImage(to io.Writer, name string, labels map[string]string) error {
 	var layer bytes.Buffer
 	if err := tar.NewWriter(&layer).Close(); err != nil {
 		return err
@@ -24,12 +25,15 @@ func WriteImage(to io.Writer) error {
 		Type  string   `json:"type"`
 		Diffs []string `json:"diff_ids"`
 	}
+	type settings struct {
+		Labels map[string]string `json:",omitempty"`
+	}
 	config, err := json.Marshal(struct {
 		Architecture string   `json:"architecture"`
 		OS           string   `json:"os"`
-		Config       struct{} `json:"config"`
+		Config       settings `json:"config"`
 		RootFS       rootfs   `json:"rootfs"`
-	}{Architecture: goruntime.GOARCH, OS: "linux", RootFS: rootfs{
+	}{Architecture: goruntime.GOARCH, OS: "linux", Config: settings{labels}, RootFS: rootfs{
 		Type: "layers", Diffs: []string{"sha256:" + digest(layer.Bytes())},
 	}})
 	if err != nil {
@@ -38,7 +42,7 @@ func WriteImage(to io.Writer) error {
 	type entry struct{ Config, RepoTags, Layers any }
 	configName, layerName := digest(config)+".json", digest(layer.Bytes())+".tar"
 	manifest, err := json.Marshal([]entry{{
-		Config: configName, RepoTags: []string{Image}, Layers: []string{layerName},
+		Config: configName, RepoTags: []string{name}, Layers: []string{layerName},
 	}})
 	if err != nil {
 		return err

@@ -40,14 +40,6 @@ func joiner(s stack.Stack) (Joiner, error) {
 	return j, nil
 }
 
-// Refuse says that a runtime does not build networks for the containers of another one.
-func (Kind) Refuse(s stack.Stack, _ int) string {
-	if _, err := joiner(s); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
 // A Joint is what joins a container to a network.
 type Joint struct {
 	Container Container

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -44,6 +45,29 @@ func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
 	return r.Claims()
 }
 
+// Refuse returns why the containers of a stack cannot be in its network. A runtime builds no networks for the containers
+// of another one, and those of a daemon of the machine have the network namespaces of containers only.
+func (Kind) Refuse(s stack.Stack, _ int) string {
+	if _, err := joiner(s); err != nil {
+		return err.Error()
+	}
+	r, is := borrows(s)
+	if !is {
+		return ""
+	}
+	name := r.Describe().Name
+	_, params, _ := stack.PartOf[network.Network](s)
+	if shared, params, is := stack.PartOf[network.Sharer](s); is && shared.Shares(params) {
+		return "the machine's daemon cannot put a container into the network of a host of a lab, only into that of the " +
+			"machine (choose another network, or runtime " + name + " with a daemon of its own)"
+	}
+	if network.BuiltBy(params) != "" {
+		return "the machine's daemon would build the network on the machine, outside of the lab (choose by=nettoll, or " +
+			"runtime " + name + " with a daemon of its own)"
+	}
+	return ""
+}
+
 // Check asks the runtime whether it can make containers on this machine and, if it is to, their network.
 func (Kind) Check(s stack.Stack) error {
 	if c, params, ok := stack.PartOf[Checker](s); ok {
@@ -57,6 +81,16 @@ func (Kind) Check(s stack.Stack) error {
 		}
 	}
 	return nil
+}
+
+// CheckOutside asks for a daemon of the machine if that makes the containers of a stack.
+func (Kind) CheckOutside(ctx context.Context, s stack.Stack) error {
+	b, is := borrows(s)
+	if !is {
+		return nil
+	}
+	_, err := b.Daemon(ctx)
+	return err
 }
 
 // BuildTime returns how long the runtime of a stack takes to make the containers of a lab, as a guess.

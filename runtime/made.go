@@ -15,20 +15,34 @@ type Made struct {
 	// Cgroup is its control group, from the roots of all hierarchies or from Bases. It outlives the host.
 	Cgroup string   `json:"cgroup"`
 	Bases  []string `json:"bases,omitempty"`
-	// PID is that of the worker on its host; 0 before it was started.
+	// PID is that of the worker on its host, or on the machine if Daemon made it; 0 before it was started.
 	PID int `json:"pid,omitempty"`
+	// Daemon is the socket of a daemon of the machine that makes the container; "" if its host does.
+	Daemon string `json:"daemon,omitempty"`
+	// Settled says that the daemon has done or refused that. Until then it may still do it.
+	Settled bool `json:"settled,omitempty"`
 }
+
+// Known is the name of the container for a daemon of the machine, which has no other of that name.
+func (m Made) Known(container string) string { return m.Cgroup + "-" + container }
 
 // Make applies the step of a container. Start starts the worker and returns its PID; if it does not, it calls
 // [Starting.Failed]. Nothing is left of a container that could not be made.
 func Make(ctx context.Context, k *host.Kernel, step host.Step, c Contained,
-	start func(worker *Starting, cgroup string) (pid int, err error),
+	start func(worker *Starting, m *Made) (pid int, err error),
 ) (err error) {
-	m, err := noted(k)
+	return makeBy(ctx, k, step, c, nil, start)
+}
+
+// makeBy is [Make], by a daemon of the machine if there is one.
+func makeBy(ctx context.Context, k *host.Kernel, step host.Step, c Contained, by *Borrowed,
+	start func(worker *Starting, m *Made) (pid int, err error),
+) (err error) {
+	m, err := noted(k, by)
 	if err != nil {
 		return err
 	}
-	worker, err := Prepare(k, c.Name)
+	worker, err := prepare(k, c.Name, by)
 	if err != nil {
 		return err
 	}
@@ -38,14 +52,17 @@ func Make(ctx context.Context, k *host.Kernel, step host.Step, c Contained,
 			err = errors.Join(err, step.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
-	if m.PID, err = start(worker, m.Cgroup); err != nil {
+	if m.PID, err = start(worker, &m); err != nil {
 		return err
 	}
 	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
 }
 
 // noted chooses the control group of a container that is about to be made, and keeps it.
-func noted(k *host.Kernel) (m Made, err error) {
+func noted(k *host.Kernel, by *Borrowed) (m Made, err error) {
+	if by != nil {
+		m.Daemon = by.Socket
+	}
 	m.Cgroup = "nettoll-" + strings.ToLower(rand.Text()) // which nobody else has
 	if m.Bases, err = cgroup.Bases(); err != nil {
 		return m, err
@@ -62,8 +79,16 @@ func Verify(k *host.Kernel, step host.Step, c Contained) error {
 	if _, err := k.Kept(&m); err != nil {
 		return err
 	}
+	proc := "/proc"
+	if m.Daemon != "" {
+		o, err := k.Outside()
+		if err != nil {
+			return err
+		}
+		proc = o.Path(proc)
+	}
 	d := &host.DriftError{Step: step.String()}
-	present, within, err := k.Within(m.PID, c.Namespace)
+	present, within, err := k.Within(proc, m.PID, c.Namespace)
 	switch {
 	case err != nil:
 		return err

@@ -26,17 +26,19 @@ type Starting struct {
 	// its cgroup says so. A runtime that removes the cgroups of a container that has ended knows better.
 	OutOfMemory func() bool
 
+	by        *Borrowed // the daemon of the machine that starts it, nil if its host does
+	known     string    // the name of the container for that daemon
 	container string
 	ours      [3]*os.File // the other ends of In, Out and Err
 }
 
-// Prepare prepares the worker of a container. [Starting.Started] or [Starting.Failed] has to follow.
-func Prepare(k *host.Kernel, container string) (s *Starting, err error) {
-	s = &Starting{container: container}
+// prepare prepares the worker of a container. [Starting.Started] or [Starting.Failed] has to follow.
+func prepare(k *host.Kernel, container string, by *Borrowed) (s *Starting, err error) {
+	s = &Starting{container: container, by: by}
 	if s.Worker, err = k.WorkerCommand(container); err != nil {
 		return nil, err
 	}
-	if s.Program, err = executable(k, s.Worker.Path); err != nil {
+	if s.Program, err = executable(k, s.Worker.Path, by); err != nil {
 		return nil, err
 	}
 	for i, theirs := range []**os.File{&s.In, &s.Out, &s.Err} {
@@ -55,14 +57,17 @@ func Prepare(k *host.Kernel, container string) (s *Starting, err error) {
 // Started gives the worker to the host, once it runs with this PID.
 func (s *Starting) Started(k *host.Kernel, pid int) error {
 	s.closeTheirs()
-	group, err := cgroup.Of(pid)
-	if s.OutOfMemory == nil {
+	r, proc := host.Resident{In: s.ours[0], Out: s.ours[1], Ended: s.ended}, "/proc"
+	if s.by != nil {
+		proc, r.Kill = s.by.Path(proc), func() { s.by.Kill(s.known) }
+		k.Joined(pid)
+	}
+	group, err := cgroup.Of(proc, pid)
+	if r.Group = group; s.OutOfMemory == nil {
 		s.OutOfMemory = group.OutOfMemory
 	}
 	if err == nil {
-		err = k.Settle(s.container, host.Resident{
-			PID: pid, In: s.ours[0], Out: s.ours[1], Group: group, Ended: s.ended,
-		}, s.ours[2])
+		err = k.Settle(s.container, r, pid, s.ours[2])
 	}
 	if err != nil {
 		s.close()
@@ -75,7 +80,13 @@ func (s *Starting) ended() string {
 	if s.OutOfMemory() {
 		return s.Limits.exceeded()
 	}
-	return "it has ended, and its container with it"
+	how := "it has ended, and its container with it"
+	if s.by != nil {
+		if err := s.by.Answers(); err != nil {
+			how += "; " + err.Error()
+		}
+	}
+	return how
 }
 
 // lastWords is how long what has failed may go on to write: it ends at once, unless a worker runs that has Err.
@@ -108,8 +119,12 @@ func (s *Starting) close() {
 	}
 }
 
-// executable returns a path at which the host finds a program: /proc/self/exe is that of whoever looks.
-func executable(k *host.Kernel, path string) (string, error) {
+// executable returns a path at which the host, or a daemon of the machine, finds a program: /proc/self/exe is that of
+// whoever looks.
+func executable(k *host.Kernel, path string, by *Borrowed) (string, error) {
+	if by != nil {
+		return by.executable(path)
+	}
 	same, err := os.Stat(path)
 	if err != nil {
 		return "", fmt.Errorf("find the program of workers: %w", err)

@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"time"
@@ -14,6 +15,12 @@ type Checker interface {
 	// Check examines whether the machine can build the stack's part of this kind. It changes nothing. The error is a
 	// linux.UnsupportedError with what is missing and what would help.
 	Check(s Stack) error
+}
+
+// An OutsideChecker is a kind with parts that use what the machine has outside of hosts.
+type OutsideChecker interface {
+	// CheckOutside is like [Checker.Check], and is called outside of hosts.
+	CheckOutside(ctx context.Context, s Stack) error
 }
 
 // A Timer is a kind whose parts take long to build.
@@ -81,6 +88,17 @@ func (s Stack) Check() error {
 	for _, c := range s {
 		if k, ok := c.Kind.(Checker); ok {
 			errs = append(errs, k.Check(s))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckOutside asks every kind whether the stack can have what it needs outside of hosts. It changes nothing.
+func (s Stack) CheckOutside(ctx context.Context) error {
+	var errs []error
+	for _, c := range s {
+		if k, ok := c.Kind.(OutsideChecker); ok {
+			errs = append(errs, k.CheckOutside(ctx, s))
 		}
 	}
 	return errors.Join(errs...)

@@ -249,11 +249,17 @@ func (l *life) visit(ctx context.Context, round int, of subject, pairs int) (err
 	if len(steps[ofDaemon]) > 0 {
 		note(metricDaemon, applied(ofDaemon).Seconds())
 	}
-	beside, inside, err := memory(h.PID())
+	report, err := h.Report(patient)
 	if err != nil {
 		return err
 	}
-	note(metricMemory, float64(beside)/float64(n))
+	beside, inside, err := memory(h.PID(), report.Joined)
+	if err != nil {
+		return err
+	}
+	if len(report.Joined) == 0 { // else that of a daemon that others use, too
+		note(metricMemory, float64(beside)/float64(n))
+	}
 	note(metricWorkerMemory, float64(inside)/float64(n))
 	alone, gone, err := s.alone(patient, spec.Stack)
 	if err != nil {
@@ -425,14 +431,15 @@ func (s *standing) alone(ctx context.Context, of stack.Stack) (made, removed flo
 }
 
 // memory returns the memory (PSS) of a host's programs without its agent: of workers, and of all others, which stay
-// beside the containers. The host's first process has this PID.
-func memory(first int) (beside, workers int64, err error) {
+// beside the containers. The host's first process has this PID, and the joined ones are not below it, see
+// [host.Kernel.Joined].
+func memory(first int, joined []int) (beside, workers int64, err error) {
 	all, err := procfs.ReadPrograms()
 	if err != nil {
 		return 0, 0, err
 	}
 	for pid, p := range all {
-		if p.Ended || !descends(all, pid, first) {
+		if p.Ended || !descends(all, pid, first) && !slices.Contains(joined, pid) {
 			continue
 		}
 		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

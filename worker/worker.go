@@ -62,6 +62,8 @@ type Host struct {
 	Enter func(namespace string, f func() error) error
 	// OpenTurn opens this process's end of the turn.
 	OpenTurn func(traffic.Meters) (traffic.Turn, error)
+	// Pin limits this process to CPUs, with all threads that it has and will have.
+	Pin func(cpus []int) error
 	// RunTime returns the CPU time so far of a process of the host; 0 if it is gone.
 	RunTime func(pid int) time.Duration
 	// Softirqd are open schedstat files of the ksoftirqd threads of the CPUs that may be used. If there are none, these
@@ -82,6 +84,8 @@ func New(c Config) *Worker {
 // Methods returns the methods that the worker answers over the protocol.
 func (w *Worker) Methods() protocol.Methods {
 	return protocol.Methods{
+		protocol.Pin: method(w, (*Worker).pin),
+
 		Begin:      method(w, (*Worker).begin),
 		Rights:     method(w, (*Worker).rights),
 		Congestion: method(w, (*Worker).congestion),
@@ -114,6 +118,8 @@ func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler
 }
 
 type nothing struct{}
+
+func (w *Worker) pin(cpus []int) (nothing, error) { return nothing{}, w.Host.Pin(cpus) }
 
 func (w *Worker) begin(p BeginParams) (nothing, error) {
 	if w.seats > 0 {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // Whenever the controller is killed, only its records are left after a second. They are complete up to the block that
@@ -35,7 +36,17 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			s.moments = min(s.moments, 6)
 		}
 		t.Run(s.name, func(t *testing.T) {
-			if s.runtime != "" {
+			if s.machine {
+				theirs := dockertest.Start(t)
+				s.env = append(s.env, "DOCKER_HOST="+theirs.Host)
+				untouched := theirs.Inhabit()
+				t.Cleanup(func() { // after the kills, and before the daemon ends
+					if said := nettoll(t, "clean"); said.status != 0 {
+						t.Errorf("clean exits with %d: %s", said.status, said.stderr)
+					}
+					untouched()
+				})
+			} else if s.runtime != "" {
 				for _, program := range []string{"runc", "lxc-start", "dockerd", "podman"} {
 					if _, err := testnet.Locate(program, program); err != nil {
 						testnet.Skip(t, err)
@@ -70,6 +81,8 @@ type storm struct {
 	networks string // the value of --network; "" for those of the default experiment
 	workload string // the value of --workload; "" likewise
 	runtime  string // the value of --runtime; "" likewise
+	machine  bool   // containers are those of a daemon that stands for the machine's
+	env      []string
 	user     *syscall.Credential
 	moments  int
 }
@@ -82,6 +95,7 @@ func storms() []storm {
 		{name: "default", moments: 5},
 		{name: "containers", networks: "bridge", runtime: "oci,podman", moments: 5},
 		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", moments: 5},
+		{name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9},
 		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }
@@ -125,6 +139,7 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	}
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 	s.cmd.SysProcAttr.Credential = of.user
+	s.cmd.Env = append(s.cmd.Env, of.env...)
 	s.begin()
 	time.Sleep(at)
 	if late {

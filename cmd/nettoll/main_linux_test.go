@@ -21,6 +21,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // programEnv names the program under test. To test another one, set it: NETTOLL_PROGRAM=$PWD/bin/nettoll go test
@@ -40,6 +41,7 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == program { // see build
 		main()
 	}
+	dockertest.Main()
 	if os.Getenv(programEnv) != "" {
 		testnet.Main(m)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
@@ -59,7 +60,7 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		},
 	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
-	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd"} {
+	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd", "docker(use=machine)"} {
 		networks := slices.Concat(all, own[runtime])
 		for j, n := range networks {
 			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
@@ -71,6 +72,14 @@ func TestNetworksOfRuntimes(t *testing.T) {
 					t.Fatal(err)
 				}
 				testnet.Skip(t, s.Check())
+				if runtime == "docker(use=machine)" {
+					if n.name == "host" {
+						t.Skip(s.Refuse(2))
+					}
+					theirs := dockertest.Start(t)
+					t.Setenv("DOCKER_HOST", theirs.Host)
+					t.Cleanup(theirs.Inhabit())
+				}
 				said := nettoll(t, "lab", "up", "--stack", n.name+"@"+runtime, "--placement", n.placement, "--time", "5m")
 				if said.status != 0 {
 					t.Fatalf("lab up exits with %d: %s", said.status, said.stderr)

@@ -37,6 +37,7 @@ type Deployment struct {
 	mu      sync.Mutex
 	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
 	probe   *loadedProbe     // nil: none is loaded
+	joined  map[int]uint64   // processes of labs that are not below this one, with the time of their start
 
 	// alone is held exclusively by a lab whose rules or entries are loaded and changed, and shared by all others. The
 	// reason is that memory is measured machine-wide, and that other labs would use the same CPUs.
@@ -92,6 +93,9 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 		if !asked {
 			if answer, err = refused(h.Check(ctx, q, nil)); err != nil {
 				return nil, err
+			}
+			if answer == nil {
+				answer = l.Stack.CheckOutside(ctx)
 			}
 			known[q] = answer
 		}
@@ -200,10 +204,37 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 			load.Load1 = average
 		}
 		if after, err := procfs.ReadPrograms(); err == nil {
-			load.Programs = procfs.Users(programs, after, procfs.Family(after, os.Getpid()), seconds)
+			family := procfs.Family(after, os.Getpid())
+			d.adopt(family, after)
+			load.Programs = procfs.Users(programs, after, family, seconds)
 		}
 		return []deploy.Load{load}
 	}, nil
+}
+
+// join adds processes of labs that are not below this one, see [host.Kernel.Joined].
+func (d *Deployment) join(pids []int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.joined == nil {
+		d.joined = map[int]uint64{}
+	}
+	for _, pid := range pids {
+		if started, err := procfs.Started(pid); err == nil { // else it has ended
+			d.joined[pid] = started
+		}
+	}
+}
+
+// adopt adds such processes to a family.
+func (d *Deployment) adopt(family map[int]bool, all map[int]procfs.Program) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for pid, started := range d.joined {
+		if all[pid].Started == started {
+			family[pid] = true
+		}
+	}
 }
 
 // loadedProbe is a probe that observes this machine.

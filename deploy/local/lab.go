@@ -88,6 +88,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		if l.reports[i], err = h.MeasureCost(ctx); err != nil {
 			return nil, err
 		}
+		l.deployment.join(l.reports[i].Joined)
 	}
 	if l.underlay != nil && l.spec.Net.Underlay.Late() {
 		if l.between, err = l.underlay.Report(ctx); err != nil {
@@ -127,6 +128,14 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 		}
 		defer machine.Close()
 		files[machineFile] = machine
+	}
+	if slices.ContainsFunc(l.plan.Plans, host.Plan.Outward) {
+		root, err := os.Open("/")
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		files[host.OutsidePrefix+l.journal.Run()] = root
 	}
 	many := len(l.plan.Plans) > 1
 	secret := host.NewSecret() // only the agents keep it; the underlay does not have it

@@ -197,6 +197,7 @@ func TestWorker(t *testing.T) {
 	t.Setenv("GODEBUG", "madvdontneed=1")
 	h := connect(t, Config{Files: map[string]*os.File{
 		"board": file(t, "the board"), "ksoftirqd:0": file(t, "0 0 0"), "netns:host1": file(t, "secret"),
+		host.OutsidePrefix + "run": file(t, "the machine"),
 	}})
 	w := start(t, h, "source@h1", 1)
 

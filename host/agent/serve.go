@@ -44,7 +44,8 @@ type Config struct {
 	UpdateRule host.RuleUpdater
 	// Check answers the question of [Host.Check]. The error says what the host lacks. nil: nothing can be checked.
 	Check func(ctx context.Context, question json.RawMessage) (answer any, err error)
-	// Files are the open files that it inherited, by name. Its workers inherit all except "netns:…" and "journal:…".
+	// Files are the open files that it inherited, by name. Its workers inherit all except "netns:…", "journal:…" and
+	// "outside:…".
 	Files map[string]*os.File
 	// Executable is the program of its workers; "" means the agent's own. It is started with the argument "worker" and
 	// the arguments that [Args] reads.
@@ -366,7 +367,11 @@ func (a *server) start(ctx context.Context, p startParams) (none, error) {
 	if err := a.admit(w, p.Spec); err != nil {
 		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
 	}
-	if err := w.rpc.Hello(ctx, a.self); err != nil {
+	err := w.rpc.Hello(ctx, a.self)
+	if err == nil && p.Spec.Container != "" && len(p.Spec.CPUs) > 0 { // it was started without knowing them
+		err = w.rpc.Call(ctx, protocol.Pin, p.Spec.CPUs, nil)
+	}
+	if err != nil {
 		if !errors.Is(err, protocol.ErrEnded) {
 			w.kill()
 		}
@@ -397,7 +402,8 @@ func command(c Config, id, container string, processes *os.File) *exec.Cmd {
 	cmd.Env = environ(os.Environ(), "GOGC=off", "GODEBUG="+debug)
 	files := make(map[string]*os.File)
 	for name, f := range c.Files {
-		if !strings.HasPrefix(name, "netns:") && !strings.HasPrefix(name, journal.FilePrefix) {
+		if !strings.HasPrefix(name, "netns:") && !strings.HasPrefix(name, journal.FilePrefix) &&
+			!strings.HasPrefix(name, host.OutsidePrefix) {
 			files[name] = f
 		}
 	}
@@ -482,10 +488,7 @@ func (a *server) take(w *child, spec host.WorkerSpec) error {
 		<-r.Done
 		return r.Ended()
 	}
-	if len(spec.CPUs) == 0 {
-		return nil
-	}
-	return process.SetAffinities(r.PID, spec.CPUs)
+	return nil
 }
 
 // reap waits for the end of a worker and reports it to the controller.

@@ -226,6 +226,9 @@ func (p Place) Begin(ctx context.Context) (_ *Journal, err error) {
 // still owns it.
 func (j *Journal) File() *os.File { return j.file }
 
+// Run identifies the run of this journal, among all runs of the machine.
+func (j *Journal) Run() string { return strings.TrimSuffix(j.name, suffix) }
+
 // Lab returns the journal of one lab, for steps that this process applies.
 func (j *Journal) Lab(lab string) host.Journal { return lines{j.file, lab} }
 
@@ -294,10 +297,17 @@ func (p Place) remove(ctx context.Context, s step, file *os.File, rebooted bool)
 		return text, explain(err)
 	}
 	defer machine.Close()
+	root, err := os.Open("/")
+	if err != nil {
+		return text, explain(err)
+	}
+	defer root.Close()
 	// The namespaces of its host are gone: namespaces with the same names on this machine belong to somebody else.
 	k, err := host.NewKernel(host.KernelConfig{
 		Dir: filepath.Join(p.Dir, "none"), Run: filepath.Join(p.Dir, "none"), Journal: notes,
-		Files: map[string]*os.File{"netns:" + strings.TrimPrefix(host.Machine, "@"): machine},
+		Files: map[string]*os.File{
+			"netns:" + strings.TrimPrefix(host.Machine, "@"): machine, host.OutsidePrefix: root,
+		},
 	})
 	if err != nil {
 		return text, explain(err)

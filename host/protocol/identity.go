@@ -9,6 +9,9 @@ import (
 // Version is the version of the protocol. It changes if an older peer would misunderstand.
 const Version = 1
 
+// Pin is a method of workers in containers, which limits them to CPUs. Its parameters are a list of their numbers.
+const Pin = "pin"
+
 // An Identity identifies a peer: two peers must be the same program.
 type Identity struct {
 	// Version of the protocol.

@@ -29,7 +29,7 @@ func (c Container) String() string { return c.Described("containerd") }
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
-		Run:  func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
+		Run:  func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
 		Said: func() string { return c.said(k) },
 	}.Start(ctx, k, c, c.Contained)
 }

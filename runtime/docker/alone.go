@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"os/exec"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/runtime"
@@ -19,6 +20,9 @@ func (a Alone) String() string { return "docker container " + a.Name + ", by doc
 
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
+	if a.Machine {
+		return a.borrow(ctx, k)
+	}
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
 		return command(ctx, k, append([]string{
 			"run", "--detach", "--pull", "never", "--name", a.Name, "--network", "none", "--cgroup-parent", "/" + cgroup,
@@ -27,5 +31,38 @@ func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 	})
 }
 
+// borrow has the machine's daemon make the container.
+func (a Alone) borrow(ctx context.Context, k *host.Kernel) error {
+	d, err := machineOf(k)
+	if err != nil {
+		return err
+	}
+	by, err := d.borrowed(k)
+	if err != nil {
+		return err
+	}
+	return d.said(ctx, runtime.AloneBy(ctx, k, a, by, func(program string, m runtime.Made) (*exec.Cmd, error) {
+		return d.command(ctx, k, slices.Concat(
+			[]string{"run", "--detach", "--pull", "never", "--network", "none"}, d.args(m, a.Name),
+			[]string{"--mount", bind(runtime.Mount{From: program, To: runtime.Program}), d.Image, runtime.Program},
+			runtime.Waiting())...)
+	}))
+}
+
 // Verify wants the container to be there.
-func (a Alone) Verify(k *host.Kernel) error { return runtime.VerifyAlone(k, a) }
+func (a Alone) Verify(k *host.Kernel) error {
+	if !a.Machine {
+		return runtime.VerifyAlone(k, a)
+	}
+	var m runtime.Made
+	if _, err := k.Kept(&m); err != nil {
+		return err
+	}
+	_, err := machine{Socket: m.Daemon}.run(context.Background(), k, "inspect", "--format", "{{.Name}}", m.Known(a.Name))
+	if err == nil {
+		return nil
+	}
+	d := &host.DriftError{Step: a.String()}
+	d.Add("container", "present", err.Error())
+	return d
+}

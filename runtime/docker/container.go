@@ -15,6 +15,8 @@ import (
 // A Container is a container of Docker, with a worker as its only process.
 type Container struct {
 	runtime.Contained
+	// Machine says that the machine's own daemon makes it, see [Machine].
+	Machine bool `json:"machine,omitempty"`
 	// Published are ports at which others reach it at the address of its host, for TCP and UDP: "20000-20065".
 	Published string `json:"published,omitempty"`
 }
@@ -25,16 +27,33 @@ func (Container) Kind() string { return "docker-container" }
 // String describes the step in plain words.
 func (c Container) String() string {
 	s := c.Described("docker")
+	if c.Machine {
+		s += ", in " + ours
+	}
 	if c.Published != "" {
 		s += ", ports " + c.Published + " published"
 	}
 	return s
 }
 
+// Outward reports whether the machine's daemon makes it.
+func (c Container) Outward() bool { return c.Machine }
+
+// Outlives returns UntilRemoved for a container of the machine's daemon, which is on disk, and else UntilBoot.
+func (c Container) Outlives() host.Lifetime {
+	if c.Machine {
+		return host.UntilRemoved
+	}
+	return c.Contained.Outlives()
+}
+
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
+	if c.Machine {
+		return c.borrow(ctx, k)
+	}
 	return runtime.Launch{
-		Run:         func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
+		Run:         func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
 		Said:        func() string { return runtime.Client(command).Logs(ctx, k, c.Name) },
 		OutOfMemory: func() bool { return runtime.Client(command).OutOfMemory(ctx, k, c.Name) },
 		Adopt:       true,
@@ -68,6 +87,9 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	var m runtime.Made
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
+	}
+	if c.Machine {
+		return c.giveBack(ctx, k, m)
 	}
 	at, err := k.RunDir(dir)
 	if err != nil {

@@ -55,7 +55,16 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, client, append([]string{"--host", "unix://" + filepath.Join(at, socket)}, args...)...)
+	return commandAt(ctx, k, filepath.Join(at, socket), args...)
+}
+
+// commandAt is a command of the client, for a daemon with a socket.
+func commandAt(ctx context.Context, k *host.Kernel, socket string, args ...string) (*exec.Cmd, error) {
+	at, err := k.RunDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, client, append([]string{"--host", "unix://" + socket}, args...)...)
 	// Settings of a user, such as proxies for containers, have no effect here.
 	cmd.Env = append(os.Environ(), "DOCKER_CONFIG="+at, "DOCKER_CONTEXT=", "DOCKER_HOST=", runtime.Temporary(at))
 	return cmd, nil

@@ -9,8 +9,13 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// proxy is the name of the parameter.
-const proxy = "proxy"
+// Names of parameters, and the values of use.
+const (
+	proxy      = "proxy"
+	use        = "use"
+	own        = "own"
+	theMachine = "machine"
+)
 
 // Runtime is the runtime "docker".
 type Runtime struct{ runtime.Workers }
@@ -23,15 +28,22 @@ var (
 	_ host.Stepper       = Runtime{}
 	_ runtime.Joiner     = Runtime{}
 	_ runtime.Commanding = Runtime{}
+	_ runtime.Borrower   = Runtime{}
 )
 
 // Describe returns the description of the runtime.
 func (Runtime) Describe() runtime.Description {
 	return runtime.Description{
 		Name:           "docker",
-		Summary:        "Docker makes each container, by a daemon of each host, with a worker as its only process",
+		Summary:        "Docker makes each container, with a worker as its only process",
 		Implementation: "kernel",
 		Params: slices.Concat(runtime.RightsParams(true, true), part.List{
+			{
+				Name: use, Default: own, Values: []string{own, theMachine}, Quiet: true,
+				Summary: "whose daemon makes the containers; own: each host starts one; machine: the one that the command " +
+					"docker uses here (DOCKER_HOST), in which nettoll makes and removes containers and an image, with the label " +
+					"nettoll.run",
+			},
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
 				"host itself uses them, and each is a process"),
 		}, runtime.LimitParams()),
@@ -39,7 +51,10 @@ func (Runtime) Describe() runtime.Description {
 }
 
 // Takes returns what it took on the reference machine, with two containers made at the same time.
-func (Runtime) Takes(part.Params) (host, container time.Duration) {
+func (r Runtime) Takes(p part.Params) (host, container time.Duration) {
+	if r.Borrows(p) {
+		return 100 * time.Millisecond, 150 * time.Millisecond
+	}
 	return 500 * time.Millisecond, 150 * time.Millisecond
 }
 
@@ -52,24 +67,37 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Network{}.Kind():   func() host.Step { return new(Network) },
 		Join{}.Kind():      func() host.Step { return new(Join) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
+		Machine{}.Kind():   func() host.Step { return new(Machine) },
 	}
 }
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
-func (Runtime) Check(p part.Params) error {
+func (r Runtime) Check(p part.Params) error {
+	if r.Borrows(p) {
+		return runtime.Check(ours, p, runtime.Needed{Program: client, Package: pkg})
+	}
 	return runtime.Check("Docker", p, runtime.Needed{Program: dockerd, Package: pkg},
 		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
 }
 
-// Containers makes a daemon, and a container in each namespace.
-func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
+// Borrows reports whether the machine's daemon makes the containers.
+func (Runtime) Borrows(p part.Params) bool { return p[use] == theMachine }
+
+// Containers makes a daemon, or an image in that of the machine, and a container in each namespace.
+func (r Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
 	for _, c := range containers {
 		if _, err := c.Own(); err != nil {
 			return nil, err
 		}
-		steps = append(steps, Container{Contained: runtime.Contain(c, p), Published: c.Publishes()})
+		steps = append(steps, Container{
+			Contained: runtime.Contain(c, p), Published: c.Publishes(), Machine: r.Borrows(p),
+		})
 	}
-	if len(steps) > 0 {
+	switch {
+	case len(steps) == 0:
+	case r.Borrows(p):
+		steps = append([]host.Step{Machine{}}, steps...)
+	default:
 		steps = append([]host.Step{Daemon{Proxy: p.On(proxy)}}, steps...)
 	}
 	return steps, nil
@@ -98,6 +126,6 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 }
 
 // Alone returns a step that makes a container by the command alone.
-func (Runtime) Alone(container string, _ part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}}}
+func (r Runtime) Alone(container string, p part.Params) host.Step {
+	return Alone{Container{Contained: runtime.Contained{Name: container}, Machine: r.Borrows(p)}}
 }

@@ -8,10 +8,14 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/docker"
+	"github.com/nettoll/nettoll/runtime/dockertest"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { runtimetest.Main(m) }
+func TestMain(m *testing.M) {
+	dockertest.Main()
+	runtimetest.Main(m)
+}
 
 // TestTaken wants a container whose network namespace cannot have its name to be told and to be gone, although its
 // worker runs by then.

@@ -57,9 +57,9 @@ const (
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, group string) (pid int, err error) {
+	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, m *runtime.Made) (pid int, err error) {
 		f := config{
-			program: worker.Program, args: worker.Worker.Args[1:], cgroup: group, network: "/proc/self/ns/net",
+			program: worker.Program, args: worker.Worker.Args[1:], cgroup: m.Cgroup, network: "/proc/self/ns/net",
 		}
 		if c.Link != nil {
 			f.own, f.link = true, c.Link.config(c.Gateways)

@@ -39,8 +39,8 @@ const (
 
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
-	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, cgroup string) (pid int, err error) {
-		b := bundle{program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: cgroup}
+	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, m *runtime.Made) (pid int, err error) {
+		b := bundle{program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: m.Cgroup}
 		if c.Namespace != "" {
 			b.network = k.Path(c.Namespace)
 		}

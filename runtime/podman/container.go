@@ -52,7 +52,7 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 // launch makes the container, with its link.
 func (c Container) launch(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
-		Run:         func(h *runtime.Handing, cgroup string) error { return c.run(ctx, k, h, cgroup) },
+		Run:         func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
 		Said:        func() string { return runtime.Client(command).Logs(ctx, k, c.Name) },
 		OutOfMemory: func() bool { return c.outOfMemory(ctx, k) },
 		Adopt:       c.Link != nil,

@@ -129,7 +129,7 @@ func (s Store) Apply(ctx context.Context, k *host.Kernel) (err error) {
 		return err
 	}
 	var image bytes.Buffer
-	if err := runtime.WriteImage(&image); err != nil {
+	if err := runtime.WriteImage(&image, runtime.Image, nil); err != nil {
 		return err
 	}
 	load.Stdin = &image

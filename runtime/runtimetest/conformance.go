@@ -112,9 +112,15 @@ func pure(_ testing.TB, r runtime.Runtime) error {
 // kernel is that of a machine, with a journal that forgets. Workers in its containers are this program.
 func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err error) {
 	t.Helper()
+	root, err := os.Open("/")
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = root.Close() })
 	err = m.Do(func() (err error) {
 		k, err = host.NewKernel(host.KernelConfig{
-			Dir: m.Dir, Run: run, Journal: forgetful{},
+			Files: map[string]*os.File{host.OutsidePrefix + "test": root},
+			Dir:   m.Dir, Run: run, Journal: forgetful{},
 			Worker: func(container string) *exec.Cmd {
 				return &exec.Cmd{
 					Path: "/proc/self/exe", Args: []string{"nettoll", "worker", "--name", container, "--container", container},

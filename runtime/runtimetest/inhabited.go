@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -85,6 +86,7 @@ func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Wa
 		{"cgroups", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
 		{"limits", 1, limits(t, r), want.limited},
 		{"calls", 2, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
+		{"affinity", 1, nil, pinned},
 		{"death", 1, nil, dies},
 		{"kill", 1, nil, killed},
 		{"alone", 1, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { alone(t, l, r, chosen(t, r, given, nil)) }},
@@ -425,6 +427,35 @@ func calls(t *testing.T, l deploy.Lab) {
 	if _, err := l.Start(t.Context(), 1, spec("src9", 1)); err == nil ||
 		!strings.Contains(err.Error(), `no worker waits in container "src9"`) {
 		t.Errorf("in a container that does not exist: %v", err)
+	}
+}
+
+// pinned wants a worker with all of its threads to run on the CPUs that are chosen when it is taken.
+func pinned(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	all, err := process.Affinity(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, cpus := range map[string][]int{"src0": all[:1], "snk0": all[len(all)-1:]} {
+		s := spec(name, 1)
+		s.CPUs = cpus
+		if _, err := l.Start(t.Context(), 1, s); err != nil {
+			t.Fatal(err)
+		}
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", own[name]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			tid, err := strconv.Atoi(thread.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := process.Affinity(tid); err != nil || !slices.Equal(got, cpus) {
+				t.Errorf("thread %d of %s may run on CPUs %v (%v), want %v", tid, name, got, err, cpus)
+			}
+		}
 	}
 }
 

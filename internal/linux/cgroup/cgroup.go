@@ -82,6 +82,9 @@ func bases(text string) (list []string) {
 	return list
 }
 
+// patience is how long processes may take to end.
+const patience = time.Second
+
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
 // and removes it with those below it. It waits for processes to end, for a second in all. What does not exist is
 // removed already.
@@ -90,7 +93,6 @@ func Remove(name string, bases ...string) error {
 	if err != nil {
 		return err
 	}
-	const patience = time.Second
 	end := time.Now().Add(patience)
 	var errs []error
 	for _, h := range hierarchies {
@@ -99,6 +101,23 @@ func Remove(name string, bases ...string) error {
 			if err := remove(dir, end); err != nil {
 				errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
 			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// RemoveAt is like [Remove], for control groups that are named from the roots of all hierarchies, which are mounted
+// below another directory than [Dir].
+func RemoveAt(at, name string) error {
+	dirs, err := filepath.Glob(filepath.Join(at, "*", name))
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(patience)
+	var errs []error
+	for _, dir := range append(dirs, filepath.Join(at, name)) {
+		if err := remove(dir, end); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,13 +16,13 @@ type Group struct {
 	v2 string            // "" without a hierarchy of v2
 }
 
-// Of returns the group of a process.
-func Of(pid int) (Group, error) {
+// Of returns the group of a process, which proc, a directory such as /proc, lists.
+func Of(proc string, pid int) (Group, error) {
 	hierarchies, err := Hierarchies()
 	if err != nil {
 		return Group{}, err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
 		return Group{}, fmt.Errorf("find the cgroup of process %d: %w", pid, err)
 	}

@@ -119,7 +119,7 @@ const (
 
 // limits returns the limits that many containers would reach.
 func (m *machine) limits() []Finding {
-	return []Finding{
+	list := []Finding{
 		m.limit("neighbours", "net.ipv4.neigh.default.gc_thresh3", wantNeighbours, 8192,
 			"many containers on one link forget each other"),
 		m.limit("tracked_connections", "net.netfilter.nf_conntrack_max", wantTracked, 262144,
@@ -131,6 +131,14 @@ func (m *machine) limits() []Finding {
 		m.userNamespaces(),
 		m.containerLimits(),
 	}
+	const docker = "machine_docker"
+	switch {
+	case m.Docker != "":
+		list = append(list, found(docker, m.Docker+", for --runtime 'docker(use=machine)'"))
+	case m.NoDocker != "":
+		list = append(list, found(docker, "not for docker(use=machine): missing "+m.NoDocker))
+	}
+	return list
 }
 
 // containerLimits reports whether containers can have limits.

@@ -27,6 +27,9 @@ type Options struct {
 	Asleep string
 	// Unlimited is what limits of containers lack, and LimitHelp what would help; "" if nothing is missing.
 	Unlimited, LimitHelp string
+	// Docker is the machine's own daemon of Docker, as "20.10.24 at /run/docker.sock", and NoDocker what is missing to use
+	// one; both are "" if nobody has asked.
+	Docker, NoDocker string
 }
 
 // Look reads the files of a machine below its root directory.

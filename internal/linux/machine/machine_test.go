@@ -92,7 +92,7 @@ func TestLook(t *testing.T) {
 	}{
 		{
 			"a laptop", laptop(),
-			Options{Unlimited: "memory", LimitHelp: "mount it", Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
+			Options{Unlimited: "memory", LimitHelp: "mount it", NoDocker: "a socket", Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
 				"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0,
 			}},
 			[]string{
@@ -125,6 +125,7 @@ func TestLook(t *testing.T) {
 				"  user_namespaces: not for ordinary users: sysctl user.max_user_namespaces is 0 → only root can run " +
 					"experiments: sysctl -w user.max_user_namespaces=10000",
 				"  container_limits: not all: missing memory → the parameters cpus, cpuset and memory of runtimes need it: mount it",
+				"  machine_docker: not for docker(use=machine): missing a socket",
 			},
 		},
 		{

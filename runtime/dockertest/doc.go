@@ -1,0 +1,2 @@
+// Package dockertest starts a daemon of Docker for tests, which stands for that of the machine.
+package dockertest
