@@ -46,6 +46,8 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"proof/attack/tries.go bridge":           "a type of link",
 		"proof/wire/relay.go bridge":             "a type of link",
 		"runtime/contained.go command":           "a parameter",
+		"runtime/link.go macvlan":                "a type of link",
+		"runtime/link.go ipvlan":                 "a type of link",
 		"traffic/dialogue/client.go connections": "a counter",
 		"measure/old.go host":                    "reads records of old versions; frozen",
 		"measure/old.go netns":                   "reads records of old versions; frozen",
