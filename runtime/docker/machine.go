@@ -374,9 +374,15 @@ func info(ctx context.Context, socket string, cmd *exec.Cmd) (a about, err error
 	} else if ctx.Err() != nil {
 		err = fmt.Errorf("no answer: %w", ctx.Err())
 	}
-	said := strings.Join(append(a.ServerErrors, strings.TrimSpace(stderr.String())), "; ")
-	if err != nil || len(a.ServerErrors) > 0 {
-		return a, absent(socket, errors.Join(err, errors.New(plain(strings.Trim(said, "; "), socket))))
+	said := strings.Join(a.ServerErrors, "; ")
+	if err != nil {
+		said = strings.TrimSpace(stderr.String())
+	}
+	if said != "" {
+		err = errors.New(plain(said, socket))
+	}
+	if err != nil {
+		return a, absent(socket, err)
 	}
 	for _, option := range []string{"rootless", "userns"} {
 		if a.has(option) {

@@ -54,8 +54,9 @@ func Start(t testing.TB) *Daemon {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(state) })
-	d := &Daemon{Socket: filepath.Join(state, "docker.sock"), Host: "unix://" + filepath.Join(dir, "link.sock"), t: t, dir: dir}
-	if err := os.Symlink(d.Socket, filepath.Join(dir, "link.sock")); err != nil {
+	link := filepath.Join(dir, "link.sock")
+	d := &Daemon{Socket: filepath.Join(state, "docker.sock"), Host: "unix://" + link, t: t, dir: dir}
+	if err := os.Symlink(d.Socket, link); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
