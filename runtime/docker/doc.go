@@ -2,5 +2,5 @@
 //
 // Each host has a daemon of its own, inside its namespaces, with its own data, state and socket. The machine's Docker
 // is not touched. A container has the network namespace that Docker makes for "--network none", and nettoll's network
-// joins it. A worker is its only process.
+// joins it, or one that Docker builds. A worker is its only process.
 package docker
