@@ -78,8 +78,8 @@ func (Kind) BuildTime(s stack.Stack, _, containers int) (sum time.Duration) {
 	return sum
 }
 
-// uniqueTime is how long the kernel looks for duplicates of the IPv6 addresses that LXC or Podman adds, of all containers
-// at the same time.
+// uniqueTime is how long the kernel looks for duplicates of the IPv6 addresses that LXC or Podman adds, of all
+// containers at the same time.
 const uniqueTime = 2 * time.Second
 
 // publishTime is to publish the ports of a container, and to remove that.

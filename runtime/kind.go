@@ -45,8 +45,8 @@ func (Kind) Claims(s stack.Stack, _ int) threat.Claims {
 	return r.Claims()
 }
 
-// Refuse returns why the containers of a stack cannot be in its network. A runtime builds no networks for the containers
-// of another one, and those of a daemon of the machine have the network namespaces of containers only.
+// Refuse returns why the containers of a stack cannot be in its network. A runtime builds no networks for the
+// containers of another one, and those of a daemon of the machine have the network namespaces of containers only.
 func (Kind) Refuse(s stack.Stack, _ int) string {
 	if _, err := joiner(s); err != nil {
 		return err.Error()

@@ -41,8 +41,8 @@ func labsDocument(list []labOf) string {
 Each runtime makes the containers of each network, and each runtime that can build networks does (cmd/nettoll,
 TestNetworksOfRuntimes). ✓ means that the kernel has what was planned, packets of the full MTU pass both ways
 unfragmented, they went to the neighbours in the plan, and every device on their way counted them. – means not possible,
-or that this kernel lacks what it needs. All runtimes pass a conformance suite of their own (runtime/runtimetest): namespaces,
-rights, limits, calls, deaths, and what they leave behind. The suites above have the containers of the runtime ` + "`netns`" + `.
+or that this kernel lacks what it needs. All runtimes pass a conformance suite of their own (runtime/runtimetest):
+namespaces, rights, limits, calls, deaths, and what they leave behind. The suites above have the containers of the runtime ` + "`netns`" + `.
 
 `)
 	var runtimes []string

@@ -101,8 +101,8 @@ func parts(file string, given []string) error {
 	return os.WriteFile(file, []byte(cli.WrapDocument(suites+runtimes+pairs)), 0o666)
 }
 
-// sections splits docs/parts.md before the sections on runtimes and on pairs. Those of which there is no new output stay
-// as they are: some take hours.
+// sections splits docs/parts.md before the sections on runtimes and on pairs. Those of which there is no new output
+// stay as they are: some take hours.
 func sections(old string) (suites, runtimes, pairs string) {
 	suites = old
 	if i := strings.Index(suites, pairsTitle); i >= 0 {

@@ -110,8 +110,9 @@ func partsDocument(all []outcome) string {
 	var b strings.Builder
 	b.WriteString(`# Parts and what tests show of them
 
-This page shows what the tests of networks, filters and runtimes have found. All networks pass the same conformance suite
-(network/networktest), and so do all filters (filter/filtertest), with real packets of both families between network
+This page shows what the tests of networks, filters and runtimes have found. All networks pass the same conformance
+suite (network/networktest), and so do all filters (filter/filtertest), with real packets of both families between
+network
 namespaces. ` + "`make parts`" + ` runs the suites and writes this page.
 A row is a part with the parameters that it was tried with; all others have their defaults.
 
