@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,6 +35,53 @@ func Private(empty string) error {
 		return fmt.Errorf("mount an empty %s: %w", empty, err)
 	}
 	return nil
+}
+
+// securitySource tells the mounts of [ShowSecurity] from those of the machine.
+const securitySource = "nettoll"
+
+// securityDir is where programs look for securityfs.
+const securityDir = "/sys/kernel/security"
+
+// ShowSecurity mounts securityfs, read-only, in this mount namespace: programs see the security modules of the kernel,
+// and load no profile.
+func ShowSecurity() error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	if err := unix.Mount(securitySource, securityDir, "securityfs", flags, ""); err != nil {
+		return fmt.Errorf("mount securityfs: %w", err)
+	}
+	// Of this mount alone: all others show the same file system.
+	if err := unix.Mount("", securityDir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|flags, ""); err != nil {
+		return errors.Join(fmt.Errorf("make securityfs read-only: %w", err), HideSecurity())
+	}
+	return nil
+}
+
+// HideSecurity undoes [ShowSecurity]. Another mount is left as it is.
+func HideSecurity() error {
+	if shown, err := SecurityShown(); err != nil || !shown {
+		return err
+	}
+	if err := unix.Unmount(securityDir, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount securityfs: %w", err)
+	}
+	return nil
+}
+
+// SecurityShown reports whether [ShowSecurity] was the last to mount something there.
+func SecurityShown() (bool, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return false, fmt.Errorf("look for securityfs: %w", err)
+	}
+	shown := false
+	for line := range strings.Lines(string(text)) {
+		place, source, _ := strings.Cut(line, " - ")
+		if fields := strings.Fields(place); len(fields) > 4 && fields[4] == securityDir {
+			shown = strings.HasPrefix(source, "securityfs "+securitySource+" ")
+		}
+	}
+	return shown, nil
 }
 
 // Cover makes a directory one whose changes are made in another directory, upper: below it, and with work in the same

@@ -1,11 +1,13 @@
 package mount
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -53,5 +55,65 @@ func TestRemove(t *testing.T) {
 	}
 	if left, err := At(dir); err != nil || len(left) > 0 {
 		t.Errorf("still mounted: %q, %v", left, err)
+	}
+}
+
+// TestShowSecurity wants the kernel's security modules to be shown, without a way to change them, and the mounts of
+// others to stay.
+func TestShowSecurity(t *testing.T) {
+	testnet.Root(t)
+	if _, err := os.Stat(securityDir); err != nil {
+		t.Skip("the kernel has no securityfs")
+	}
+	const own = "NETTOLL_TEST_MOUNTS"
+	if os.Getenv(own) == "" { // not in the mounts of the machine
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("unshare", "--mount", "--propagation", "private", self, "-test.run", "^TestShowSecurity$")
+		cmd.Env = append(os.Environ(), own+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	before, err := At(securityDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := func(command ...string) {
+		t.Helper()
+		if out, err := exec.Command(command[0], append(command[1:], securityDir)...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	theirs("mount", "-t", "tmpfs", "tmpfs")
+	defer theirs("umount")
+	if err := HideSecurity(); err != nil {
+		t.Error(err)
+	}
+	if err := ShowSecurity(); err != nil {
+		t.Fatal(err)
+	}
+	if shown, err := SecurityShown(); err != nil || !shown {
+		t.Errorf("shown: %t, %v", shown, err)
+	}
+	if err := os.Mkdir(filepath.Join(securityDir, "new"), 0o700); !errors.Is(err, syscall.EROFS) {
+		t.Errorf("a change: %v, want that it is read-only", err)
+	}
+	for range 2 {
+		if err := HideSecurity(); err != nil {
+			t.Error(err)
+		}
+	}
+	if shown, err := SecurityShown(); err != nil || shown {
+		t.Errorf("hidden, it is shown: %t, %v", shown, err)
+	}
+	if left, err := At(securityDir); err != nil || len(left) != len(before)+1 {
+		t.Errorf("afterwards there are the mounts %q, %v, want one more than %q", left, err, before)
+	}
+	if err := os.Mkdir(filepath.Join(securityDir, "new"), 0o700); err != nil {
+		t.Errorf("the mount of others has changed: %v", err)
 	}
 }

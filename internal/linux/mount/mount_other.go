@@ -23,3 +23,18 @@ func Cover(dir, _, _ string) error {
 func Uncover(dir string) error {
 	return &linux.UnsupportedError{What: "uncover " + dir, Missing: "Linux"}
 }
+
+// ShowSecurity is not supported here.
+func ShowSecurity() error {
+	return &linux.UnsupportedError{What: "mount securityfs", Missing: "Linux"}
+}
+
+// HideSecurity is not supported here.
+func HideSecurity() error {
+	return &linux.UnsupportedError{What: "unmount securityfs", Missing: "Linux"}
+}
+
+// SecurityShown is not supported here.
+func SecurityShown() (bool, error) {
+	return false, &linux.UnsupportedError{What: "look for securityfs", Missing: "Linux"}
+}

@@ -17,7 +17,7 @@ type Rights struct {
 	Filters int `json:"filters,omitempty"`
 	// NoNewPrivileges says that no program that it starts gets more rights (prctl(2), PR_SET_NO_NEW_PRIVS).
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
-	// AppArmor is its profile, "" if the kernel has none.
+	// AppArmor is its profile with the mode, "" if the kernel has none.
 	AppArmor string `json:"apparmor,omitempty"`
 	// UserNamespace says that its users are not those of the machine (user_namespaces(7)).
 	UserNamespace bool `json:"user_namespace,omitempty"`
@@ -33,11 +33,7 @@ func Own() (Rights, error) {
 	if err != nil {
 		return Rights{}, fmt.Errorf("read own rights: %w", err)
 	}
-	profile, err := os.ReadFile("/proc/self/attr/apparmor/current")
-	if err != nil { // kernels before 5.8, or with one security module; without one reading fails, too
-		profile, _ = os.ReadFile("/proc/self/attr/current")
-	}
-	return parse(string(status), string(users), string(profile))
+	return parse(string(status), string(users), label("/proc/self"))
 }
 
 // parse reads what /proc says of a process (proc_pid_status(5), proc_pid_uid_map(5), proc_pid_attr(5)).
@@ -55,7 +51,7 @@ func parse(status, users, profile string) (r Rights, err error) {
 	r.Effective, r.Bounding = number("CapEff", 16), number("CapBnd", 16)
 	r.NoNewPrivileges = number("NoNewPrivs", 10) == 1
 	r.Seccomp, r.Filters = int(number("Seccomp", 10)), int(number("Seccomp_filters", 10))
-	r.AppArmor = strings.TrimRight(profile, "\x00\n")
+	r.AppArmor = profile
 	r.UserNamespace = strings.Join(strings.Fields(users), " ") != "0 0 4294967295"
 	return r, err
 }

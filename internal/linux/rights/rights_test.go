@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		Effective: 0xa80425fb, Bounding: 0xa80425ff, Seccomp: 2, Filters: 3, NoNewPrivileges: true,
 		AppArmor: "docker-default (enforce)",
 	}
-	if got, err := parse(status, users, "docker-default (enforce)\n"); err != nil || got != want {
+	if got, err := parse(status, users, "docker-default (enforce)"); err != nil || got != want {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
 	old, _, _ := strings.Cut(status, "Seccomp_filters")
