@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -126,11 +127,13 @@ func (w *labWorker) start(ctx context.Context) error {
 		Programs: programs, Worker: w.number, Pairs: len(w.pairs), CPUs: w.cpus, Run: uint64(w.lab.generation.number),
 		Alone: w.alone, Watched: w.lab.generation.watched,
 	}
-	if err := w.call(ctx, worker.Begin, params, nil); err != nil || w.container == "" {
-		return err
+	if w.container != "" {
+		w.rights = &rights.Rights{}
+		if err := w.call(ctx, worker.Rights, nil, w.rights); err != nil {
+			return err
+		}
 	}
-	w.rights = &rights.Rights{}
-	return w.call(ctx, worker.Rights, nil, w.rights)
+	return w.call(ctx, worker.Begin, params, nil)
 }
 
 // stopped says which process is stopped, if the worker does not answer for that, after a colon.
@@ -150,9 +153,24 @@ func (w *labWorker) call(ctx context.Context, method string, params, result any)
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = errors.Join(err, cause)
 		}
-		return fmt.Errorf("worker %s: %w", w.name(), err)
+		return fmt.Errorf("worker %s: %w%s", w.name(), err, w.suspicion(err))
 	}
 	return nil
+}
+
+// suspicion says that the AppArmor profile of the worker's container may be why it was refused something, after a
+// semicolon; "" if it has none, or was refused nothing.
+func (w *labWorker) suspicion(err error) string {
+	if w.rights == nil || !w.rights.Confined() {
+		return ""
+	}
+	for _, refused := range []error{syscall.EACCES, syscall.EPERM} {
+		if strings.Contains(err.Error(), refused.Error()) {
+			return "; its container has the AppArmor profile " + w.rights.AppArmor + ", which may refuse that (the kernel's " +
+				"log has what it refuses: dmesg | grep DENIED)"
+		}
+	}
+	return ""
 }
 
 // rights are those of the lab's containers, without repetition; nil if those have no processes of their own.

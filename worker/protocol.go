@@ -10,8 +10,8 @@ import (
 
 // The methods of a worker, in the order in which they are called.
 const (
-	Begin      = "begin"       // BeginParams → nothing
 	Rights     = "rights"      // nothing → rights.Rights: what the kernel lets this process do
+	Begin      = "begin"       // BeginParams → nothing
 	Congestion = "congestion"  // CongestionParams → []string
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources
 	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
