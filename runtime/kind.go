@@ -83,8 +83,12 @@ func (Kind) Check(s stack.Stack) error {
 	return nil
 }
 
-// CheckOutside asks for a daemon of the machine if that makes the containers of a stack.
+// CheckOutside asks for the AppArmor profile of the containers of a stack, and for a daemon of the machine if that makes
+// them.
 func (Kind) CheckOutside(ctx context.Context, s stack.Stack) error {
+	if err := checkProfiles(s); err != nil {
+		return err
+	}
 	b, is := borrows(s)
 	if !is {
 		return nil
@@ -103,9 +107,9 @@ func (Kind) BuildTime(s stack.Stack, hosts, containers int) time.Duration {
 	return time.Duration(hosts)*daemon + time.Duration(containers)*each
 }
 
-// Steps returns the kinds of steps of the runtimes.
+// Steps returns the kinds of steps of the runtimes, and those that they share.
 func (k Kind) Steps() map[string]func() host.Step {
-	all := map[string]func() host.Step{}
+	all := map[string]func() host.Step{Profiles{}.Kind(): func() host.Step { return new(Profiles) }}
 	for _, r := range k {
 		if own, ok := r.(host.Stepper); ok {
 			maps.Copy(all, own.Steps())

@@ -4,10 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/rights"
 )
 
 // Made is what the step of a container with a worker keeps.
@@ -46,14 +48,24 @@ func makeBy(ctx context.Context, k *host.Kernel, step host.Step, c Contained, by
 	if err != nil {
 		return err
 	}
-	worker.Limits = c.Limits
+	worker.Limits, worker.rights = c.Limits, c.Rights
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, step.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
 	if m.PID, err = start(worker, &m); err != nil {
-		return err
+		return c.suspected(err)
+	}
+	proc, err := m.proc(k)
+	if err == nil {
+		err = c.profiled(ctx, proc, m.PID)
+	}
+	if err != nil {
+		if said := strings.TrimSpace(worker.Failed()); said != "" {
+			err = fmt.Errorf("%w: %s", err, said)
+		}
+		return c.suspected(fmt.Errorf("make container %s: %w", c.Name, err))
 	}
 	return errors.Join(worker.Started(k, m.PID), k.Keep(m))
 }
@@ -73,19 +85,28 @@ func noted(k *host.Kernel, by *Borrowed) (m Made, err error) {
 // RemoveCgroups ends what is left of a container, and removes its cgroups, also if the host is gone.
 func (m Made) RemoveCgroups() error { return cgroup.Remove(m.Cgroup, m.Bases...) }
 
-// Verify wants the worker that a step has made to be there, in the network namespace of its container.
+// proc is the directory /proc in which the worker is.
+func (m Made) proc(k *host.Kernel) (string, error) {
+	if m.Daemon == "" {
+		return "/proc", nil
+	}
+	o, err := k.Outside()
+	if err != nil {
+		return "", err
+	}
+	return o.Path("/proc"), nil
+}
+
+// Verify wants the worker that a step has made to be there, in the network namespace of its container and
+// with its AppArmor profile.
 func Verify(k *host.Kernel, step host.Step, c Contained) error {
 	var m Made
 	if _, err := k.Kept(&m); err != nil {
 		return err
 	}
-	proc := "/proc"
-	if m.Daemon != "" {
-		o, err := k.Outside()
-		if err != nil {
-			return err
-		}
-		proc = o.Path(proc)
+	proc, err := m.proc(k)
+	if err != nil {
+		return err
 	}
 	d := &host.DriftError{Step: step.String()}
 	present, within, err := k.Within(proc, m.PID, c.Namespace)
@@ -96,8 +117,14 @@ func Verify(k *host.Kernel, step host.Step, c Contained) error {
 		d.Add("worker of "+c.Name, "present", "absent")
 	case !within:
 		d.Add("network namespace of the worker of "+c.Name, "that of the container", "another")
-	default:
+	case c.AppArmor == "":
 		return nil
+	default:
+		has, err := rights.ProfileOf(proc, m.PID)
+		if err != nil || has == c.AppArmor {
+			return err
+		}
+		d.Add("AppArmor profile of the worker of "+c.Name, c.AppArmor, has)
 	}
 	return d
 }

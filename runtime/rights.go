@@ -33,6 +33,8 @@ type Rights struct {
 	Filtered bool `json:"filtered,omitempty"`
 	// NewPrivileges lets programs get more rights than who starts them.
 	NewPrivileges bool `json:"new_privileges,omitempty"`
+	// AppArmor is the profile that the runtime is asked for; "" for none.
+	AppArmor string `json:"apparmor,omitempty"`
 }
 
 // RightsParams returns the parameters that say what root may do in a container, with the defaults of a runtime: whether
@@ -56,15 +58,20 @@ func RightsParams(filtered, newPrivileges bool) part.List {
 				"containerd refuse by themselves; none: all are allowed",
 		},
 		switched,
+		appArmorParam(),
 	}
 }
 
 // RightsOf returns the rights that the parameters of a runtime choose.
 func RightsOf(p part.Params) Rights {
-	return Rights{
+	r := Rights{
 		Privileged: p[Capabilities] == all, Bare: p[Capabilities] == none, Filtered: p[Seccomp] == usual,
 		NewPrivileges: !p.On(NoNewPrivileges),
 	}
+	if p[AppArmor] != none {
+		r.AppArmor = p[AppArmor]
+	}
+	return r
 }
 
 // String says in what the rights differ from the usual capabilities alone: ", with all capabilities"; "" if in nothing.
@@ -80,6 +87,9 @@ func (r Rights) String() (s string) {
 	}
 	if r.NewPrivileges {
 		s += ", with a way to new privileges"
+	}
+	if r.AppArmor != "" {
+		s += ", with AppArmor profile " + r.AppArmor
 	}
 	return s
 }
@@ -134,7 +144,15 @@ func (r Rights) Flags() (args []string, err error) {
 	if !r.NewPrivileges {
 		args = append(args, "--security-opt", "no-new-privileges")
 	}
-	return args, nil
+	return append(args, r.ProfileFlags()...), nil
+}
+
+// ProfileFlags are those of the flags that choose the AppArmor profile; none if the runtime is not asked for one.
+func (r Rights) ProfileFlags() []string {
+	if r.AppArmor == "" {
+		return nil
+	}
+	return []string{"--security-opt", "apparmor=" + r.AppArmor}
 }
 
 // Filter returns the seccomp profile of a container, nil if no system call is filtered.

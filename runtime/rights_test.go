@@ -24,6 +24,10 @@ func TestRightsOf(t *testing.T) {
 			Rights{Bare: true, Filtered: true, NewPrivileges: true},
 			", without capabilities, with a seccomp profile, with a way to new privileges",
 		},
+		{
+			map[string]string{AppArmor: "docker-default"}, Rights{AppArmor: "docker-default"},
+			", with AppArmor profile docker-default",
+		},
 	} {
 		p, err := RightsParams(false, false).Resolve("runtime x", c.given)
 		if err != nil {
@@ -48,6 +52,7 @@ func TestFlags(t *testing.T) {
 		want   string
 	}{
 		{Rights{Filtered: true, NewPrivileges: true}, ""},
+		{Rights{Filtered: true, NewPrivileges: true, AppArmor: "x"}, "--security-opt apparmor=x"},
 		{Rights{Bare: true}, "--cap-drop ALL --security-opt seccomp=unconfined --security-opt no-new-privileges"},
 	} {
 		if got, err := c.rights.Flags(); err != nil || strings.Join(got, " ") != c.want {

@@ -29,6 +29,7 @@ type Starting struct {
 	by        *Borrowed // the daemon of the machine that starts it, nil if its host does
 	known     string    // the name of the container for that daemon
 	container string
+	rights    Rights
 	ours      [3]*os.File // the other ends of In, Out and Err
 }
 
@@ -81,6 +82,9 @@ func (s *Starting) ended() string {
 		return s.Limits.exceeded()
 	}
 	how := "it has ended, and its container with it"
+	if s := s.rights.suspicion(); s != "" {
+		how += "; " + s
+	}
 	if s.by != nil {
 		if err := s.by.Answers(); err != nil {
 			how += "; " + err.Error()

@@ -3,6 +3,7 @@ package containerd
 import (
 	"context"
 	"os/exec"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/runtime"
@@ -20,11 +21,10 @@ func (a Alone) String() string { return "containerd container " + a.Name + ", by
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
-		return command(ctx, k, append([]string{
+		return command(ctx, k, slices.Concat([]string{
 			"run", "--detach", "--null-io", "--cgroup", "/" + cgroup, "--runc-binary", a.Command,
-			"--mount", "type=bind,src=" + program + ",dst=" + runtime.Program + ",options=bind:ro", image, a.Name,
-			runtime.Program,
-		}, runtime.Waiting()...)...)
+			"--mount", "type=bind,src=" + program + ",dst=" + runtime.Program + ",options=bind:ro",
+		}, a.profile(), []string{image, a.Name, runtime.Program}, runtime.Waiting())...)
 	})
 }
 

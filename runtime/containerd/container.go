@@ -72,6 +72,7 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if c.NewPrivileges {
 		args = append(args, "--allow-new-privs")
 	}
+	args = append(args, c.profile()...)
 	if c.Limits.CPUs > 0 {
 		args = append(args, "--cpu-period", strconv.Itoa(runtime.Period),
 			"--cpu-quota", strconv.FormatInt(c.Limits.Quota(), 10))
@@ -90,6 +91,14 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		return err
 	}
 	return runtime.Run(cmd)
+}
+
+// profile is the flag that chooses the AppArmor profile; none if there is to be none.
+func (c Container) profile() []string {
+	if c.AppArmor == "" {
+		return nil
+	}
+	return []string{"--apparmor-profile", c.AppArmor}
 }
 
 // said returns what the container has written.

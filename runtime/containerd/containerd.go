@@ -66,12 +66,12 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
 	if len(steps) > 0 {
-		steps = append([]host.Step{Daemon{}}, steps...)
+		steps = slices.Concat(runtime.ShowProfiles(p), []host.Step{Daemon{}}, steps)
 	}
 	return steps, nil
 }
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
+	return Alone{Container{Contained: runtime.ContainAlone(container, p), Command: p[runtime.Command]}}
 }

@@ -22,6 +22,7 @@ func TestConformance(t *testing.T) {
 			}
 			runtimetest.Confined(t, containerd.Runtime{}, map[string]string{"command": command},
 				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Writable: true})
+			runtimetest.Profiled(t, containerd.Runtime{}, map[string]string{"command": command})
 		})
 	}
 }

@@ -24,10 +24,10 @@ func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 		return a.borrow(ctx, k)
 	}
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
-		return command(ctx, k, append([]string{
+		return command(ctx, k, slices.Concat([]string{
 			"run", "--detach", "--pull", "never", "--name", a.Name, "--network", "none", "--cgroup-parent", "/" + cgroup,
-			"--volume", program + ":" + runtime.Program + ":ro", runtime.Image, runtime.Program,
-		}, runtime.Waiting()...)...)
+			"--volume", program + ":" + runtime.Program + ":ro",
+		}, a.ProfileFlags(), []string{runtime.Image, runtime.Program}, runtime.Waiting())...)
 	})
 }
 
@@ -43,7 +43,7 @@ func (a Alone) borrow(ctx context.Context, k *host.Kernel) error {
 	}
 	return d.said(ctx, runtime.AloneBy(ctx, k, a, by, func(program string, m runtime.Made) (*exec.Cmd, error) {
 		return d.command(ctx, k, slices.Concat(
-			[]string{"run", "--detach", "--pull", "never", "--network", "none"}, d.args(m, a.Name),
+			[]string{"run", "--detach", "--pull", "never", "--network", "none"}, d.args(m, a.Name), a.ProfileFlags(),
 			[]string{"--mount", bind(runtime.Mount{From: program, To: runtime.Program}), d.Image, runtime.Program},
 			runtime.Waiting())...)
 	}))

@@ -29,6 +29,7 @@ var (
 	_ runtime.Joiner     = Runtime{}
 	_ runtime.Commanding = Runtime{}
 	_ runtime.Borrower   = Runtime{}
+	_ runtime.Loader     = Runtime{}
 )
 
 // Describe returns the description of the runtime.
@@ -80,6 +81,14 @@ func (r Runtime) Check(p part.Params) error {
 		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
 }
 
+// Loads returns docker-default, without which no daemon of a host makes containers.
+func (r Runtime) Loads(p part.Params) []string {
+	if r.Borrows(p) {
+		return nil
+	}
+	return []string{runtime.DefaultProfile}
+}
+
 // Borrows reports whether the machine's daemon makes the containers.
 func (Runtime) Borrows(p part.Params) bool { return p[use] == theMachine }
 
@@ -98,7 +107,7 @@ func (r Runtime) Containers(containers []runtime.Container, p part.Params) (step
 	case r.Borrows(p):
 		steps = append([]host.Step{Machine{}}, steps...)
 	default:
-		steps = append([]host.Step{Daemon{Proxy: p.On(proxy)}}, steps...)
+		steps = slices.Concat(runtime.ShowProfiles(p), []host.Step{Daemon{Proxy: p.On(proxy)}}, steps)
 	}
 	return steps, nil
 }
@@ -116,7 +125,11 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 	}
 	for _, s := range before {
 		if b, is := s.(host.Bridge); is && slices.ContainsFunc(joints, func(j runtime.Joint) bool { return j.On(b.Name) }) {
-			steps[0] = Daemon{Networks: true, Proxy: p.On(proxy)}
+			for i, s := range steps {
+				if _, is := s.(Daemon); is {
+					steps[i] = Daemon{Networks: true, Proxy: p.On(proxy)}
+				}
+			}
 			s = Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Addresses}
 		}
 		steps = append(steps, s)
@@ -127,5 +140,5 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 
 // Alone returns a step that makes a container by the command alone.
 func (r Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}, Machine: r.Borrows(p)}}
+	return Alone{Container{Contained: runtime.ContainAlone(container, p), Machine: r.Borrows(p)}}
 }

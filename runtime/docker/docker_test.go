@@ -51,4 +51,5 @@ func TestConformance(t *testing.T) {
 	runtimetest.Confined(t, docker.Runtime{}, nil, runtimetest.Want{
 		Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 	})
+	runtimetest.Profiled(t, docker.Runtime{}, nil)
 }

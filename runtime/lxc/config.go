@@ -1,6 +1,7 @@
 package lxc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -24,6 +25,7 @@ type config struct {
 	ending        string // a command for when the container has ended and its cgroups are still there; "" for none
 	filter        string // path of the seccomp profile, "" for none
 	newPrivileges bool
+	profile       string // of AppArmor, "" for none
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -50,7 +52,7 @@ func (c config) String() string {
 	set("tty.max", "0")
 	set("pty.max", "1")
 	set("console.path", "none")
-	set("apparmor.profile", "unconfined")
+	set("apparmor.profile", "%s", cmp.Or(c.profile, "unconfined"))
 	for _, l := range c.limits {
 		set(l.key, "%s", l.value)
 	}

@@ -1,6 +1,7 @@
 package lxc
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/testnet/golden"
@@ -14,6 +15,14 @@ func TestConfig(t *testing.T) {
 		args: []string{"worker", "--name", "src0@host1"}, network: "/run/netns/src0", cgroup: "nettoll-x",
 		capabilities: runtime.UsualCapabilities(),
 	}.String())
+}
+
+// A profile takes the place of unconfined.
+func TestProfileOfAppArmor(t *testing.T) {
+	text := config{profile: "docker-default"}.String()
+	if strings.Count(text, "lxc.apparmor.profile") != 1 || !strings.Contains(text, "\nlxc.apparmor.profile = docker-default\n") {
+		t.Errorf("the configuration is:\n%s", text)
+	}
 }
 
 // Limits are those of the version of cgroups that the host has.

@@ -103,7 +103,7 @@ func (c Container) write(k *host.Kernel, f config) (dir string, err error) {
 		return "", err
 	}
 	own := filepath.Join(dir, c.Name)
-	f.name, f.root, f.newPrivileges = c.Name, filepath.Join(own, "rootfs"), c.NewPrivileges
+	f.name, f.root, f.newPrivileges, f.profile = c.Name, filepath.Join(own, "rootfs"), c.NewPrivileges, c.AppArmor
 	if f.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}

@@ -70,7 +70,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 	for _, c := range containers {
 		steps = append(steps, Container{Contained: runtime.Contain(c, p)})
 	}
-	return steps, nil
+	return slices.Concat(runtime.ShowProfiles(p), steps), nil
 }
 
 // Join makes each container with its link, when the links of the host that those need are there. The links are waited
@@ -89,10 +89,10 @@ func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.
 		steps = append(steps, Container{Contained: runtime.Contain(j.Container, p), Link: &l, Gateways: j.Gateways})
 		links = append(links, l)
 	}
-	return slices.Concat(steps, after, links), nil
+	return slices.Concat(runtime.ShowProfiles(p), steps, after, links), nil
 }
 
 // Alone returns a step that makes a container by the command alone.
-func (Runtime) Alone(container string, _ part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}}}
+func (Runtime) Alone(container string, p part.Params) host.Step {
+	return Alone{Container{Contained: runtime.ContainAlone(container, p)}}
 }

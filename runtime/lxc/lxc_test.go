@@ -30,6 +30,7 @@ func TestConformance(t *testing.T) {
 		})
 	}
 	runtimetest.Confined(t, lxc.Runtime{}, nil, runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
+	runtimetest.Profiled(t, lxc.Runtime{}, nil)
 }
 
 // TestCannotStart wants a program that cannot be started to be told.

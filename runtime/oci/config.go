@@ -24,6 +24,7 @@ type bundle struct {
 	swaps         bool                // whether the limit of memory can hold with swap
 	filter        *specs.LinuxSeccomp // nil: all system calls are allowed
 	newPrivileges bool
+	profile       string // of AppArmor, "" for none
 }
 
 // config writes the configuration (config.md of the specification): the namespaces and mounts that 'runc spec' writes,
@@ -44,6 +45,7 @@ func (b bundle) config() ([]byte, error) {
 			Capabilities: &specs.LinuxCapabilities{
 				Bounding: b.capabilities, Effective: b.capabilities, Permitted: b.capabilities,
 			},
+			ApparmorProfile: b.profile,
 		},
 		Mounts: []specs.Mount{
 			{Destination: "/proc", Type: "proc", Source: "proc", Options: held},

@@ -2,6 +2,7 @@ package oci
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
@@ -20,6 +21,15 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Compare(t, "config", string(text)+"\n")
+	for profile, want := range map[string]bool{"": false, "docker-default": true} {
+		text, err := bundle{profile: profile}.config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(text), `"apparmorProfile": "docker-default"`); got != want {
+			t.Errorf("with profile %q:\n%s", profile, text)
+		}
+	}
 }
 
 // Limits are resources of a container.

@@ -57,7 +57,7 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 
 // write completes the bundle by what the container may do, writes it and returns its directory.
 func (c Container) write(k *host.Kernel, b bundle) (dir string, err error) {
-	b.newPrivileges, b.limits = c.NewPrivileges, c.Limits
+	b.newPrivileges, b.limits, b.profile = c.NewPrivileges, c.Limits, c.AppArmor
 	if b.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}

@@ -59,10 +59,10 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 	for _, c := range containers {
 		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
-	return steps, nil
+	return slices.Concat(runtime.ShowProfiles(p), steps), nil
 }
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
+	return Alone{Container{Contained: runtime.ContainAlone(container, p), Command: p[runtime.Command]}}
 }

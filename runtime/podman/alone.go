@@ -3,6 +3,7 @@ package podman
 import (
 	"context"
 	"os/exec"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/runtime"
@@ -20,11 +21,10 @@ func (a Alone) String() string { return "podman container " + a.Name + ", by pod
 // Apply makes the container.
 func (a Alone) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Alone(ctx, k, a, func(program, cgroup string) (*exec.Cmd, error) {
-		return command(ctx, k, append([]string{
+		return command(ctx, k, slices.Concat([]string{
 			"--runtime", a.Command, "run", "--detach", "--pull", "never", "--name", a.Name, "--network", "none",
-			"--cgroup-parent", "/" + cgroup, "--volume", program + ":" + runtime.Program + ":ro", runtime.Image,
-			runtime.Program,
-		}, runtime.Waiting()...)...)
+			"--cgroup-parent", "/" + cgroup, "--volume", program + ":" + runtime.Program + ":ro",
+		}, a.ProfileFlags(), []string{runtime.Image, runtime.Program}, runtime.Waiting())...)
 	})
 }
 

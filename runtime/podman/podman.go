@@ -82,7 +82,7 @@ func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps 
 		steps = append(steps, Container{Contained: runtime.Contain(c, p), Command: p[runtime.Command]})
 	}
 	if len(steps) > 0 {
-		steps = append([]host.Step{Store{}}, steps...)
+		steps = slices.Concat(runtime.ShowProfiles(p), []host.Step{Store{}}, steps)
 	}
 	return steps, nil
 }
@@ -98,7 +98,7 @@ func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.
 	if err != nil {
 		return nil, err
 	}
-	steps := []host.Step{Store{Networks: true}}
+	steps := append(runtime.ShowProfiles(p), Store{Networks: true})
 	var bridges, links []host.Step
 	for _, s := range before {
 		b, is := s.(host.Bridge)
@@ -137,5 +137,5 @@ func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.
 
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
-	return Alone{Container{Contained: runtime.Contained{Name: container}, Command: p[runtime.Command]}}
+	return Alone{Container{Contained: runtime.ContainAlone(container, p), Command: p[runtime.Command]}}
 }

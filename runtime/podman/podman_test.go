@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 			runtimetest.Confined(t, podman.Runtime{}, map[string]string{"command": command}, runtimetest.Want{
 				Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 			})
+			runtimetest.Profiled(t, podman.Runtime{}, map[string]string{"command": command})
 		})
 	}
 }

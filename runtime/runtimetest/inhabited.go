@@ -133,6 +133,7 @@ func inhabit(t *testing.T, r runtime.Runtime, given map[string]string, checks []
 		t.Run(one.name, func(t *testing.T) {
 			s := chosen(t, r, given, one.more)
 			testnet.Skip(t, s.Check())
+			testnet.Skip(t, s.CheckOutside(t.Context()))
 			d := &local.Deployment{Journals: journal.Place{Dir: t.TempDir(), Steps: runtime.Kind{r}.Steps()}}
 			g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 			if err != nil {
@@ -284,7 +285,8 @@ func covered(t *testing.T, groups []string) string {
 	for _, dir := range groups {
 		names[filepath.Base(dir)] = true
 	}
-	out, err := exec.Command("unshare", "--mount", "sh", "-c", "mount --bind "+cgroup.Dir+" /mnt && ls /mnt/*").Output()
+	out, err := exec.Command("unshare", "--mount", "sh", "-c", `mount --bind "$0" "$1" && ls "$1"/*`, cgroup.Dir,
+		t.TempDir()).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +363,7 @@ func (w Want) rights(t *testing.T, l deploy.Lab, own map[string]int) {
 		}
 		says := fmt.Sprintf("%016x %016x %d %t", told.Effective, told.Bounding, told.Seccomp, told.NoNewPrivileges)
 		has := fmt.Sprintf("%s %s %s %t", status["CapEff"], status["CapBnd"], status["Seccomp"], status["NoNewPrivs"] == "1")
-		if says != has || told.UserNamespace {
+		if says != has || told.UserNamespace || told.AppArmor != label(t, pid) {
 			t.Errorf("a worker reports %+v, and %s has %q", told, name, has)
 		}
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid))
@@ -380,6 +382,16 @@ func (w Want) rights(t *testing.T, l deploy.Lab, own map[string]int) {
 			t.Errorf("writing to the root of %s: %v, want success: %v", name, err, w.Writable)
 		}
 	}
+}
+
+// label is the AppArmor profile of a process and its mode, as the kernel has them; "" without AppArmor.
+func label(t *testing.T, pid int) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/attr/apparmor/current", pid))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(text))
 }
 
 // grouped wants each container to have a cgroup of its own.
