@@ -154,6 +154,9 @@ func addInstalled(root *Archive, name string) (binary bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil // left out when the package was installed
 	}
+	if err == nil && info.IsDir() && strings.HasPrefix(name, "/etc/") && !root.Has(name) {
+		root.Dir(name, 0o755) // settings may include it, whether or not a file is in it
+	}
 	if err != nil || !info.Mode().IsRegular() {
 		return false, err
 	}

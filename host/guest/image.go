@@ -35,7 +35,7 @@ type Image struct {
 var initScript string
 
 // format changes when Prepare makes another image from the same packages.
-const format = 1
+const format = 2
 
 // Usual is the default series of kernels.
 const Usual = "6.12"
