@@ -27,7 +27,7 @@ const (
 func Worker(files map[string]*os.File, container string) worker.Host {
 	h := worker.Host{
 		Enter:    enter,
-		Pin:      func(cpus []int) error { return process.SetAffinities(os.Getpid(), cpus) },
+		Pin:      process.SetOwnAffinity,
 		RunTime:  process.RunTime,
 		OpenTurn: func(m traffic.Meters) (traffic.Turn, error) { return board.Open(files, m) },
 		Probed:   func(name string) *os.File { return files[probeFile+name] },

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,13 +34,9 @@ func Affinity(tid int) ([]int, error) {
 // SetAffinity limits the thread tid to the given CPUs. It returns an error unless the thread may use all of them. A
 // process stands for its main thread; 0 is the calling thread, which the caller has locked.
 func SetAffinity(tid int, cpus []int) error {
-	want := slices.Compact(slices.Sorted(slices.Values(cpus)))
-	var set unix.CPUSet
-	for _, c := range want {
-		if c < 0 || c >= maxCPU {
-			return fmt.Errorf("set the affinity of thread %d: invalid CPU %d (valid: 0 to %d)", tid, c, maxCPU-1)
-		}
-		set.Set(c)
+	set, want, err := setOf(cpus)
+	if err != nil {
+		return fmt.Errorf("set the affinity of thread %d: %w", tid, err)
 	}
 	before, err := Affinity(tid)
 	if err != nil {
@@ -59,12 +57,50 @@ func SetAffinity(tid int, cpus []int) error {
 	return nil
 }
 
-// SetAffinities limits all threads that a process has to the given CPUs, see [SetAffinity]. Threads that they start are
-// limited as well.
-func SetAffinities(pid int, cpus []int) error {
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+// setOf returns CPUs as the kernel has them, and as a list without duplicates.
+func setOf(cpus []int) (set unix.CPUSet, list []int, err error) {
+	list = slices.Compact(slices.Sorted(slices.Values(cpus)))
+	for _, c := range list {
+		if c < 0 || c >= maxCPU {
+			return set, nil, fmt.Errorf("invalid CPU %d (valid: 0 to %d)", c, maxCPU-1)
+		}
+		set.Set(c)
+	}
+	return set, list, nil
+}
+
+// SetOwnAffinity limits all threads of this process to the given CPUs, and those that they will start. It returns an
+// error unless they may use all of them.
+func SetOwnAffinity(cpus []int) error {
+	set, want, err := setOf(cpus)
 	if err != nil {
-		return fmt.Errorf("list the threads of process %d: %w", pid, err)
+		return fmt.Errorf("set the affinity of this process: %w", err)
+	}
+	before, err := Affinity(0)
+	if err != nil {
+		return err
+	}
+	// No thread is started meanwhile: one by one, a thread that is limited later could have started others before.
+	_, _, failed := syscall.AllThreadsSyscall(unix.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(set),
+		uintptr(unsafe.Pointer(&set)))
+	if failed == unix.ENOTSUP { // with a C library, as with the race detector
+		return eachThread(want)
+	}
+	if failed != 0 {
+		return fmt.Errorf("set the affinity of this process to CPUs %v (it may run on %v): %w", want, before, failed)
+	}
+	if got, err := Affinity(0); err != nil || !slices.Equal(got, want) {
+		return errors.Join(err, fmt.Errorf("set the affinity of this process to CPUs %v: the kernel grants %v only", want,
+			got))
+	}
+	return nil
+}
+
+// eachThread limits the threads that are there, one by one.
+func eachThread(cpus []int) error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return fmt.Errorf("list the threads of this process: %w", err)
 	}
 	for _, t := range threads {
 		tid, err := strconv.Atoi(t.Name())

@@ -1,16 +1,20 @@
 package process
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
+
+	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 // TestAwait follows a process that is no child of this one, reads its CPU time by the directory of processes, and
-// limits its threads.
+// limits it.
 func TestAwait(t *testing.T) {
 	shell := exec.Command("sh", "-c", `sh -c 'while :; do :; done' >/dev/null 2>&1 & echo $!`) // the child of a shell that ends
 	out, err := shell.Output()
@@ -29,7 +33,7 @@ func TestAwait(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := SetAffinities(pid, cpus[:1]); err != nil {
+	if err := SetAffinity(pid, cpus[:1]); err != nil {
 		t.Error(err)
 	}
 	if got, err := Affinity(pid); err != nil || !slices.Equal(got, cpus[:1]) {
@@ -69,5 +73,50 @@ func TestAwait(t *testing.T) {
 	}
 	if got := RunTimeIn(proc, pid); got != 0 {
 		t.Errorf("a process that is gone has used %v", got)
+	}
+}
+
+// Threads that are started while a process limits its threads are limited as well.
+func TestLimitedWhileItStartsThreads(t *testing.T) {
+	cpus, err := Affinity(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cpus) < 2 {
+		t.Skip("with one CPU every thread is limited to it")
+	}
+	testnet.NotInRace(t, "threads are limited one by one, as in every program with a C library")
+	for range 20 {
+		cmd := exec.Command("/proc/self/exe", "threads", fmt.Sprint(cpus[0]))
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid := cmd.Process.Pid
+		said, err := bufio.NewReader(out).ReadString('\n')
+		if err != nil || said != "limited\n" {
+			t.Errorf("it says %q: %v", said, err)
+		}
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if err != nil || len(threads) < 3 {
+			t.Errorf("it has %d threads: %v", len(threads), err)
+		}
+		for _, thread := range threads {
+			tid, err := strconv.Atoi(thread.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := Affinity(tid); err == nil && !slices.Equal(got, cpus[:1]) { // else it has ended
+				t.Errorf("thread %d of %d may run on %v, want %v", tid, len(threads), got, cpus[:1])
+			}
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			return
+		}
 	}
 }

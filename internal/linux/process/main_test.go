@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -82,6 +84,21 @@ func TestMain(m *testing.M) {
 				fmt.Println(err)
 				os.Exit(1)
 			}
+		case "threads": // starts threads all the time, and limits all of them to a CPU
+			for range 4 {
+				go breed()
+			}
+			time.Sleep(10 * time.Millisecond)
+			cpu, err := strconv.Atoi(args[0])
+			if err == nil {
+				err = SetOwnAffinity([]int{cpu})
+			}
+			if err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			fmt.Println("limited")
+			time.Sleep(time.Hour)
 		case "term": // exits with 7 on SIGTERM
 			c := make(chan os.Signal, 1)
 			signal.Notify(c, syscall.SIGTERM)
@@ -111,6 +128,13 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	testnet.Main(m)
+}
+
+// breed starts a thread that does the same, and ends with its own.
+func breed() {
+	runtime.LockOSThread() // a thread ends with its goroutine, and never runs another one
+	time.Sleep(100 * time.Microsecond)
+	go breed()
 }
 
 func fileArgs(args []string) (values []string) {

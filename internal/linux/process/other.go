@@ -53,8 +53,8 @@ func Affinity(int) ([]int, error) { return nil, unsupported("read affinity") }
 // SetAffinity is not supported here.
 func SetAffinity(int, []int) error { return unsupported("set affinity") }
 
-// SetAffinities is not supported here.
-func SetAffinities(int, []int) error { return unsupported("set affinity") }
+// SetOwnAffinity is not supported here.
+func SetOwnAffinity([]int) error { return unsupported("set affinity") }
 
 // RunTimeIn is 0 here.
 func RunTimeIn(*os.File, int) time.Duration { return 0 }
