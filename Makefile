@@ -92,7 +92,7 @@ test-slow: ## run in full the packages of which CI leaves out what is slow and r
 	@$(MAKE) test PKG='$(SLOW_PKG)'
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
-WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/oci ./runtime/podman \
+WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/netns ./runtime/oci ./runtime/podman \
   ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./network/cni ./network/ovs ./report/figure ./traffic/program ./tunnel/geneve ./tunnel/tunneltest ./tunnel/vxlan ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
 # Those that take minutes each, for a few tests that start some: make test-without-all has them.
 WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack
