@@ -23,8 +23,8 @@ const AppArmor = "apparmor"
 func appArmorParam() part.Param {
 	return part.Param{
 		Name: AppArmor, Default: none, Quiet: true, Check: profileName,
-		Summary: "the AppArmor profile of a container: one that the kernel has loaded, such as docker-default, or unconfined; " +
-			"none: the runtime is not asked for one",
+		Summary: "the AppArmor profile of a container: one that the kernel has loaded, such as docker-default, or " +
+			"unconfined; none: the runtime is not asked for one",
 	}
 }
 
@@ -36,8 +36,8 @@ func profileName(s string) (string, error) {
 	if s == "" || len(s) > longestProfile || s[0] == '-' || strings.ContainsFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r))
 	}) {
-		return "", fmt.Errorf("invalid AppArmor profile %q (valid: %s, or a name such as docker-default, of at most %d letters, "+
-			`digits, ".", "_" and "-")`, s, none, longestProfile)
+		return "", fmt.Errorf("invalid AppArmor profile %q (valid: %s, or a name such as docker-default, of at most %d "+
+			`letters, digits, ".", "_" and "-")`, s, none, longestProfile)
 	}
 	return s, nil
 }
@@ -45,8 +45,8 @@ func profileName(s string) (string, error) {
 // DefaultProfile is the profile of Docker's containers. A daemon that sees AppArmor loads it.
 const DefaultProfile = "docker-default"
 
-// A Loader is a runtime with a daemon of each host that loads AppArmor profiles into the kernel, if it sees AppArmor and
-// they are missing.
+// A Loader is a runtime with a daemon of each host that loads AppArmor profiles into the kernel, if it sees AppArmor
+// and they are missing.
 type Loader interface {
 	Runtime
 	// Loads returns their names.
@@ -136,8 +136,8 @@ func (p Profiles) Verify(*host.Kernel) error {
 	return d
 }
 
-// profileLimit is how long a container may take to have its profile. It gets it when its program starts, and the program
-// of a runtime may return before.
+// profileLimit is how long a container may take to have its profile. It gets it when its program starts, and the
+// program of a runtime may return before.
 const profileLimit = 2 * time.Second
 
 // profiled waits until a container has the AppArmor profile that was asked for.

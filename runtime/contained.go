@@ -44,8 +44,8 @@ func Contain(c Container, p part.Params) Contained {
 	return Contained{Name: c.Name, Namespace: c.Namespace, Rights: RightsOf(p), Limits: LimitsOf(p)}
 }
 
-// ContainAlone returns what the step of [Commanding] has with these parameters: of its rights only the AppArmor profile,
-// because a runtime that sees AppArmor chooses one otherwise.
+// ContainAlone returns what the step of [Commanding] has with these parameters: of its rights only the AppArmor
+// profile, because a runtime that sees AppArmor chooses one otherwise.
 func ContainAlone(container string, p part.Params) Contained {
 	return Contained{Name: container, Rights: Rights{AppArmor: RightsOf(p).AppArmor}}
 }

@@ -83,8 +83,8 @@ func (Kind) Check(s stack.Stack) error {
 	return nil
 }
 
-// CheckOutside asks for the AppArmor profile of the containers of a stack, and for a daemon of the machine if that makes
-// them.
+// CheckOutside asks for the AppArmor profile of the containers of a stack, and for a daemon of the machine if that
+// makes them.
 func (Kind) CheckOutside(ctx context.Context, s stack.Stack) error {
 	if err := checkProfiles(s); err != nil {
 		return err

@@ -25,7 +25,8 @@ func TestRightsOf(t *testing.T) {
 			", without capabilities, with a seccomp profile, with a way to new privileges",
 		},
 		{
-			map[string]string{AppArmor: "docker-default"}, Rights{AppArmor: "docker-default"},
+			map[string]string{AppArmor: "docker-default"},
+			Rights{AppArmor: "docker-default"},
 			", with AppArmor profile docker-default",
 		},
 	} {

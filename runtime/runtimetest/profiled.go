@@ -48,8 +48,8 @@ profile nettoll-no-tcp flags=(attach_disconnected,mediate_deleted) {
 }
 `
 
-// Load loads profiles of AppArmor into the kernel of a guest for the test: docker-default and [NoTCP]. It skips the test
-// if the kernel has no AppArmor. A machine keeps its own profiles: outside of a guest the test is skipped, too.
+// Load loads profiles of AppArmor into the kernel of a guest for the test: docker-default and [NoTCP]. It skips the
+// test if the kernel has no AppArmor. A machine keeps its own profiles: outside of a guest the test is skipped, too.
 func Load(t *testing.T) {
 	t.Helper()
 	const what = "load profiles of AppArmor"
