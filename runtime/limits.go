@@ -185,26 +185,39 @@ func (l Limits) Flags() (flags []string) {
 	return flags
 }
 
-// endLimit is how long a program may take to say how a container has ended.
-const endLimit = 2 * time.Second
+// endLimit is how long a program may take to say how a container has ended. On a busy machine commands take seconds.
+const endLimit = 5 * time.Second
 
 // OutOfMemory asks a client with the commands of Docker, which removes the cgroup of a container that has ended,
-// whether memory ran out.
+// whether memory ran out. The state of the container may have been written before Docker knew, so its events are asked,
+// too.
 func (c Client) OutOfMemory(ctx context.Context, k *host.Kernel, container string) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer cancel()
-	var out []byte
-	for _, args := range [][]string{{"wait", container}, {"inspect", "--format", "{{.State.OOMKilled}}", container}} {
+	said := func(args ...string) string {
 		cmd, err := c(ctx, k, args...)
 		if err != nil {
-			return false
+			return ""
 		}
-		if out, err = cmd.Output(); err != nil {
-			return false
-		}
+		out, _ := cmd.Output()
+		return strings.TrimSpace(string(out))
 	}
-	return strings.TrimSpace(string(out)) == "true"
+	if ended := said("wait", container); ended != killedCode {
+		return false
+	}
+	if said("inspect", "--format", "{{.State.OOMKilled}}", container) == "true" {
+		return true
+	}
+	until := time.Now().Add(late)
+	return said("events", "--since", "1m", "--until", fmt.Sprintf("%d.%09d", until.Unix(), until.Nanosecond()),
+		"--filter", "container="+container, "--filter", "event=oom", "--format", "{{.Status}}") != ""
 }
+
+// late is how much later than the end of a container its events may come.
+const late = 300 * time.Millisecond
+
+// killedCode is the exit status of a container that SIGKILL has ended, as the kernel does when memory runs out.
+const killedCode = "137"
 
 // exceeded says that a container has ended because its memory ran out.
 func (l Limits) exceeded() string {
