@@ -117,21 +117,31 @@ func (r *Run) Wait() (int, error) {
 	return r.ran.Exit, nil
 }
 
-// Down takes the lab down and returns when nothing of it is left. An owner that does not answer is killed.
+// ask calls a method of the owner, which has the time [takedown] for it.
+func (l *Lab) ask(ctx context.Context, method string) error {
+	ctx, cancel := context.WithTimeout(ctx, takedown)
+	defer cancel()
+	c, err := l.dial()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return c.Call(ctx, method, nil, nil)
+}
+
+// Down takes the lab down and returns when nothing of it is left. An owner that does not answer is killed. One that does
+// is at work as long as it takes: a daemon of the machine may need many seconds to remove containers.
 func (r *Registry) Down(ctx context.Context, e Entry) error {
 	l := r.Lab(e)
-	asked, cancel := context.WithTimeout(ctx, takedown)
-	defer cancel()
-	err := func() error {
-		c, err := l.dial()
-		if err != nil {
-			return err
+	var err error
+	for working := true; working; {
+		if err = l.ask(ctx, methodPlaces); err != nil { // it answers that at once
+			break
 		}
-		defer c.Close()
-		return c.Call(asked, methodDown, nil, nil)
-	}()
-	if err == nil {
-		return nil
+		if err = l.ask(ctx, methodDown); err == nil {
+			return nil
+		}
+		working = errors.Is(err, context.DeadlineExceeded)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -25,8 +25,8 @@ const (
 	readyName  = "ready"  // it writes here that the lab is up, or why it is not
 	wantedName = "wanted" // end of file: the lab is not wanted any more; one byte: it stays
 
-	// takedown is how long an owner may take to end when asked. After that it is killed, and the hosts with it. That
-	// does no harm; it only saves time.
+	// takedown is how long an owner may take to answer, or to end when its lab is not wanted. After that it is killed, and
+	// the hosts with it. 'nettoll clean' removes what outlives those.
 	takedown = 5 * time.Second
 )
 
