@@ -129,8 +129,8 @@ func (l *Lab) ask(ctx context.Context, method string) error {
 	return c.Call(ctx, method, nil, nil)
 }
 
-// Down takes the lab down and returns when nothing of it is left. An owner that does not answer is killed. One that does
-// is at work as long as it takes: a daemon of the machine may need many seconds to remove containers.
+// Down takes the lab down and returns when nothing of it is left. An owner that does not answer is killed. One that
+// does is at work as long as it takes: a daemon of the machine may need many seconds to remove containers.
 func (r *Registry) Down(ctx context.Context, e Entry) error {
 	l := r.Lab(e)
 	var err error

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -67,20 +66,15 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	return x.Exclude(hosts, params)
 }
 
-// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes it.
-func (Kind) BuildTime(s stack.Stack, _, containers int) (sum time.Duration) {
-	if _, params, ok := stack.PartOf[Network](s); ok && slices.Contains([]string{ByLXC, ByPodman}, BuiltBy(params)) {
-		sum = uniqueTime
+// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules
+// for each port.
+func (Kind) BuildTime(s stack.Stack, _, containers int) time.Duration {
+	p, params, ok := stack.PartOf[Publisher](s)
+	if !ok || !p.Publishes(params) {
+		return 0
 	}
-	if p, params, ok := stack.PartOf[Publisher](s); ok && p.Publishes(params) {
-		sum += time.Duration(containers) * publishTime
-	}
-	return sum
+	return time.Duration(containers) * publishTime
 }
-
-// uniqueTime is how long the kernel looks for duplicates of the IPv6 addresses that LXC or Podman adds, of all
-// containers at the same time.
-const uniqueTime = 2 * time.Second
 
 // publishTime is to publish the ports of a container, and to remove that.
 const publishTime = 2 * time.Second

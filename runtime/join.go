@@ -3,6 +3,7 @@ package runtime
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -16,6 +17,8 @@ type Joiner interface {
 	// Join returns the steps of a host: those that make its containers, and those that build its network, of which the
 	// runtime replaces what it makes itself. See [Joints]. It is pure. Every parameter is present.
 	Join(containers []Container, network []host.Step, p part.Params) ([]host.Step, error)
+	// JoinTakes returns how much longer it takes until a lab stands whose network the runtime builds, as a guess.
+	JoinTakes() time.Duration
 }
 
 // JoinCheck is a Joiner that needs more of the machine to build networks than to make containers.

@@ -98,13 +98,15 @@ func (Kind) CheckOutside(ctx context.Context, s stack.Stack) error {
 }
 
 // BuildTime returns how long the runtime of a stack takes to make the containers of a lab, as a guess.
-func (Kind) BuildTime(s stack.Stack, hosts, containers int) time.Duration {
-	r, params, ok := stack.PartOf[Slow](s)
-	if !ok {
-		return 0
+func (Kind) BuildTime(s stack.Stack, hosts, containers int) (sum time.Duration) {
+	if r, params, ok := stack.PartOf[Slow](s); ok {
+		daemon, each := r.Takes(params)
+		sum = time.Duration(hosts)*daemon + time.Duration(containers)*each
 	}
-	daemon, each := r.Takes(params)
-	return time.Duration(hosts)*daemon + time.Duration(containers)*each
+	if j, err := joiner(s); err == nil && j != nil {
+		sum += j.JoinTakes()
+	}
+	return sum
 }
 
 // Steps returns the kinds of steps of the runtimes, and those that they share.

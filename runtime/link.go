@@ -72,6 +72,9 @@ const (
 	pause = 5 * time.Millisecond
 )
 
+// UniqueTime is how long [Link.Wait] usually takes. The containers of a lab wait at the same time.
+const UniqueTime = 2 * time.Second
+
 // Wait waits until the container can use its addresses. The kernel looks for duplicates of IPv6 addresses, which takes
 // one to two seconds (RFC 4862, 5.4).
 func (l Link) Wait(ctx context.Context, k *host.Kernel) error {

@@ -65,15 +65,7 @@ namespaces, rights, limits, calls, deaths, and what they leave behind. The suite
 	fmt.Fprintf(&b, "| network | `%s` | kernel |\n|%s\n", strings.Join(runtimes, "` | `"),
 		strings.Repeat(" --- |", len(runtimes)+2))
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| `%s` |", r.network)
-		for _, name := range runtimes {
-			m := marks[r][name]
-			if m == "" {
-				m = skipped
-			}
-			fmt.Fprintf(&b, " %s |", m)
-		}
-		fmt.Fprintf(&b, " %s |\n", r.where)
+		fmt.Fprintf(&b, "| `%s` |%s %s |\n", r.network, cells(marks[r], runtimes), r.where)
 	}
 	return b.String()
 }

@@ -7,9 +7,9 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -57,26 +57,14 @@ func parts(file string, given []string) error {
 		if !ok {
 			return fmt.Errorf("want KERNEL=OUTPUT, got %q", arg)
 		}
-		f, err := os.Open(output)
+		text, err := os.ReadFile(output)
 		if err != nil {
 			return err
 		}
-		list, err := outcomes(f, kernel)
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		var more []pair
-		if err == nil {
-			more, err = pairs(f, kernel)
-		}
-		if err == nil {
-			_, err = f.Seek(0, io.SeekStart)
-		}
-		var made []labOf
-		if err == nil {
-			made, err = labs(f, kernel)
-		}
-		if err := errors.Join(err, f.Close()); err != nil {
+		list, err1 := outcomes(bytes.NewReader(text), kernel)
+		more, err2 := pairs(bytes.NewReader(text), kernel)
+		made, err3 := labs(bytes.NewReader(text), kernel)
+		if err := errors.Join(err1, err2, err3); err != nil {
 			return fmt.Errorf("read %s: %w", output, err)
 		}
 		all, between, under = append(all, list...), append(between, more...), append(under, made...)

@@ -79,15 +79,8 @@ Each tunnel stands on each encryption, between two hosts (network/carriertest, `
 		return strings.Compare(x.where+x.stack+x.outer, y.where+y.stack+y.outer)
 	})
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| `%s` | %s | %s |", r.stack, r.outer, r.mtu)
-		for _, network := range []string{"bridge", "routed", "ebpf"} {
-			m := marks[r][network]
-			if m == "" {
-				m = skipped
-			}
-			fmt.Fprintf(&b, " %s |", m)
-		}
-		fmt.Fprintf(&b, " %s |\n", r.where)
+		fmt.Fprintf(&b, "| `%s` | %s | %s |%s %s |\n", r.stack, r.outer, r.mtu,
+			cells(marks[r], []string{"bridge", "routed", "ebpf"}), r.where)
 	}
 	return b.String()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -103,6 +104,15 @@ func mark(list []outcome, c column) string {
 		return skipped
 	}
 	return m
+}
+
+// cells are those of a row, with a mark for each column.
+func cells(marks map[string]string, columns []string) string {
+	var b strings.Builder
+	for _, name := range columns {
+		fmt.Fprintf(&b, " %s |", cmp.Or(marks[name], skipped))
+	}
+	return b.String()
 }
 
 // partsDocument returns the beginning of docs/parts.md, on networks and filters.

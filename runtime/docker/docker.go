@@ -138,6 +138,9 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 	return slices.Concat(steps, networks, joins, after), err
 }
 
+// JoinTakes is nothing: Docker adds IPv6 addresses that can be used at once.
+func (Runtime) JoinTakes() time.Duration { return 0 }
+
 // Alone returns a step that makes a container by the command alone.
 func (r Runtime) Alone(container string, p part.Params) host.Step {
 	return Alone{Container{Contained: runtime.ContainAlone(container, p), Machine: r.Borrows(p)}}

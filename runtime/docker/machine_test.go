@@ -104,19 +104,25 @@ func TestMachineRefuses(t *testing.T) {
 	theirs.Signal(syscall.SIGCONT)
 }
 
-// TestMachineDies wants the daemon to be named that does not answer, and what is left of its containers to go once it
-// runs again.
-func TestMachineDies(t *testing.T) {
-	theirs := dockertest.Start(t)
+// borrowed has a container in the machine's Docker.
+func borrowed(t *testing.T) (theirs *dockertest.Daemon, k *host.Kernel, s *host.Stack) {
+	t.Helper()
+	theirs = dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", theirs.Host)
-	k := runtimetest.Kernel(t, testnet.New(t))
-	var s host.Stack
+	k, s = runtimetest.Kernel(t, testnet.New(t)), new(host.Stack)
 	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
 		docker.Machine{},
 		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Machine: true},
 	}}); err != nil {
 		t.Fatal(err)
 	}
+	return theirs, k, s
+}
+
+// TestMachineDies wants the daemon to be named that does not answer, and what is left of its containers to go once it
+// runs again.
+func TestMachineDies(t *testing.T) {
+	theirs, k, s := borrowed(t)
 	if err := s.Verify(t.Context(), k); err != nil {
 		t.Error(err)
 	}
@@ -155,16 +161,7 @@ func TestMachineDies(t *testing.T) {
 
 // TestMachineStopped wants a worker to end that is stopped, and so does not see the end of its input.
 func TestMachineStopped(t *testing.T) {
-	theirs := dockertest.Start(t)
-	t.Setenv("DOCKER_HOST", theirs.Host)
-	k := runtimetest.Kernel(t, testnet.New(t))
-	var s host.Stack
-	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		docker.Machine{},
-		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Machine: true},
-	}}); err != nil {
-		t.Fatal(err)
-	}
+	theirs, k, s := borrowed(t)
 	worker, err := k.Resident("src0")
 	if err != nil {
 		t.Fatal(err)

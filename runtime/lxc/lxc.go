@@ -92,6 +92,9 @@ func (Runtime) Join(containers []runtime.Container, network []host.Step, p part.
 	return slices.Concat(runtime.ShowProfiles(p), steps, after, links), nil
 }
 
+// JoinTakes is how long the kernel looks for duplicates of the IPv6 addresses of containers.
+func (Runtime) JoinTakes() time.Duration { return runtime.UniqueTime }
+
 // Alone returns a step that makes a container by the command alone.
 func (Runtime) Alone(container string, p part.Params) host.Step {
 	return Alone{Container{Contained: runtime.ContainAlone(container, p)}}
