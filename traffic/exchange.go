@@ -66,6 +66,7 @@ type Exchange struct {
 	Sample    Sample
 	Recorders Recorders
 
+	dither  Dither // if it spins, with one in flight
 	rest    uint32 // see [Echo.rest]
 	flow    int    // number of the flow in use
 	several sock.Several
@@ -159,6 +160,9 @@ func (e *Exchange) Prepare(trial uint64) {
 		if !e.Fresh || i == e.flow {
 			e.Sample.Late += flow.Drain()
 		}
+	}
+	if e.Spin {
+		e.dither.Measure(func() { e.receive(sock.DontWait) })
 	}
 }
 
@@ -262,6 +266,7 @@ func (e *Exchange) trip(seq uint64, sent int64) (int64, bool) {
 	flags := 0
 	if e.Spin {
 		flags = sock.DontWait
+		e.dither.Wait()
 	}
 	for looks := 1; ; looks++ {
 		n, errno := e.receive(flags)

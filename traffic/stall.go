@@ -18,15 +18,8 @@ func StandStill(open int64, every, length time.Duration) {
 // A Delay makes a sink spin for a time before each answer (study only).
 type Delay struct{ length, clock int64 } // ns; clock: of one clock read
 
-// NewDelay returns a delay of that length. It measures how long a clock read takes.
-func NewDelay(length time.Duration) Delay {
-	const reads = 1000
-	start := clock.Now()
-	for range reads {
-		clock.Now()
-	}
-	return Delay{int64(length), (clock.Now() - start) / reads}
-}
+// NewDelay returns a delay of that length.
+func NewDelay(length time.Duration) Delay { return Delay{int64(length), int64(clock.ReadTime())} }
 
 // Spin spins, if there is a delay, and returns the actual duration in nanoseconds: the clock reads at both ends count
 // as one.

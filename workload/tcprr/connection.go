@@ -174,12 +174,15 @@ func options(s workload.Spec) sock.Options {
 // Prepare implements [traffic.Endpoint].
 func (s *source) Prepare(uint64) {
 	s.begin()
-	if s.reset() {
-		return
+	if !s.reset() {
+		s.drop() // its addresses must be free
+		if err := s.connect(); err != nil {
+			s.sample.Failure = fmt.Sprintf("no connection: %v", err)
+			return
+		}
 	}
-	s.drop() // its addresses must be free
-	if err := s.connect(); err != nil {
-		s.sample.Failure = fmt.Sprintf("no connection: %v", err)
+	if s.spin {
+		s.dither.Measure(func() { _, _ = s.conns[0].Peek(&s.in[0], 1) })
 	}
 }
 

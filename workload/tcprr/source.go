@@ -21,6 +21,7 @@ const (
 type source struct {
 	endpoint
 	recorders traffic.Recorders
+	dither    traffic.Dither // if it spins, with one in flight
 	inFlight  int
 	schedule  *traffic.Schedule // nil: the loop is closed
 	trials    uint64
@@ -136,6 +137,7 @@ func (s *source) trip(deadline int64) (int64, bool) {
 	flags := 0
 	if s.spin {
 		flags = sock.DontWait
+		s.dither.Wait()
 	}
 	left := s.answer(s.request)
 	for looks := 1; ; looks++ {
