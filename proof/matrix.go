@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/packet"
 )
@@ -76,6 +77,8 @@ type member struct {
 	addresses []netip.Addr // of a host: all of its own; of a container: those at which groups of its link are reached
 	pair      int          // of a container
 	sink      bool
+	knew      []link.Neighbour // before the proof; see remember
+	remembers bool
 }
 
 // groups are those that containers send to.

@@ -129,6 +129,7 @@ func (r *reaching) open() error {
 	r.of, r.buf = map[string]int{}, make([]byte, 1<<16)
 	for i, c := range r.containers {
 		if err := r.enter(c, c.Namespace, func() error {
+			c.remember()
 			c.addresses = broadcasts(c.Inner)
 			return r.listen(i)
 		}); err != nil {
@@ -142,6 +143,7 @@ func (r *reaching) open() error {
 	}
 	for i, h := range r.hosts {
 		if err := r.enter(h, "", func() (err error) {
+			h.remember()
 			if h.addresses, err = own(); err != nil {
 				return err
 			}
@@ -236,6 +238,11 @@ func (r *reaching) opened(s sock.Socket, err error) (sock.Socket, error) {
 func (r *reaching) close() {
 	for _, s := range r.sockets {
 		s.Close()
+	}
+	for _, m := range slices.Concat(r.containers, r.hosts) {
+		if m.remembers {
+			_ = r.enter(m, m.Namespace, m.forget)
+		}
 	}
 }
 

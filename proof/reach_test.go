@@ -2,6 +2,7 @@ package proof_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -81,7 +82,23 @@ func TestReach(t *testing.T) {
 		return append(append([]string{}, m.Cells["ipv4"]...), m.Cells["ipv6"]...)
 	}
 
+	// what a container knew before stays known, and it is not left knowing anybody else
+	known := link.Neighbour{Address: netip.MustParseAddr("10.9.0.77"), MAC: []byte{2, 0, 0, 0, 0, 77}}
+	inside(t, open, "src0", func(h *link.Handle) error {
+		at, err := h.ByName("eth0")
+		known.Link = at.Index
+		return errors.Join(err, h.SetNeighbour(known))
+	})
 	m := reach(false)
+	for _, name := range []string{"src0", "snk0"} {
+		inside(t, open, name, func(h *link.Handle) error {
+			if left, err := h.Learned(); len(left) > 0 || err != nil {
+				t.Errorf("%s still knows the neighbours %v (%v)", name, left, err)
+			}
+			return nil
+		})
+	}
+	inside(t, open, "src0", func(h *link.Handle) error { return h.DeleteNeighbour(known) })
 	// src0, snk0, host1 (which has no address), multicast, broadcast (of IPv4)
 	if diff := cmp.Diff([]string{"-o-oo", "o--oo", "-o-o-", "o--o-"}, rows(m)); diff != "" {
 		t.Errorf("without a filter (-want +got):\n%s", diff)

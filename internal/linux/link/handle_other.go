@@ -119,6 +119,9 @@ func StaticNeighbour(int, netip.Addr, bool) (Neighbour, error) { return Neighbou
 // Neighbours is not supported here.
 func (*Handle) Neighbours(netip.Addr) ([]Neighbour, error) { return nil, unsupported() }
 
+// Learned is not supported here.
+func (*Handle) Learned() ([]Neighbour, error) { return nil, unsupported() }
+
 // Stations is not supported here.
 func (*Handle) Stations(int) ([]net.HardwareAddr, error) { return nil, unsupported() }
 

@@ -69,6 +69,24 @@ func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
 	return list, nil
 }
 
+// Learned reads the entries of all links that the kernel has learned or tries to learn: neither permanent ones, nor those
+// that need no resolution.
+func (h *Handle) Learned() (list []Neighbour, err error) {
+	const given = netlink.NUD_PERMANENT | netlink.NUD_NOARP
+	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
+		found, err := dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
+		if err != nil {
+			return nil, explain("read learned neighbours", err, "")
+		}
+		for _, n := range found {
+			if a, ok := netip.AddrFromSlice(n.IP); ok && n.State&given == 0 {
+				list = append(list, Neighbour{Link: n.LinkIndex, Address: a.Unmap(), MAC: n.HardwareAddr})
+			}
+		}
+	}
+	return list, nil
+}
+
 // Stations reads which MAC addresses a bridge knows at one of its ports, those of the port itself among them.
 func (h *Handle) Stations(port int) (list []net.HardwareAddr, err error) {
 	found, err := dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(port, unix.AF_BRIDGE) })

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -48,5 +49,42 @@ func TestNeighbours(t *testing.T) {
 	}
 	if got, err := h.Stations(bridge + 1000); err != nil || len(got) > 0 {
 		t.Errorf("stations at no port: %v (%v)", got, err)
+	}
+}
+
+// Learned entries are those that were not given: permanent and multicast ones are none.
+func TestLearned(t *testing.T) {
+	h := handle(t)
+	index, err := h.AddBridge(Bridge{Name: "b"})
+	testnet.Skip(t, err)
+	mac := net.HardwareAddr{2, 0, 0, 0, 0, 1}
+	var want []Neighbour
+	for i, address := range []string{"198.18.0.1", "fd00::1", "198.18.0.2", "fd00::2", "ff02::1"} {
+		state := netlink.NUD_STALE
+		switch n := (Neighbour{Link: index, Address: netip.MustParseAddr(address), MAC: mac}); {
+		case i < 2:
+			want = append(want, n)
+		case i < 4:
+			state = netlink.NUD_PERMANENT
+		default:
+			state = netlink.NUD_NOARP
+		}
+		if err := h.h.NeighSet(&netlink.Neigh{
+			LinkIndex: index, IP: netip.MustParseAddr(address).AsSlice(), HardwareAddr: mac, State: state,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := h.Learned()
+	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" || err != nil {
+		t.Errorf("learned (%v) (-want +got):\n%s", err, diff)
+	}
+	for _, n := range got {
+		if err := h.DeleteNeighbour(n); err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := h.Learned(); len(got) > 0 || err != nil {
+		t.Errorf("still there: %v (%v)", got, err)
 	}
 }
