@@ -155,13 +155,16 @@ func (d Daemon) Verify(k *host.Kernel, step host.Step) error {
 type Needed struct{ Program, Package string }
 
 // Check returns a [linux.UnsupportedError] if containers cannot be made on this machine with these parameters: by
-// cgroups, by the rights of this user, or because a program is missing.
+// cgroups, by the rights of this user, because a program is missing, or because nettoll itself cannot run in them.
 func Check(by string, p part.Params, needed ...Needed) error {
 	what := "make containers by " + by
 	if err := cgroup.Usable(what); err != nil {
 		return err
 	}
 	if err := Need(what, needed...); err != nil {
+		return err
+	}
+	if err := static(what, "/proc/self/exe"); err != nil {
 		return err
 	}
 	return LimitsOf(p).Check()

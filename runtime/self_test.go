@@ -1,0 +1,33 @@
+package runtime
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// A program that needs shared libraries cannot run in a container that has no file but it: the error says so before
+// anything is built.
+func TestStatic(t *testing.T) {
+	shell, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	err = static("make containers", shell)
+	var unsupported *linux.UnsupportedError
+	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "CGO_ENABLED=0") ||
+		!strings.Contains(err.Error(), "needs /lib") {
+		t.Errorf("a program with shared libraries: %v", err)
+	}
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := static("make containers", path); err == nil || errors.As(err, &unsupported) {
+		t.Errorf("a file that is not a program of this kind: %v", err)
+	}
+}
