@@ -69,8 +69,8 @@ func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
 	return list, nil
 }
 
-// Learned reads the entries of all links that the kernel has learned or tries to learn: neither permanent ones, nor those
-// that need no resolution.
+// Learned reads the entries of all links that the kernel has learned or tries to learn: neither permanent ones, nor
+// those that need no resolution.
 func (h *Handle) Learned() (list []Neighbour, err error) {
 	const given = netlink.NUD_PERMANENT | netlink.NUD_NOARP
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
