@@ -122,6 +122,9 @@ func noLabArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// downSlow is how long a lab may take to be removed before the command says what it waits for.
+const downSlow = 2 * time.Second
+
 func (l labs) downCommand() *cobra.Command {
 	var every bool
 	var f outputFlags
@@ -162,7 +165,12 @@ func (l labs) downCommand() *cobra.Command {
 				}
 			}
 			for _, e := range chosen {
-				if err := labs.Down(cmd.Context(), e); err != nil {
+				slow := time.AfterFunc(downSlow, func() {
+					fmt.Fprintf(l.Err, "lab %s is being removed: this returns when nothing is left of it\n", e.Name)
+				})
+				err := labs.Down(cmd.Context(), e)
+				slow.Stop()
+				if err != nil {
 					return err
 				}
 				if format == "text" {

@@ -52,6 +52,9 @@ func (x experiments) labOf(cmd *cobra.Command, args []string, f *experimentFlags
 	if err != nil {
 		return nil, err
 	}
+	if len(args) == 0 {
+		stack = x.named(resolved, stack)
+	}
 	if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
 		if f.more, err = x.written(stack); err != nil {
 			return nil, usageError{err}
@@ -66,6 +69,20 @@ func (x experiments) labOf(cmd *cobra.Command, args []string, f *experimentFlags
 		}
 	}
 	return chooseLab(resolved, stack, placement)
+}
+
+// named returns the name of the stack in an experiment that is written as its parts, such as "host@netns" for "host";
+// the text itself if there is none.
+func (l library) named(r *experiment.Resolved, text string) string {
+	s, err := l.catalogue.Kinds.Parse(text)
+	if err != nil {
+		return text
+	}
+	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.Stack.Equal(s) })
+	if i < 0 {
+		return text
+	}
+	return r.Labs[i].Named
 }
 
 func stackNames(r *experiment.Resolved) []string {

@@ -25,9 +25,11 @@ const (
 	readyName  = "ready"  // it writes here that the lab is up, or why it is not
 	wantedName = "wanted" // end of file: the lab is not wanted any more; one byte: it stays
 
-	// takedown is how long an owner may take to answer, or to end when its lab is not wanted. After that it is killed, and
-	// the hosts with it. 'nettoll clean' removes what outlives those.
+	// takedown is how long an owner may take to answer, and unwanted how long it may take to end when its lab is not
+	// wanted: daemons may need many seconds to remove containers. After that it is killed, and the hosts with it. 'nettoll
+	// clean' removes what outlives those.
 	takedown = 5 * time.Second
+	unwanted = time.Minute
 )
 
 // verdict is the message of an owner when the lab is up, or could not be built.
@@ -113,9 +115,11 @@ func (r *Registry) Up(ctx context.Context, name string, spec Spec, experiment []
 	_ = want.Close()
 	select {
 	case <-ended:
-	case <-time.After(takedown):
+	case <-time.After(unwanted):
 		_ = cmd.Process.Kill() // the hosts end with it
 		<-ended
+		err = fmt.Errorf("%w; its owner did not end within %v and was killed (nettoll clean removes what is left)", err,
+			unwanted)
 	}
 	return err
 }
