@@ -167,6 +167,9 @@ func Check(by string, p part.Params, needed ...Needed) error {
 	if err := static(what, "/proc/self/exe"); err != nil {
 		return err
 	}
+	if err := CheckUsers(p); err != nil {
+		return err
+	}
 	return LimitsOf(p).Check()
 }
 

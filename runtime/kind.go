@@ -51,17 +51,22 @@ func (Kind) Refuse(s stack.Stack, _ int) string {
 	if _, err := joiner(s); err != nil {
 		return err.Error()
 	}
+	shared, params, is := stack.PartOf[network.Sharer](s)
+	shares := is && shared.Shares(params)
+	if _, own, ok := stack.PartOf[Runtime](s); ok && own.On(UserNamespace) && shares {
+		return "a container with a user namespace has no rights in the network of its host (choose another network, or " +
+			UserNamespace + "=false)"
+	}
 	r, is := borrows(s)
 	if !is {
 		return ""
 	}
 	name := r.Describe().Name
-	_, params, _ := stack.PartOf[network.Network](s)
-	if shared, params, is := stack.PartOf[network.Sharer](s); is && shared.Shares(params) {
+	if shares {
 		return "the machine's daemon cannot put a container into the network of a host of a lab, only into that of the " +
 			"machine (choose another network, or runtime " + name + " with a daemon of its own)"
 	}
-	if network.BuiltBy(params) != "" {
+	if _, params, _ := stack.PartOf[network.Network](s); network.BuiltBy(params) != "" {
 		return "the machine's daemon would build the network on the machine, outside of the lab (choose by=nettoll, or " +
 			"runtime " + name + " with a daemon of its own)"
 	}

@@ -35,6 +35,8 @@ type Rights struct {
 	NewPrivileges bool `json:"new_privileges,omitempty"`
 	// AppArmor is the profile that the runtime is asked for; "" for none.
 	AppArmor string `json:"apparmor,omitempty"`
+	// Users gives the container a user namespace: see [UserNamespace].
+	Users bool `json:"users,omitempty"`
 }
 
 // RightsParams returns the parameters that say what root may do in a container, with the defaults of a runtime: whether
@@ -66,7 +68,7 @@ func RightsParams(filtered, newPrivileges bool) part.List {
 func RightsOf(p part.Params) Rights {
 	r := Rights{
 		Privileged: p[Capabilities] == all, Bare: p[Capabilities] == none, Filtered: p[Seccomp] == usual,
-		NewPrivileges: !p.On(NoNewPrivileges),
+		NewPrivileges: !p.On(NoNewPrivileges), Users: p.On(UserNamespace),
 	}
 	if p[AppArmor] != none {
 		r.AppArmor = p[AppArmor]
@@ -90,6 +92,9 @@ func (r Rights) String() (s string) {
 	}
 	if r.AppArmor != "" {
 		s += ", with AppArmor profile " + r.AppArmor
+	}
+	if r.Users {
+		s += ", with a user namespace"
 	}
 	return s
 }

@@ -92,14 +92,17 @@ type Slow interface {
 	Takes(p part.Params) (host, container time.Duration)
 }
 
-// Namespaces returns the steps that make the network namespaces of containers.
-func Namespaces(containers []Container) (steps []host.Step, err error) {
+// Namespaces returns the steps that make the network namespaces of containers. With a user namespace each container
+// makes its own, which then belongs to it.
+func Namespaces(containers []Container, p part.Params) (steps []host.Step, err error) {
 	for _, c := range containers {
 		own, err := c.Own()
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, own...)
+		if !p.On(UserNamespace) {
+			steps = append(steps, own...)
+		}
 	}
 	return steps, nil
 }

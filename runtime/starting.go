@@ -143,9 +143,14 @@ func executable(k *host.Kernel, path string, by *Borrowed) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	copied := filepath.Join(dir, "nettoll")
-	if _, err := os.Stat(copied); err == nil {
-		return copied, nil
+	return copied(dir, path)
+}
+
+// copied returns a copy of a program in a directory. It is made once.
+func copied(dir, path string) (string, error) {
+	at := filepath.Join(dir, "nettoll")
+	if _, err := os.Stat(at); err == nil {
+		return at, nil
 	}
 	from, err := os.Open(path)
 	if err != nil {
@@ -158,7 +163,7 @@ func executable(k *host.Kernel, path string, by *Borrowed) (string, error) {
 	}
 	_, err = io.Copy(to, from)
 	if err = errors.Join(err, to.Chmod(0o755), to.Close()); err == nil {
-		err = os.Rename(to.Name(), copied)
+		err = os.Rename(to.Name(), at)
 	}
-	return copied, err
+	return at, err
 }

@@ -59,7 +59,7 @@ func (Runtime) Check(p part.Params) error {
 
 // Containers makes a daemon and all namespaces, and then a container in each.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
-	if steps, err = runtime.Namespaces(containers); err != nil {
+	if steps, err = runtime.Namespaces(containers, p); err != nil {
 		return nil, err
 	}
 	for _, c := range containers {

@@ -26,6 +26,7 @@ type config struct {
 	filter        string // path of the seccomp profile, "" for none
 	newPrivileges bool
 	profile       string // of AppArmor, "" for none
+	users         bool   // it has a user namespace
 }
 
 // String writes the configuration (lxc.container.conf(5)).
@@ -36,6 +37,11 @@ func (c config) String() string {
 	set("rootfs.options", "ro")
 	set("init.cmd", "%s %s", program, strings.Join(c.args, " "))
 	set("uts.name", "%s", c.name)
+	if c.users {
+		for _, of := range []string{"u", "g"} {
+			set("idmap", "%s 0 %d %d", of, runtime.FirstUser, runtime.UserCount)
+		}
+	}
 	switch {
 	case c.own && len(c.link) == 0:
 		set("net.0.type", "empty")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/runtime"
 )
@@ -61,9 +60,9 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 		f := config{
 			program: worker.Program, args: worker.Worker.Args[1:], cgroup: m.Cgroup, network: "/proc/self/ns/net",
 		}
-		if c.Link != nil {
-			f.own, f.link = true, c.Link.config(c.Gateways)
-		} else if c.Namespace != "" {
+		if f.own = c.makes(); c.Link != nil {
+			f.link = c.Link.config(c.Gateways)
+		} else if !f.own && c.Namespace != "" {
 			f.network = k.Path(c.Namespace)
 		}
 		dir, err := c.write(k, f)
@@ -73,8 +72,8 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 		if err == nil {
 			pid, err = c.run(ctx, dir, worker)
 		}
-		if err == nil && c.Link != nil {
-			if err = c.adopt(k, pid); err != nil {
+		if err == nil && f.own {
+			if err = c.Adopt(k, pid); err != nil {
 				worker.Failed()
 				return 0, err
 			}
@@ -99,11 +98,16 @@ func surface() error {
 
 // write writes the configuration and makes the root of the container. It returns the directory of all containers.
 func (c Container) write(k *host.Kernel, f config) (dir string, err error) {
-	if dir, err = k.RunDir(containersDir); err != nil {
+	if dir, err = runtime.Reachable(k, containersDir); err != nil {
 		return "", err
 	}
 	own := filepath.Join(dir, c.Name)
 	f.name, f.root, f.newPrivileges, f.profile = c.Name, filepath.Join(own, "rootfs"), c.NewPrivileges, c.AppArmor
+	if f.users = c.Users; f.users {
+		if f.program, err = runtime.ReachableProgram(k, f.program); err != nil {
+			return "", err
+		}
+	}
 	if f.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}
@@ -179,14 +183,8 @@ func (c Container) run(ctx context.Context, dir string, worker *runtime.Starting
 	}
 }
 
-// adopt gives the host the network namespace that LXC has made.
-func (c Container) adopt(k *host.Kernel, pid int) error {
-	ns, err := netns.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
-	if err != nil {
-		return err
-	}
-	return errors.Join(host.Namespace{Name: c.Namespace}.Adopt(k, ns), ns.Close())
-}
+// makes reports whether LXC makes the network namespace of the container.
+func (c Container) makes() bool { return c.Link != nil || c.Users }
 
 // child finds the worker among the children of its monitor. Before it is one, the child is a copy of the monitor.
 func child(monitor int) (pid int, ok bool) {
@@ -232,7 +230,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 		return err
 	}
 	var errs []error
-	if c.Link != nil {
+	if c.makes() {
 		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
 	dir, err := k.RunDir(containersDir)

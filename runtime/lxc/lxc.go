@@ -32,7 +32,9 @@ func (Runtime) Describe() runtime.Description {
 		Name:           "lxc",
 		Summary:        "LXC makes each container, with a worker as its only process",
 		Implementation: "kernel",
-		Params:         slices.Concat(runtime.RightsParams(false, false), runtime.LimitParams()),
+		Params: slices.Concat(
+			runtime.RightsParams(false, false), part.List{runtime.UserNamespaceParam()}, runtime.LimitParams(),
+		),
 	}
 }
 
@@ -62,9 +64,9 @@ func missing(what string, err error) error {
 	}
 }
 
-// Containers makes all namespaces, and then a container in each.
+// Containers makes all namespaces, and then a container in each. LXC makes those that belong to user namespaces.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
-	if steps, err = runtime.Namespaces(containers); err != nil {
+	if steps, err = runtime.Namespaces(containers, p); err != nil {
 		return nil, err
 	}
 	for _, c := range containers {

@@ -29,6 +29,10 @@ func TestConformance(t *testing.T) {
 				runtimetest.Want{Capabilities: rights, Root: root})
 		})
 	}
+	t.Run("users", func(t *testing.T) {
+		runtimetest.Inhabited(t, lxc.Runtime{}, map[string]string{"userns": "true"},
+			runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Users: true})
+	})
 	runtimetest.Confined(t, lxc.Runtime{}, nil, runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
 	runtimetest.Profiled(t, lxc.Runtime{}, nil)
 }

@@ -24,5 +24,5 @@ func (Runtime) Claims() threat.Claims { return threat.Withstands(threat.Abstract
 
 // Containers makes a namespace for each container that does not share its host's.
 func (Runtime) Containers(containers []runtime.Container, _ part.Params) ([]host.Step, error) {
-	return runtime.Namespaces(containers)
+	return runtime.Namespaces(containers, nil)
 }

@@ -25,6 +25,7 @@ type bundle struct {
 	filter        *specs.LinuxSeccomp // nil: all system calls are allowed
 	newPrivileges bool
 	profile       string // of AppArmor, "" for none
+	users         bool   // it has a user namespace
 }
 
 // config writes the configuration (config.md of the specification): the namespaces and mounts that 'runc spec' writes,
@@ -35,6 +36,11 @@ func (b bundle) config() ([]byte, error) {
 	}
 	if b.network != "" || b.own {
 		namespaces = append(namespaces, specs.LinuxNamespace{Type: specs.NetworkNamespace, Path: b.network})
+	}
+	var users []specs.LinuxIDMapping
+	if b.users {
+		namespaces = append(namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
+		users = []specs.LinuxIDMapping{{HostID: runtime.FirstUser, Size: runtime.UserCount}}
 	}
 	held := []string{"nosuid", "noexec", "nodev"}
 	return json.MarshalIndent(specs.Spec{
@@ -60,7 +66,8 @@ func (b bundle) config() ([]byte, error) {
 			{Destination: program, Type: "bind", Source: b.program, Options: []string{"bind", "ro", "nosuid", "nodev"}},
 		},
 		Linux: &specs.Linux{
-			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces, Seccomp: b.filter, Resources: resources(b.limits, b.swaps),
+			CgroupsPath: "/" + b.cgroup, Namespaces: namespaces, UIDMappings: users, GIDMappings: users,
+			Seccomp: b.filter, Resources: resources(b.limits, b.swaps),
 			MaskedPaths: []string{
 				"/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 				"/proc/timer_list", "/proc/timer_stats", "/sys/firmware",

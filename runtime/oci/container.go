@@ -41,12 +41,18 @@ const (
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Make(ctx, k, c, c.Contained, func(worker *runtime.Starting, m *runtime.Made) (pid int, err error) {
 		b := bundle{program: worker.Program, args: worker.Worker.Args[1:], env: worker.Worker.Env, cgroup: m.Cgroup}
-		if c.Namespace != "" {
+		if b.own = c.Users; !b.own && c.Namespace != "" {
 			b.network = k.Path(c.Namespace)
 		}
 		dir, err := c.write(k, b)
 		if err == nil {
 			pid, err = c.run(ctx, k, dir, worker)
+		}
+		if err == nil && b.own {
+			if err = c.Adopt(k, pid); err != nil {
+				worker.Failed()
+				return 0, err
+			}
 		}
 		if err != nil {
 			err = c.failed(err, worker.Failed())
@@ -57,7 +63,12 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 
 // write completes the bundle by what the container may do, writes it and returns its directory.
 func (c Container) write(k *host.Kernel, b bundle) (dir string, err error) {
-	b.newPrivileges, b.limits, b.profile = c.NewPrivileges, c.Limits, c.AppArmor
+	b.newPrivileges, b.limits, b.profile, b.users = c.NewPrivileges, c.Limits, c.AppArmor, c.Users
+	if b.users {
+		if b.program, err = runtime.ReachableProgram(k, b.program); err != nil {
+			return "", err
+		}
+	}
 	if b.capabilities, err = c.Capabilities(); err != nil {
 		return "", err
 	}
@@ -85,7 +96,7 @@ func (c Container) write(k *host.Kernel, b bundle) (dir string, err error) {
 // root makes the root of all containers of a host, with what is mounted over. Runtimes would make it themselves, but
 // two of them at the same time are in each other's way.
 func root(k *host.Kernel) (dir string, err error) {
-	if dir, err = k.RunDir(rootDir); err != nil {
+	if dir, err = runtime.Reachable(k, rootDir); err != nil {
 		return "", err
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
@@ -143,6 +154,9 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 		return err
 	}
 	errs := []error{m.RemoveCgroups()}
+	if c.Users {
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
+	}
 	state, err := k.RunDir(stateDir)
 	if err != nil {
 		return errors.Join(append(errs, err)...)

@@ -28,7 +28,8 @@ func (Runtime) Describe() runtime.Description {
 		Summary:        "runc or crun makes each container, with a worker as its only process",
 		Implementation: "kernel",
 		Params: slices.Concat(
-			part.List{runtime.CommandParam()}, runtime.RightsParams(false, false), runtime.LimitParams(),
+			part.List{runtime.CommandParam()}, runtime.RightsParams(false, false),
+			part.List{runtime.UserNamespaceParam()}, runtime.LimitParams(),
 		),
 	}
 }
@@ -51,9 +52,10 @@ func (Runtime) Check(p part.Params) error {
 	return runtime.Check(p[runtime.Command], p, runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
 }
 
-// Containers makes all namespaces, and then a container in each.
+// Containers makes all namespaces, and then a container in each. The runtime makes those that belong to user
+// namespaces.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
-	if steps, err = runtime.Namespaces(containers); err != nil {
+	if steps, err = runtime.Namespaces(containers, p); err != nil {
 		return nil, err
 	}
 	for _, c := range containers {

@@ -33,6 +33,10 @@ func TestConformance(t *testing.T) {
 						runtimetest.Want{Capabilities: rights, Root: root})
 				})
 			}
+			t.Run("users", func(t *testing.T) {
+				runtimetest.Inhabited(t, oci.Runtime{}, map[string]string{"command": command, "userns": "true"},
+					runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Users: true})
+			})
 			runtimetest.Confined(t, oci.Runtime{}, map[string]string{"command": command},
 				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
 			runtimetest.Profiled(t, oci.Runtime{}, map[string]string{"command": command})

@@ -75,7 +75,7 @@ func (Runtime) CheckJoin() error {
 
 // Containers makes a store, and a container in each namespace.
 func (Runtime) Containers(containers []runtime.Container, p part.Params) (steps []host.Step, err error) {
-	if steps, err = runtime.Namespaces(containers); err != nil {
+	if steps, err = runtime.Namespaces(containers, p); err != nil {
 		return nil, err
 	}
 	for _, c := range containers {

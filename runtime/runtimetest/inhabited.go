@@ -47,6 +47,8 @@ type Want struct {
 	Filtered bool
 	// Writable says that a process can write to its root.
 	Writable bool
+	// Users says that it has a user namespace, to which its network namespace belongs.
+	Users bool
 }
 
 // Usual are the capabilities that Docker leaves to root in a container, as capsh --decode has them.
@@ -81,7 +83,7 @@ func status(t *testing.T, pid int) map[string]string {
 // cgroups, their streams, their end, and that nothing is left of them. The package's TestMain runs the roles of hosts.
 func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
 	inhabit(t, r, given, []inhabitedCheck{
-		{"namespaces", 2, nil, separate},
+		{"namespaces", 2, nil, want.separate},
 		{"rights", 1, nil, want.rights},
 		{"cgroups", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
 		{"limits", 1, limits(t, r), want.limited},
@@ -317,9 +319,13 @@ func groupOf(t *testing.T, pid int) string {
 }
 
 // separate wants each container to have namespaces of its own.
-func separate(t *testing.T, _ deploy.Lab, own map[string]int) {
+func (w Want) separate(t *testing.T, _ deploy.Lab, own map[string]int) {
 	t.Helper()
-	for _, kind := range []string{"net", "pid", "mnt", "ipc", "uts"} {
+	kinds := []string{"net", "pid", "mnt", "ipc", "uts"}
+	if w.Users {
+		kinds = append(kinds, "user")
+	}
+	for _, kind := range kinds {
 		seen := map[string]string{link(t, os.Getpid(), kind): "this process"}
 		for name, pid := range own {
 			ns := link(t, pid, kind)
@@ -363,8 +369,11 @@ func (w Want) rights(t *testing.T, l deploy.Lab, own map[string]int) {
 		}
 		says := fmt.Sprintf("%016x %016x %d %t", told.Effective, told.Bounding, told.Seccomp, told.NoNewPrivileges)
 		has := fmt.Sprintf("%s %s %s %t", status["CapEff"], status["CapBnd"], status["Seccomp"], status["NoNewPrivs"] == "1")
-		if says != has || told.UserNamespace || told.AppArmor != label(t, pid) {
+		if says != has || told.UserNamespace != w.Users || !told.Network || told.AppArmor != label(t, pid) {
 			t.Errorf("a worker reports %+v, and %s has %q", told, name, has)
+		}
+		if root := strings.Fields(status["Uid"])[0] == "0"; root == w.Users {
+			t.Errorf("%s is user %s of the machine", name, status["Uid"])
 		}
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/root", pid))
 		if err != nil {

@@ -123,7 +123,7 @@ func TestRunInside(t *testing.T) {
 	}
 	text, err := io.ReadAll(io.NewSectionReader(said, 0, 1<<16))
 	if err != nil || !strings.HasPrefix(string(text), "tested\n") || !bytes.Contains(text, []byte("init")) ||
-		!bytes.HasSuffix(text, []byte("netns\n")) {
+		!bytes.HasSuffix(text, []byte("netns\nwhole\n")) {
 		t.Errorf("inside it says %q, %v", text, err)
 	}
 	// A signal reaches its child processes.

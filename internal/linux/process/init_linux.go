@@ -17,9 +17,9 @@ import (
 
 // Isolate turns the namespaces of PID 1, which [Options.Namespaces] made, into a host of their own. Mounts are private.
 // /proc and /sys show this PID and network namespace; machine-wide settings are read-only there. With cgroups, those of
-// the machine are below /sys/fs/cgroup, otherwise there are none. /run is empty except for /run/netns, /dev has few
-// devices and its own shared memory, and the host has a name. Nothing of it is visible outside. If mounts are not
-// allowed, the error is a [linux.UnsupportedError].
+// the machine are below /sys/fs/cgroup, otherwise there are none. /run is empty except for /run/netns and what
+// containers with user namespaces need, /dev has few devices and its own shared memory, and the host has a name.
+// Nothing of it is visible outside. If mounts are not allowed, the error is a [linux.UnsupportedError].
 func Isolate(hostname string, cgroups bool) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []mount{
@@ -34,6 +34,9 @@ func Isolate(hostname string, cgroups bool) error {
 	if err := newSys(flags, cgroups); err != nil {
 		return err
 	}
+	if err := showWhole(flags); err != nil {
+		return err
+	}
 	if err := mask(); err != nil {
 		return err
 	}
@@ -42,6 +45,27 @@ func Isolate(hostname string, cgroups bool) error {
 	}
 	if err := unix.Sethostname([]byte(hostname)); err != nil {
 		return fmt.Errorf("set host name %q: %w", hostname, err)
+	}
+	return nil
+}
+
+// whole is where a host has a /proc and a /sys that nothing covers, for root alone. In a user namespace these can be
+// mounted only if they can already be seen with nothing over a part of them (mount_too_revealing, fs/namespace.c).
+const whole = "/run/whole"
+
+// showWhole mounts them.
+func showWhole(flags uintptr) error {
+	if err := os.Mkdir(whole, 0o700); err != nil {
+		return fmt.Errorf("make the directory of a whole /proc: %w", err)
+	}
+	for _, kind := range []string{"proc", "sysfs"} {
+		at := filepath.Join(whole, kind)
+		if err := os.Mkdir(at, 0o700); err != nil {
+			return fmt.Errorf("make the directory of a whole /proc: %w", err)
+		}
+		if err := (mount{kind, at, kind, flags, ""}).make(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

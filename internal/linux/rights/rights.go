@@ -21,6 +21,8 @@ type Rights struct {
 	AppArmor string `json:"apparmor,omitempty"`
 	// UserNamespace says that its users are not those of the machine (user_namespaces(7)).
 	UserNamespace bool `json:"user_namespace,omitempty"`
+	// Network says that its network namespace belongs to its user namespace, so that capabilities count there.
+	Network bool `json:"network,omitempty"`
 }
 
 // Own returns the rights of this process.
@@ -33,7 +35,11 @@ func Own() (Rights, error) {
 	if err != nil {
 		return Rights{}, fmt.Errorf("read own rights: %w", err)
 	}
-	return parse(string(status), string(users), label("/proc/self"))
+	r, err := parse(string(status), string(users), label("/proc/self"))
+	if err == nil {
+		r.Network, err = networkOwned()
+	}
+	return r, err
 }
 
 // parse reads what /proc says of a process (proc_pid_status(5), proc_pid_uid_map(5), proc_pid_attr(5)).

@@ -17,6 +17,31 @@ func Parent() (int, error) {
 	return parent(string(data), os.Geteuid())
 }
 
+// Has reports whether the user namespace of this process has all these users and groups.
+func Has(first, count int) (bool, error) {
+	for _, file := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return false, fmt.Errorf("read who is in the user namespace: %w", err)
+		}
+		if !has(string(data), first, count) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// has reports whether one line of an ID map has all these IDs inside.
+func has(idMap string, first, count int) bool {
+	for line := range strings.Lines(idMap) {
+		var from, outside, n int
+		if _, err := fmt.Sscan(line, &from, &outside, &n); err == nil && from <= first && first+count <= from+n {
+			return true
+		}
+	}
+	return false
+}
+
 // parent looks up the user in an ID map, whose lines are: the first ID inside, the first ID outside, the count
 // (user_namespaces(7)).
 func parent(uidMap string, uid int) (int, error) {

@@ -90,3 +90,24 @@ func TestParentOf(t *testing.T) {
 		}
 	}
 }
+
+func TestHas(t *testing.T) {
+	for _, c := range []struct {
+		idMap        string
+		first, count int
+		want         bool
+	}{
+		{"         0          0 4294967295\n", 100_000, 65_536, true},
+		{"         0       1000          1\n", 100_000, 65_536, false},
+		{"0 1000 1\n1 100000 165536\n", 100_000, 65_536, true},
+		{"0 1000 1\n1 100000 65536\n", 100_000, 65_536, false},
+		{"0 0 165536\n", 100_000, 65_536, true},
+		{"0 0 165535\n", 100_000, 65_536, false},
+		{"", 0, 1, false},
+		{"what is this?\n", 0, 1, false},
+	} {
+		if got := has(c.idMap, c.first, c.count); got != c.want {
+			t.Errorf("%d users from %d on in %q: %v, want %v", c.count, c.first, c.idMap, got, c.want)
+		}
+	}
+}
