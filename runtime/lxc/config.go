@@ -11,6 +11,10 @@ import (
 // program is where this program is in a container.
 const program = "/nettoll"
 
+// monitor ends the name of the control group of a container's monitor, which is beside that of the container: one more
+// level would slow down each packet for which a process wakes up (docs/containers.md).
+const monitor = ".monitor"
+
 // A config is what the configuration of a container depends on.
 type config struct {
 	name          string
@@ -51,7 +55,8 @@ func (c config) String() string {
 	for _, s := range c.link {
 		set(s.key, "%s", s.value)
 	}
-	set("cgroup.dir", "%s", c.cgroup)
+	set("cgroup.dir.container", "%s", c.cgroup)
+	set("cgroup.dir.monitor", "%s", c.cgroup+monitor)
 	set("mount.auto", "proc:mixed sys:ro")
 	set("mount.entry", "%s %s none bind,ro 0 0", c.program, strings.TrimPrefix(program, "/"))
 	set("autodev", "1")

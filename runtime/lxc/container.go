@@ -46,8 +46,6 @@ func (c Container) String() string {
 const (
 	// containersDir is where LXC finds its containers, below the directory of a host's programs.
 	containersDir = "lxc"
-	// payload precedes the name of a container in that of its cgroup, below the one that LXC is given.
-	payload = "lxc.payload."
 	// eventsFile has what happened to the memory of a container that has ended, beside its configuration.
 	eventsFile = "memory"
 	// monitorEnd is how long a monitor may take to end after its container.
@@ -117,7 +115,7 @@ func (c Container) write(k *host.Kernel, f config) (dir string, err error) {
 	}
 	if f.limits = limits(c.Limits, limited.V2, limited.Swaps()); c.Limits.Memory > 0 {
 		// LXC removes the cgroups of a container that has ended.
-		events := limited.MemoryEvents(filepath.Join(f.cgroup, payload+c.Name))
+		events := limited.MemoryEvents(f.cgroup)
 		f.ending = fmt.Sprintf("cat %s > %s", events, filepath.Join(own, eventsFile))
 	}
 	for _, name := range []string{"proc", "dev", "sys"} {
@@ -226,7 +224,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	if err := m.RemoveCgroups(); err != nil {
+	if err := errors.Join(m.RemoveCgroups(), cgroup.Remove(m.Cgroup+monitor, m.Bases...)); err != nil {
 		return err
 	}
 	var errs []error
