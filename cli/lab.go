@@ -122,8 +122,17 @@ func noLabArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// downSlow is how long a lab may take to be removed before the command says what it waits for.
-const downSlow = 2 * time.Second
+// removed waits until a lab is removed. If that takes long, it says what it waits for.
+func (l labs) removed(name string, ended <-chan error) error {
+	const long = 2 * time.Second
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(long):
+		fmt.Fprintf(l.Err, "lab %s: waiting until its owner has removed everything\n", name)
+		return <-ended
+	}
+}
 
 func (l labs) downCommand() *cobra.Command {
 	var every bool
@@ -165,12 +174,9 @@ func (l labs) downCommand() *cobra.Command {
 				}
 			}
 			for _, e := range chosen {
-				slow := time.AfterFunc(downSlow, func() {
-					fmt.Fprintf(l.Err, "lab %s is being removed: this returns when nothing is left of it\n", e.Name)
-				})
-				err := labs.Down(cmd.Context(), e)
-				slow.Stop()
-				if err != nil {
+				ended := make(chan error, 1)
+				go func() { ended <- labs.Down(cmd.Context(), e) }()
+				if err := l.removed(e.Name, ended); err != nil {
 					return err
 				}
 				if format == "text" {

@@ -52,7 +52,7 @@ func (x experiments) labOf(cmd *cobra.Command, args []string, f *experimentFlags
 	if err != nil {
 		return nil, err
 	}
-	if len(args) == 0 {
+	if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
 		stack = x.named(resolved, stack)
 	}
 	if len(args) == 0 && !slices.Contains(stackNames(resolved), stack) {
@@ -78,7 +78,7 @@ func (l library) named(r *experiment.Resolved, text string) string {
 	if err != nil {
 		return text
 	}
-	i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.Stack.Equal(s) })
+	i := slices.IndexFunc(r.Labs, func(of experiment.Lab) bool { return of.Stack.Equal(s) })
 	if i < 0 {
 		return text
 	}

@@ -150,7 +150,14 @@ func (l labs) up(ctx context.Context, name string, resolved *experiment.Resolved
 	}
 	ctx, stop := l.ownInterrupts(ctx)
 	defer stop()
-	if err := labs.Up(ctx, name, spec, []byte(resolved.Experiment.Source)); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- labs.Up(ctx, name, spec, []byte(resolved.Experiment.Source)) }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		err = l.removed(name, ended)
+	}
+	if err != nil {
 		if ctx.Err() != nil {
 			fmt.Fprintf(l.Err, "nettoll: interrupted: lab %q is taken down\n", name)
 			return status(exitInterrupted)

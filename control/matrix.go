@@ -17,8 +17,22 @@ import (
 	"github.com/nettoll/nettoll/proof"
 )
 
-// reachers is in how many labs it is tried at the same time who reaches whom: most of it is waiting.
+// reachers is in how many labs it is tried at the same time who reaches whom, at most: most of it is waiting.
 const reachers = 8
+
+// acquainted is how many neighbours all containers may resolve for that at the same time. The kernel keeps each for 5 s
+// at least, and has room for 1,024 in all network namespaces (gc_thresh3, net/ipv4/arp.c).
+const acquainted = 512
+
+// reachersIn returns in how many of these labs it can be tried at the same time.
+func reachersIn(labs []*lab) int {
+	most := 1
+	for _, l := range labs {
+		containers := 2 * l.Pairs
+		most = max(most, containers*(containers-1))
+	}
+	return min(reachers, max(1, acquainted/most))
+}
 
 // reach tries who reaches whom in the labs that are not in known, keeps what came of it, and notes there whether what
 // they claim held. A lab in which it did not is not measured any more. It returns how many those are.
@@ -33,10 +47,11 @@ func (s *scheduler) reach(ctx context.Context, g *generation, when string, known
 		return 0
 	}
 	began := clock.Now()
-	rounds := (len(labs) + reachers - 1) / reachers
+	together := reachersIn(labs)
+	rounds := (len(labs) + together - 1) / together
 	list := make([]measure.Matrix, len(labs))
 	var group errgroup.Group
-	group.SetLimit(reachers)
+	group.SetLimit(together)
 	for i, l := range labs {
 		group.Go(func() error {
 			list[i] = l.reach(ctx, proof.Survey{

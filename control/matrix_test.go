@@ -44,3 +44,13 @@ func TestAllowance(t *testing.T) {
 		})
 	}
 }
+
+// All matrices that are tried at the same time leave room in the table of neighbours.
+func TestReachersIn(t *testing.T) {
+	for pairs, want := range map[int]int{1: 8, 2: 8, 4: 8, 5: 5, 8: 2, 10: 1, 100: 1} {
+		labs := []*lab{{Lab: experiment.Lab{Pairs: 1}}, {Lab: experiment.Lab{Pairs: pairs}}}
+		if got := reachersIn(labs); got != want {
+			t.Errorf("with %d pairs: in %d labs at the same time, want %d", pairs, got, want)
+		}
+	}
+}

@@ -63,7 +63,7 @@ func (l *lab) described(mtu int) proof.Lab {
 }
 
 // capabilities are those that root of a container has in its network namespace, nil for one without processes of its
-// own. They count there if it belongs to the user namespace of the container (user_namespaces(7)).
+// own. They count if the network namespace belongs to the user namespace of the container (user_namespaces(7)).
 func (l *lab) capabilities(container string) *uint64 {
 	i := slices.IndexFunc(l.workers, func(w *labWorker) bool { return w.container == container && w.rights != nil })
 	if i < 0 {

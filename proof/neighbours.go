@@ -7,8 +7,8 @@ import (
 )
 
 // A matrix has every container resolve the addresses of all others. All network namespaces share the table of
-// neighbours (gc_thresh3, net/core/neighbour.c), and the kernel keeps asking for entries that nobody needs any more, so
-// what a proof adds is removed after it.
+// neighbours (gc_thresh3, net/core/neighbour.c). In labs with ten pairs it was full after the first matrix, and
+// remained so during the trials. So what a proof adds is removed after it.
 
 // remember notes the neighbours that a member knows, in the calling thread's namespace.
 func (m *member) remember() {

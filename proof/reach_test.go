@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -83,22 +85,29 @@ func TestReach(t *testing.T) {
 	}
 
 	// what a container knew before stays known, and it is not left knowing anybody else
-	known := link.Neighbour{Address: netip.MustParseAddr("10.9.0.77"), MAC: []byte{2, 0, 0, 0, 0, 77}}
+	known := netlink.Neigh{
+		IP: net.IPv4(10, 9, 0, 77).To4(), HardwareAddr: []byte{2, 0, 0, 0, 0, 77}, State: netlink.NUD_STALE,
+	}
 	inside(t, open, "src0", func(h *link.Handle) error {
 		at, err := h.ByName("eth0")
-		known.Link = at.Index
-		return errors.Join(err, h.SetNeighbour(known))
+		known.LinkIndex = at.Index
+		return errors.Join(err, netlink.NeighSet(&known))
 	})
 	m := reach(false)
-	for _, name := range []string{"src0", "snk0"} {
+	for name, want := range map[string]string{"src0": "10.9.0.77", "snk0": "", "": ""} {
 		inside(t, open, name, func(h *link.Handle) error {
-			if left, err := h.Learned(); len(left) > 0 || err != nil {
-				t.Errorf("%s still knows the neighbours %v (%v)", name, left, err)
+			left, err := h.Learned()
+			var addresses []string
+			for _, n := range left {
+				addresses = append(addresses, n.Address.String())
+			}
+			if got := strings.Join(addresses, " "); got != want || err != nil {
+				t.Errorf("%q knows the neighbours %q after a proof (%v), want %q", name, got, err, want)
 			}
 			return nil
 		})
 	}
-	inside(t, open, "src0", func(h *link.Handle) error { return h.DeleteNeighbour(known) })
+	inside(t, open, "src0", func(*link.Handle) error { return netlink.NeighDel(&known) })
 	// src0, snk0, host1 (which has no address), multicast, broadcast (of IPv4)
 	if diff := cmp.Diff([]string{"-o-oo", "o--oo", "-o-o-", "o--o-"}, rows(m)); diff != "" {
 		t.Errorf("without a filter (-want +got):\n%s", diff)

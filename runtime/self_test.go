@@ -17,10 +17,13 @@ func TestStatic(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
+	if loader, err := loaderOf(shell); loader == "" {
+		t.Skipf("%s needs no shared libraries (%v)", shell, err)
+	}
 	err = static("make containers", shell)
 	var unsupported *linux.UnsupportedError
 	if !errors.As(err, &unsupported) || !strings.Contains(err.Error(), "CGO_ENABLED=0") ||
-		!strings.Contains(err.Error(), "needs /lib") {
+		!strings.Contains(err.Error(), "needs /") {
 		t.Errorf("a program with shared libraries: %v", err)
 	}
 	path := filepath.Join(t.TempDir(), "program")

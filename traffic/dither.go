@@ -8,8 +8,8 @@ import "github.com/nettoll/nettoll/internal/linux/clock"
 // whole number of looks after its request. If round trips vary by less than a look, the difference of two networks is
 // then a whole number of looks, or none. With dither the first look is equally likely at each moment of a look, and
 // the difference of two means is that of the networks. The next request leaves when the answer is found, so it reaches
-// the sink, which looks in the same way, with the same dither. (Quantization with dither: Schuchman, Dither signals and
-// their effect on quantization noise, IEEE Transactions on Communication Technology, 1964.)
+// the sink with the same dither, which suffices if the sink's looks take as long. (Quantization with dither: Schuchman,
+// Dither signals and their effect on quantization noise, IEEE Transactions on Communication Technology, 1964.)
 type Dither struct {
 	look int64  // ns
 	turn uint64 // when to look first, in units of 2^-64 of ditherLooks
@@ -19,6 +19,9 @@ const (
 	// ditherLooks is how much the first look varies, in looks. It is more than one because the time of a look is known
 	// only roughly, and no answer arrives as early: the other end needs a look and a call to send it.
 	ditherLooks = 2
+
+	// longest limits how long a look counts, in ns: beside other work it may have been measured as longer.
+	longest = 1000
 
 	// golden is 2^64 divided by the golden ratio: its multiples, modulo 2^64, are spread evenly.
 	golden = 0x9E3779B97F4A7C15
@@ -36,6 +39,7 @@ func (d *Dither) Measure(look func()) {
 			d.look = each
 		}
 	}
+	d.look = min(d.look, longest)
 }
 
 // Wait spins until it is time to look first.

@@ -38,9 +38,14 @@ func TestDitherWaits(t *testing.T) {
 		spin := Delay{length: 100_000}
 		spin.Spin()
 	})
-	if d.look < 100_000 || d.look > 1_000_000 {
-		t.Fatalf("a look of 100 µs counts as %d ns", d.look)
+	if d.look != longest {
+		t.Fatalf("a look of 100 µs counts as %d ns, want no more than %d", d.look, longest)
 	}
+	d.Measure(func() {})
+	if d.look >= longest {
+		t.Fatalf("no look at all counts as %d ns", d.look)
+	}
+	d.look = longest
 	same = d
 	for range 10 {
 		want, start := same.next(), clock.Now()

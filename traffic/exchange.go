@@ -161,8 +161,14 @@ func (e *Exchange) Prepare(trial uint64) {
 			e.Sample.Late += flow.Drain()
 		}
 	}
-	if e.Spin {
-		e.dither.Measure(func() { e.receive(sock.DontWait) })
+	if e.Spin && e.Schedule == nil && e.InFlight <= 1 {
+		e.dither.Measure(func() {
+			_, errno := e.receive(sock.DontWait)
+			if errno == 0 {
+				e.Sample.Late++
+			}
+			e.note(errno)
+		})
 	}
 }
 

@@ -41,3 +41,15 @@ func TestLimits(t *testing.T) {
 		t.Errorf("no limits are written as %v", list)
 	}
 }
+
+func TestReserved(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": false, "root:100000:65536\n": true, "0:100000:65536": true, "daemon:100000:65536\n": false,
+		"daemon:1:2\nroot:1:200000\n": true, "root:100001:65536\n": false, "root:100000:65535\n": false,
+		"root:100000\n": false, "root:a:b\nroot::\n": false,
+	} {
+		if got := reserved(text); got != want {
+			t.Errorf("%q reserves the users: %v, want %v", text, got, want)
+		}
+	}
+}

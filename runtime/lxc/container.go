@@ -71,10 +71,7 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 			pid, err = c.run(ctx, dir, worker)
 		}
 		if err == nil && f.own {
-			if err = c.Adopt(k, pid); err != nil {
-				worker.Failed()
-				return 0, err
-			}
+			err = c.Adopt(k, pid)
 		}
 		if err != nil {
 			err = c.failed(err, worker.Failed()+logged(dir, c.Name))
@@ -96,11 +93,14 @@ func surface() error {
 
 // write writes the configuration and makes the root of the container. It returns the directory of all containers.
 func (c Container) write(k *host.Kernel, f config) (dir string, err error) {
-	if dir, err = runtime.Reachable(k, containersDir); err != nil {
+	if dir, err = k.RunDir(containersDir); err != nil {
 		return "", err
 	}
 	own := filepath.Join(dir, c.Name)
-	f.name, f.root, f.newPrivileges, f.profile = c.Name, filepath.Join(own, "rootfs"), c.NewPrivileges, c.AppArmor
+	f.name, f.newPrivileges, f.profile = c.Name, c.NewPrivileges, c.AppArmor
+	if f.root, err = runtime.Reachable(k, filepath.Join(containersDir, c.Name, "rootfs")); err != nil {
+		return "", err
+	}
 	if f.users = c.Users; f.users {
 		if f.program, err = runtime.ReachableProgram(k, f.program); err != nil {
 			return "", err

@@ -54,7 +54,10 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check("LXC", p, runtime.Needed{Program: start, Package: "lxc"})
+	if err := runtime.Check("LXC", p, runtime.Needed{Program: start, Package: "lxc"}); err != nil {
+		return err
+	}
+	return checkUsers(p)
 }
 
 // missing says that LXC is not installed.

@@ -49,10 +49,7 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 			pid, err = c.run(ctx, k, dir, worker)
 		}
 		if err == nil && b.own {
-			if err = c.Adopt(k, pid); err != nil {
-				worker.Failed()
-				return 0, err
-			}
+			err = c.Adopt(k, pid)
 		}
 		if err != nil {
 			err = c.failed(err, worker.Failed())

@@ -181,7 +181,7 @@ func (s *source) Prepare(uint64) {
 			return
 		}
 	}
-	if s.spin {
+	if s.spin && s.alone() {
 		s.dither.Measure(func() { _, _ = s.conns[0].Peek(&s.in[0], 1) })
 	}
 }

@@ -65,13 +65,16 @@ func (s *source) begin() {
 // Recorders implements [traffic.Endpoint].
 func (s *source) Recorders() traffic.Recorders { return s.recorders }
 
+// alone reports whether there is one request at a time.
+func (s *source) alone() bool { return s.schedule == nil && s.inFlight == 1 && len(s.flows) == 1 }
+
 // Run implements [traffic.Endpoint].
 func (s *source) Run(_ uint64, w traffic.Window) {
 	if s.Broken {
 		return
 	}
 	var ok bool
-	if s.schedule == nil && s.inFlight == 1 && len(s.flows) == 1 {
+	if s.alone() {
 		ok = s.single(w)
 	} else {
 		ok = s.several(w)

@@ -70,7 +70,7 @@ func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
 }
 
 // Learned reads the entries of all links that the kernel has learned or tries to learn: neither permanent ones, nor
-// those that need no resolution.
+// those that need no resolution or that a program has learned.
 func (h *Handle) Learned() (list []Neighbour, err error) {
 	const given = netlink.NUD_PERMANENT | netlink.NUD_NOARP
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
@@ -79,7 +79,7 @@ func (h *Handle) Learned() (list []Neighbour, err error) {
 			return nil, explain("read learned neighbours", err, "")
 		}
 		for _, n := range found {
-			if a, ok := netip.AddrFromSlice(n.IP); ok && n.State&given == 0 {
+			if a, ok := netip.AddrFromSlice(n.IP); ok && n.State&given == 0 && n.Flags&netlink.NTF_EXT_LEARNED == 0 {
 				list = append(list, Neighbour{Link: n.LinkIndex, Address: a.Unmap(), MAC: n.HardwareAddr})
 			}
 		}

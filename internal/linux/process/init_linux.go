@@ -18,8 +18,8 @@ import (
 // Isolate turns the namespaces of PID 1, which [Options.Namespaces] made, into a host of their own. Mounts are private.
 // /proc and /sys show this PID and network namespace; machine-wide settings are read-only there. With cgroups, those of
 // the machine are below /sys/fs/cgroup, otherwise there are none. /run is empty except for /run/netns and what
-// containers with user namespaces need, /dev has few devices and its own shared memory, and the host has a name.
-// Nothing of it is visible outside. If mounts are not allowed, the error is a [linux.UnsupportedError].
+// containers with user namespaces need (whole), /dev has few devices and its own shared memory, and the host has a
+// name. Nothing of it is visible outside. If mounts are not allowed, the error is a [linux.UnsupportedError].
 func Isolate(hostname string, cgroups bool) error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
 	for _, m := range []mount{
