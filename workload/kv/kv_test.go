@@ -140,7 +140,7 @@ func TestMisbehaviour(t *testing.T) {
 			witness.Until(t, workloadtest.Borne(), func() error {
 				e.Prepare(1)
 				now := clock.Now()
-				traffic.Drive(e, 1, traffic.Window{Open: now, Start: now, Close: now + int64(30*time.Millisecond)})
+				traffic.Drive(e, 1, traffic.Window{Open: now, Start: now, Close: now + int64(100*time.Millisecond)})
 				if took := time.Duration(clock.Now() - now); took > 300*time.Millisecond {
 					t.Errorf("it took %v", took)
 				}
