@@ -2,14 +2,14 @@ package traffic
 
 import "github.com/nettoll/nettoll/internal/linux/clock"
 
-// A Dither varies when a source that spins looks for its answer for the first time.
+// A Dither varies when an end that spins looks for the next message for the first time.
 //
 // A look that finds nothing takes 0.2 to 0.4 µs, and the looks follow the request at fixed times. An answer is found a
 // whole number of looks after its request. If round trips vary by less than a look, the difference of two networks is
 // then a whole number of looks, or none. With dither the first look is equally likely at each moment of a look, and
-// the difference of two means is that of the networks. The next request leaves when the answer is found, so it reaches
-// the sink with the same dither, which suffices if the sink's looks take as long. (Quantization with dither: Schuchman,
-// Dither signals and their effect on quantization noise, IEEE Transactions on Communication Technology, 1964.)
+// the difference of two means is that of the networks. Requests reach a sink with the dither of their source, but its
+// looks may take longer or shorter, so that it needs its own. (Quantization with dither: Schuchman, Dither signals and
+// their effect on quantization noise, IEEE Transactions on Communication Technology, 1964.)
 type Dither struct {
 	look int64  // ns
 	turn uint64 // when to look first, in units of 2^-64 of ditherLooks

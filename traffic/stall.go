@@ -22,7 +22,7 @@ type Delay struct{ length, clock int64 } // ns; clock: of one clock read
 func NewDelay(length time.Duration) Delay { return Delay{int64(length), int64(clock.ReadTime())} }
 
 // Spin spins, if there is a delay, and returns the actual duration in nanoseconds: the clock reads at both ends count
-// as one.
+// as one. If the thread was interrupted, that is not counted: medians, with which delays are compared, do not see it.
 //
 //go:nosplit
 func (d *Delay) Spin() int64 {
@@ -32,7 +32,7 @@ func (d *Delay) Spin() int64 {
 	start := clock.Now()
 	for {
 		if now := clock.Now(); now-start >= d.length {
-			return now - start + d.clock
+			return min(now-start, d.length+2*d.clock) + d.clock
 		}
 	}
 }

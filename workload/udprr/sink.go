@@ -24,8 +24,10 @@ type sink struct {
 	stamped     uint64 // the number of the previous one
 	since, left int64  // when that arrived, and when its answer left; 0: unknown
 
-	stall workload.Stall
-	plant traffic.Delay
+	stall  workload.Stall
+	plant  traffic.Delay
+	dither traffic.Dither
+	alone  bool // it spins, and each request leaves when the answer to the last one is there
 }
 
 // Sample implements [traffic.Endpoint].
@@ -46,6 +48,13 @@ func (s *sink) Collect() { s.sample.Count(traffic.CountPlanted, s.planted) }
 // Prepare discards what an earlier trial left in the socket.
 func (s *sink) Prepare(uint64) {
 	s.sample, s.planted = traffic.Sample{Late: s.sock.Drain()}, 0
+	if s.alone {
+		s.dither.Measure(func() {
+			if _, errno := s.receive(sock.DontWait); errno == 0 {
+				s.sample.Late++
+			}
+		})
+	}
 	if s.stamps {
 		s.stamped = traffic.NoStamps
 		s.sock.Departed(0)
@@ -82,6 +91,9 @@ func (s *sink) Run(trial uint64, w traffic.Window) {
 			return
 		}
 		s.sample.Total++
+		if s.alone {
+			s.dither.Wait()
+		}
 	}
 }
 

@@ -218,9 +218,10 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 	}
 	in := traffic.Buffer(largest)
 	copy(in, traffic.Payload(answer(s.Params))) // the part of a longer answer after the request
+	spin := s.Params["mode"] == "spin"
 	return &sink{
-		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: s.Params["mode"] == "spin",
-		compact: compact(s.Params),
+		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: spin,
+		alone: spin && s.Params.Count("in-flight") == 1 && !workload.Scheduled(s.Params), compact: compact(s.Params),
 		stamps:  s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
 	}, nil
 }
