@@ -222,7 +222,7 @@ func openSink(s workload.Spec, anyone bool) (traffic.Endpoint, error) {
 	return &sink{
 		sock: sk, in: in, answer: answer(s.Params), anyone: anyone, spin: spin,
 		alone: spin && s.Params.Count("in-flight") == 1 && !workload.Scheduled(s.Params), compact: compact(s.Params),
-		stamps:  s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
+		stamps: s.Params["timestamps"] == "software", stall: s.Stall, plant: traffic.NewDelay(s.Plant),
 	}, nil
 }
 
