@@ -386,9 +386,9 @@ func (e Encap) Parse() (link.Encap, error) {
 	return link.Encap{ID: uint64(e.ID), Local: local, Remote: remote, Checksum: e.Checksum, TTL: link.TTL}, nil
 }
 
-// sysctlWas is the value that a [Sysctl] found and changed.
+// sysctlWas says that a [Sysctl] found its variable.
 type sysctlWas struct {
-	Value string `json:"value"`
+	Value string `json:"value,omitempty"` // the former value; "" if the step did not change it
 }
 
 // Apply sets the variable and keeps its former value.
@@ -404,8 +404,11 @@ func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 		}
 		return nil
 	}
-	if err != nil || was == sysctl.Normal(s.Value) {
+	if err != nil {
 		return err
+	}
+	if was == sysctl.Normal(s.Value) {
+		was = ""
 	}
 	return k.Keep(sysctlWas{was})
 }
@@ -413,7 +416,7 @@ func (s Sysctl) Apply(_ context.Context, k *Kernel) error {
 // Remove restores the former value of the variable.
 func (s Sysctl) Remove(_ context.Context, k *Kernel) error {
 	var was sysctlWas
-	if ok, err := k.Kept(&was); !ok {
+	if _, err := k.Kept(&was); err != nil || was.Value == "" {
 		return err
 	}
 	if gone, err := k.Gone(s.NS); gone || err != nil {

@@ -58,6 +58,7 @@ func lab() host.Plan {
 		host.Sysctl{Key: "net.ipv4.ip_forward", Value: "1"},
 		host.Sysctl{Key: "net.ipv4.tcp_rmem", Value: "4096 131072  6291456"},
 		host.Sysctl{Key: "net.nettoll.none", Value: "1", IfPresent: true},
+		host.Sysctl{Key: "net.ipv4.conf.v0.accept_local", Value: "0", IfPresent: true}, // it has this value
 	}}
 }
 
@@ -230,6 +231,10 @@ func TestVerifyNames(t *testing.T) {
 		{
 			"sysctl of a container", set("c", "net.ipv4.tcp_slow_start_after_idle", "1"),
 			"net.ipv4.tcp_slow_start_after_idle: want 0, got 1",
+		},
+		{
+			"sysctl gone", on("", "v0", func(h *link.Handle, l link.Link) error { return h.Delete(l.Index) }),
+			"net.ipv4.conf.v0.accept_local: want 0, got absent",
 		},
 		{"namespace gone", func() error { return netns.Unbind(filepath.Join(m.Dir, "c")) }, "want present, got absent"},
 	} {

@@ -239,16 +239,20 @@ func describe(h *link.Handle, r link.Route) string {
 	return strings.Join(parts, " ")
 }
 
-// Verify compares the variable with the step.
+// Verify compares the variable with the step. A variable that the step has found must still be there.
 func (s Sysctl) Verify(k *Kernel) error {
 	c := check{step: s}
+	found, err := k.Kept(&sysctlWas{})
+	if err != nil {
+		return err
+	}
 	var got string
-	err := k.Do(s.NS, func() (err error) {
+	err = k.Do(s.NS, func() (err error) {
 		got, err = sysctl.Read(s.Key)
 		return err
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.IfPresent:
+	case errors.Is(err, fs.ErrNotExist) && s.IfPresent && !found:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
 		got = absent
