@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,9 +162,14 @@ func copied(dir, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("copy the program of workers: %w", err)
 	}
+	defer os.Remove(to.Name())
 	_, err = io.Copy(to, from)
 	if err = errors.Join(err, to.Chmod(0o755), to.Close()); err == nil {
-		err = os.Rename(to.Name(), at)
+		// The first copy stays: a runtime may have opened it, and the kernel mounts no file that has no name any more.
+		err = os.Link(to.Name(), at)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
 	return at, err
 }
