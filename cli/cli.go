@@ -237,6 +237,7 @@ floor that two equal networks show. The machine's own network is never touched.`
 		cleanCommand(std, a.privileges),
 		sinkCommand(std, a.build, a.privileges),
 		sourceCommand(std, lib, a.build),
+		imageCommand(std, a.build),
 		versionCommand(std, a.build),
 		manCommand(std, a.build, root),
 		studyCommand(std, a.experiments, a.privileges),

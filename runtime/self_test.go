@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/internal/image"
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
@@ -17,7 +18,7 @@ func TestStatic(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if loader, err := loaderOf(shell); loader == "" {
+	if loader, err := image.Loader(shell); loader == "" {
 		t.Skipf("%s needs no shared libraries (%v)", shell, err)
 	}
 	err = static("make containers", shell)
