@@ -10,14 +10,15 @@ import (
 // container whose runtime is a program. Each of them takes long, and most of that is no work of this process.
 type Concurrent interface {
 	Step
-	Concurrent()
+	// Concurrent reports whether that is so for this one.
+	Concurrent() bool
 }
 
 // together returns how many of the first steps can be applied, or removed, at the same time: at least one.
 func together(steps []*applied) int {
 	n := 1
 	for n < len(steps) && steps[n].Step.Kind() == steps[0].Step.Kind() {
-		if _, can := steps[n].Step.(Concurrent); !can {
+		if c, is := steps[n].Step.(Concurrent); !is || !c.Concurrent() {
 			break
 		}
 		n++

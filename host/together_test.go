@@ -63,8 +63,8 @@ func (alone) Verify(*host.Kernel) error { return nil }
 // social is a step that is applied and removed only while another one is.
 type social struct{ alone }
 
-func (social) Kind() string { return "social" }
-func (social) Concurrent()  {}
+func (social) Kind() string     { return "social" }
+func (social) Concurrent() bool { return true }
 func (s social) Apply(ctx context.Context, k *host.Kernel) error {
 	return errors.Join(s.to.meet(), s.alone.Apply(ctx, k))
 }
@@ -134,5 +134,5 @@ func TestTogetherFails(t *testing.T) {
 // beside is a step that can be applied beside others.
 type beside struct{ alone }
 
-func (beside) Kind() string { return "beside" }
-func (beside) Concurrent()  {}
+func (beside) Kind() string     { return "beside" }
+func (beside) Concurrent() bool { return true }

@@ -63,7 +63,7 @@ func (c Contained) Described(by string) string {
 func (Contained) UndoneFirst() {}
 
 // Concurrent makes the step a [host.Concurrent].
-func (Contained) Concurrent() {}
+func (Contained) Concurrent() bool { return true }
 
 // Outlives returns UntilBoot: cgroups belong to the machine.
 func (Contained) Outlives() host.Lifetime { return host.UntilBoot }

@@ -24,6 +24,9 @@ const (
 // arrival is how long a worker may take to ask for its files once its container was started.
 const arrival = 10 * time.Second
 
+// workersDir is the directory of the sockets of workers, below that of a host's programs.
+const workersDir = "workers"
+
 // A Handing hands a worker in a container its files, for runtimes whose containers inherit none: a daemon starts them.
 type Handing struct {
 	// Socket has to be mounted at [HandedFrom].
@@ -37,7 +40,7 @@ type Handing struct {
 
 // Hand prepares to hand the worker its files. The caller closes the Handing.
 func (s *Starting) Hand(k *host.Kernel) (*Handing, error) {
-	dir, err := k.RunDir("workers")
+	dir, err := k.RunDir(workersDir)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +52,21 @@ func (s *Starting) Hand(k *host.Kernel) (*Handing, error) {
 	}
 	h.Args = append([]string{Program}, s.Worker.Args[1:]...)
 	h.Args = append(h.Args, host.HandedOption, HandedFrom)
-	h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: here, Net: "unix"})
+	if h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: here, Net: "unix"}); err == nil && s.rights.Users {
+		err = h.open(k)
+	}
 	return h, err
+}
+
+// open lets root of a container with a user namespace, another user of the host, use the program and the socket.
+func (h *Handing) open(k *host.Kernel) (err error) {
+	if h.worker.Program, err = ReachableProgram(k, h.worker.Program); err != nil {
+		return err
+	}
+	if _, err := Reachable(k, workersDir); err != nil {
+		return err
+	}
+	return os.Chmod(h.Socket, 0o666)
 }
 
 // Arrived waits until the worker has asked for its files, and hands them over. It returns the PID of the worker, 0 if

@@ -66,6 +66,10 @@ func (Kind) Refuse(s stack.Stack, _ int) string {
 		return "the machine's daemon cannot put a container into the network of a host of a lab, only into that of the " +
 			"machine (choose another network, or runtime " + name + " with a daemon of its own)"
 	}
+	if _, own, _ := stack.PartOf[Runtime](s); own.On(UserNamespace) {
+		return "user namespaces are a setting of the whole daemon, and the machine's is left as it is (choose " +
+			UserNamespace + "=false, or runtime " + name + " with a daemon of its own)"
+	}
 	if _, params, _ := stack.PartOf[network.Network](s); network.BuiltBy(params) != "" {
 		return "the machine's daemon would build the network on the machine, outside of the lab (choose by=nettoll, or " +
 			"runtime " + name + " with a daemon of its own)"

@@ -45,6 +45,15 @@ func CheckUsers(p part.Params) error {
 	}
 }
 
+// UserFlags are flags of 'podman run' and 'ctr run' that give the container a user namespace, if it is to have one.
+func (r Rights) UserFlags() []string {
+	if !r.Users {
+		return nil
+	}
+	ids := fmt.Sprintf("0:%d:%d", FirstUser, UserCount)
+	return []string{"--uidmap", ids, "--gidmap", ids}
+}
+
 // Adopt gives the host the network namespace that a runtime has made for the container, whose worker has this PID.
 func (c Contained) Adopt(k *host.Kernel, pid int) error {
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))

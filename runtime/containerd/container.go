@@ -26,11 +26,15 @@ func (Container) Kind() string { return "containerd-container" }
 // String describes the step in plain words.
 func (c Container) String() string { return c.Described("containerd") }
 
+// Concurrent reports whether others can be made meanwhile. With user namespaces each ctr makes the same snapshot of the
+// image and fails if another one is at it.
+func (c Container) Concurrent() bool { return !c.Users }
+
 // Apply makes the container.
 func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
 		Run:  func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
-		Said: func() string { return c.said(k) },
+		Said: func() string { return c.said(k) }, Adopt: c.Users,
 	}.Start(ctx, k, c, c.Contained)
 }
 
@@ -49,11 +53,19 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	args := []string{
 		"run", "--detach", "--log-uri", "file://" + log, "--cgroup", "/" + cgroup, "--runc-binary", c.Command,
 	}
-	if c.Namespace == "" {
+	if c.Users {
+		if _, err := runtime.Reachable(k, dir); err != nil {
+			return err
+		}
+	}
+	switch {
+	case c.Users: // the container gets a network namespace of its own
+	case c.Namespace == "":
 		args = append(args, "--net-host")
-	} else {
+	default:
 		args = append(args, "--with-ns", "network:"+k.Path(c.Namespace))
 	}
+	args = append(args, c.UserFlags()...)
 	switch capabilities, err := c.Capabilities(); {
 	case err != nil:
 		return err
@@ -81,7 +93,8 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		args = append(args, "--memory-limit", strconv.FormatInt(c.Limits.Memory, 10))
 	}
 	for _, m := range h.Mounts() {
-		args = append(args, "--mount", "type=bind,src="+m.From+",dst="+m.To+",options=bind:"+m.Mode())
+		// A user namespace may not take away nosuid and nodev, which /run has (mount_namespaces(7), locked flags).
+		args = append(args, "--mount", "type=bind,src="+m.From+",dst="+m.To+",options=bind:nosuid:nodev:"+m.Mode())
 	}
 	for _, v := range h.Env() {
 		args = append(args, "--env", v)
@@ -132,6 +145,9 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 				errs = append(errs, err)
 			}
 		}
+	}
+	if c.Users {
+		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
 	return errors.Join(append(errs, m.RemoveCgroups())...)
 }

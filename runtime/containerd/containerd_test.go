@@ -22,6 +22,12 @@ func TestConformance(t *testing.T) {
 			}
 			runtimetest.Confined(t, containerd.Runtime{}, map[string]string{"command": command},
 				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Writable: true})
+			t.Run("users", func(t *testing.T) {
+				runtimetest.Inhabited(t, containerd.Runtime{}, map[string]string{"command": command, "userns": "true"},
+					runtimetest.Want{
+						Capabilities: runtimetest.Usual, Root: root, Writable: true, AnyCPU: true, Swaps: true, Users: true,
+					})
+			})
 			runtimetest.Profiled(t, containerd.Runtime{}, map[string]string{"command": command})
 		})
 	}

@@ -26,6 +26,8 @@ type Daemon struct {
 	Networks bool `json:"networks,omitempty"`
 	// Proxy has it start a program for each published port.
 	Proxy bool `json:"proxy,omitempty"`
+	// Users has it give containers user namespaces, see the step [Users].
+	Users bool `json:"users,omitempty"`
 }
 
 // Kind returns "docker-daemon".
@@ -36,6 +38,9 @@ func (d Daemon) String() string {
 	s := "dockerd, with an image that holds nothing"
 	if d.Networks {
 		s += ", which sets up the firewall"
+	}
+	if d.Users {
+		s += ", which gives containers user namespaces"
 	}
 	return s
 }
@@ -83,6 +88,9 @@ func (d Daemon) daemon(at string) runtime.Daemon {
 	} else {
 		args = append(args, "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false")
 	}
+	if d.Users {
+		args = append(args, "--userns-remap", remapped)
+	}
 	return runtime.Daemon{
 		Dir: dir, Socket: socket, Program: host.Program{Name: dockerd, Package: pkg, Args: args},
 		Load: func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error) {
@@ -97,6 +105,9 @@ const settings = "daemon.json"
 // Apply starts the daemon and gives it the image.
 func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	at, err := k.RunDir(dir)
+	if err == nil && d.Users {
+		_, err = runtime.Reachable(k, dir)
+	}
 	if err != nil {
 		return err
 	}

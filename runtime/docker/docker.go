@@ -47,6 +47,7 @@ func (Runtime) Describe() runtime.Description {
 			},
 			part.Switch(proxy, "with by=docker, a docker-proxy for each published port, as Docker has it by default; only the "+
 				"host itself uses them, and each is a process"),
+			runtime.UserNamespaceParam(),
 		}, runtime.LimitParams()),
 	}
 }
@@ -62,6 +63,7 @@ func (r Runtime) Takes(p part.Params) (host, container time.Duration) {
 // Steps returns the steps that make the daemon, a container, and a network that joins it.
 func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
+		Users{}.Kind():     func() host.Step { return new(Users) },
 		Daemon{}.Kind():    func() host.Step { return new(Daemon) },
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
@@ -107,7 +109,11 @@ func (r Runtime) Containers(containers []runtime.Container, p part.Params) (step
 	case r.Borrows(p):
 		steps = append([]host.Step{Machine{}}, steps...)
 	default:
-		steps = slices.Concat(runtime.ShowProfiles(p), []host.Step{Daemon{Proxy: p.On(proxy)}}, steps)
+		d := []host.Step{Daemon{Proxy: p.On(proxy), Users: p.On(runtime.UserNamespace)}}
+		if p.On(runtime.UserNamespace) {
+			d = slices.Insert(d, 0, host.Step(Users{}))
+		}
+		steps = slices.Concat(runtime.ShowProfiles(p), d, steps)
 	}
 	return steps, nil
 }
@@ -126,8 +132,9 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 	for _, s := range before {
 		if b, is := s.(host.Bridge); is && slices.ContainsFunc(joints, func(j runtime.Joint) bool { return j.On(b.Name) }) {
 			for i, s := range steps {
-				if _, is := s.(Daemon); is {
-					steps[i] = Daemon{Networks: true, Proxy: p.On(proxy)}
+				if d, is := s.(Daemon); is {
+					d.Networks = true
+					steps[i] = d
 				}
 			}
 			s = Bridge{Name: b.Name, MAC: b.MAC, MTU: b.MTU, Gateways: b.Addresses}

@@ -51,5 +51,10 @@ func TestConformance(t *testing.T) {
 	runtimetest.Confined(t, docker.Runtime{}, nil, runtimetest.Want{
 		Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 	})
+	t.Run("users", func(t *testing.T) {
+		runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"userns": "true"}, runtimetest.Want{
+			Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,
+		})
+	})
 	runtimetest.Profiled(t, docker.Runtime{}, nil)
 }

@@ -49,13 +49,16 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	return nil
 }
 
+// makes reports whether Podman makes the network namespace of the container, which the host then adopts.
+func (c Container) makes() bool { return c.Link != nil || c.Users }
+
 // launch makes the container, with its link.
 func (c Container) launch(ctx context.Context, k *host.Kernel) error {
 	return runtime.Launch{
 		Run:         func(h *runtime.Handing, m runtime.Made) error { return c.run(ctx, k, h, m.Cgroup) },
 		Said:        func() string { return runtime.Client(command).Logs(ctx, k, c.Name) },
 		OutOfMemory: func() bool { return c.outOfMemory(ctx, k) },
-		Adopt:       c.Link != nil,
+		Adopt:       c.makes(),
 	}.Start(ctx, k, c, c.Contained)
 }
 
@@ -67,6 +70,8 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 		if network, err = c.Link.flag(); err != nil {
 			return err
 		}
+	} else if c.Users {
+		network = "none"
 	} else if c.Namespace != "" {
 		network = "ns:" + k.Path(c.Namespace)
 	}
@@ -79,7 +84,7 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if err != nil {
 		return err
 	}
-	args = slices.Concat(args, rights, c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)
+	args = slices.Concat(args, rights, c.UserFlags(), c.Limits.Flags(), h.Flags(), []string{runtime.Image}, h.Args)
 	cmd, err := command(ctx, k, args...)
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 		}
 		errs = append(errs, runtime.Run(cmd))
 	}
-	if c.Link != nil {
+	if c.makes() {
 		errs = append(errs, host.Namespace{Name: c.Namespace}.Remove(ctx, k))
 	}
 	ending, err := c.ending(k)

@@ -32,7 +32,8 @@ func (Runtime) Describe() runtime.Description {
 		Summary:        "Podman makes each container, without a daemon, with a worker as its only process",
 		Implementation: "kernel",
 		Params: slices.Concat(
-			part.List{runtime.CommandParam()}, runtime.RightsParams(true, true), runtime.LimitParams(),
+			part.List{runtime.CommandParam()}, runtime.RightsParams(true, true),
+			part.List{runtime.UserNamespaceParam()}, runtime.LimitParams(),
 		),
 	}
 }

@@ -23,6 +23,12 @@ func TestConformance(t *testing.T) {
 			runtimetest.Confined(t, podman.Runtime{}, map[string]string{"command": command}, runtimetest.Want{
 				Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 			})
+			t.Run("users", func(t *testing.T) {
+				runtimetest.Inhabited(t, podman.Runtime{}, map[string]string{"command": command, "userns": "true"},
+					runtimetest.Want{
+						Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,
+					})
+			})
 			runtimetest.Profiled(t, podman.Runtime{}, map[string]string{"command": command})
 		})
 	}
