@@ -130,7 +130,19 @@ func (k *Kernel) Do(ns string, f func() error) error {
 	if err != nil {
 		return err
 	}
-	return netns.Do(int(s.file.Fd()), f)
+	return s.do(f)
+}
+
+// do calls f on a thread inside the namespace. The file stays open meanwhile: its number would be another file's after a
+// close.
+func (s *space) do(f func() error) error {
+	held, err := s.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	err = held.Control(func(fd uintptr) { failed = netns.Do(int(fd), f) })
+	return errors.Join(err, failed)
 }
 
 // Open opens the namespace ns. The caller closes the file.

@@ -16,14 +16,14 @@ type Concurrent interface {
 
 // together returns how many of the first steps can be applied, or removed, at the same time: at least one.
 func together(steps []*applied) int {
-	n := 1
+	n := 0
 	for n < len(steps) && steps[n].Step.Kind() == steps[0].Step.Kind() {
 		if c, is := steps[n].Step.(Concurrent); !is || !c.Concurrent() {
 			break
 		}
 		n++
 	}
-	return n
+	return max(n, 1)
 }
 
 // atOnce calls f for each step, in their order, and returns the errors in that order. It has as many at work as there

@@ -104,6 +104,49 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// shy is a step that can be applied beside others or, if it is solo, cannot.
+type shy struct {
+	social
+	solo bool
+}
+
+func (shy) Kind() string       { return "shy" }
+func (s shy) Concurrent() bool { return !s.solo }
+func (s shy) Apply(ctx context.Context, k *host.Kernel) error {
+	if !s.solo {
+		return s.social.Apply(ctx, k)
+	}
+	time.Sleep(20 * time.Millisecond) // for those that do not wait
+	return s.alone.Apply(ctx, k)
+}
+
+func (s shy) Remove(ctx context.Context, k *host.Kernel) error {
+	if s.solo {
+		return s.alone.Remove(ctx, k)
+	}
+	return s.social.Remove(ctx, k)
+}
+
+// Whether a step can be applied beside others of its kind is asked of each.
+func TestSolo(t *testing.T) {
+	k, _ := kernel(t, nil)
+	r := &record{meets: make(chan struct{})}
+	of := func(name string, solo bool) host.Step { return shy{social{alone{name: name, to: r}}, solo} }
+	var s host.Stack
+	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		of("first", true), of("a", false), of("b", false), of("last", true),
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(r.list[1:3])
+	if got, want := strings.Join(r.list, " "), "+first +a +b +last"; got != want {
+		t.Errorf("the steps did %q, want %q", got, want)
+	}
+	if err := s.Undo(t.Context(), k); err != nil {
+		t.Error(err)
+	}
+}
+
 // If a step fails, those beside it come to their end and are undone, later ones do not begin, and the error names it.
 func TestTogetherFails(t *testing.T) {
 	k, _ := kernel(t, nil)

@@ -96,7 +96,7 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 		case host.Sysctl:
 			other := map[bool]string{true: "0", false: "1"}[step.Value == "1"]
 			list = append(list, Tamper{step.Key + " = " + other, func(k *host.Kernel, _ filter.Site) error {
-				err := k.Do(step.NS, func() error { return set(step.Key, other) })
+				err := set(k, step.NS, step.Key, other)
 				if step.IfPresent && errors.Is(err, fs.ErrNotExist) {
 					return errors.ErrUnsupported
 				}
@@ -122,16 +122,18 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 	return list
 }
 
-// set writes a variable, and wants it to have the value afterwards.
-func set(key, value string) error {
-	if err := sysctl.Write(key, value); err != nil {
+// set writes a variable, and wants it to have the value for who enters the namespace afterwards.
+func set(k *host.Kernel, ns, key, value string) error {
+	if err := k.Do(ns, func() error { return sysctl.Write(key, value) }); err != nil {
 		return err
 	}
-	got, err := sysctl.Read(key)
-	if err == nil && got != value {
-		err = fmt.Errorf("write %q to sysctl %q: it is %q afterwards", value, key, got)
-	}
-	return err
+	return k.Do(ns, func() error {
+		got, err := sysctl.Read(key)
+		if err == nil && got != value {
+			err = fmt.Errorf("write %q to sysctl %q: it is %q afterwards", value, key, got)
+		}
+		return err
+	})
 }
 
 // tampering wants Verify to notice what was changed behind its back, on the first host.

@@ -92,7 +92,7 @@ func links(found map[string]bool) error {
 // namespaces lists the threads that are in a network namespace other than the first, and open files of other
 // namespaces.
 func namespaces(found map[string]bool) error {
-	own, err := os.Readlink("/proc/self/ns/net")
+	own, err := os.Readlink("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
 	}

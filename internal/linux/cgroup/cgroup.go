@@ -82,11 +82,11 @@ func bases(text string) (list []string) {
 	return list
 }
 
-// patience is how long processes may take to end.
-const patience = time.Second
+// patience is how long processes may take to end: on a busy machine a killed one has been seen to take seconds.
+const patience = 10 * time.Second
 
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
-// and removes it with those below it. It waits for processes to end, for a second in all. What does not exist is
+// and removes it with those below it. It waits for processes to end, for ten seconds in all. What does not exist is
 // removed already.
 func Remove(name string, bases ...string) error {
 	hierarchies, err := Hierarchies()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -104,7 +105,7 @@ func (g Group) read(controller, v1, v2, key string) (int64, error) {
 		return 0, nil
 	}
 	text, err := os.ReadFile(path)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENODEV) { // ENODEV: it went while its file was open
 		return 0, nil
 	}
 	if err != nil {

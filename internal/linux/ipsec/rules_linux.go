@@ -1,12 +1,12 @@
 package ipsec
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
 // DropRules removes the rules for charon's routing table, which charon added to the calling thread's network namespace,
@@ -32,8 +32,8 @@ func DropRules() error {
 
 // rules lists the rules for the routing table of charon.
 func rules(family int) (list []netlink.Rule, err error) {
-	all, err := netlink.RuleList(family)
-	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+	all, err := link.Dump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+	if err != nil {
 		return nil, fmt.Errorf("list routing rules: %w", err)
 	}
 	for _, r := range all {
@@ -59,8 +59,10 @@ func CompareRoutes() (list []linux.Difference, err error) {
 				What: fmt.Sprintf("routing rule for table %d", table), Want: linux.Absent, Got: linux.Present,
 			})
 		}
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		routes, err := link.Dump(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("list routes of table %d: %w", table, err)
 		}
 		for _, r := range routes {

@@ -201,7 +201,7 @@ func (h *Handle) ByIndex(index int) (Link, error) {
 
 // List reads all links of the namespace.
 func (h *Handle) List() ([]Link, error) {
-	links, err := dump(h.h.LinkList)
+	links, err := Dump(h.h.LinkList)
 	if err != nil {
 		return nil, explain("list links", err, "")
 	}
@@ -250,7 +250,7 @@ func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
 // Addresses reads the usable addresses of a link, of both families. The kernel reads only that link; a full listing
 // would have to be read for each of a thousand links.
 func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
-	found, err := dump(func() ([][]byte, error) {
+	found, err := Dump(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 		req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 		msg := nl.NewIfAddrmsg(netlink.FAMILY_ALL)
@@ -333,7 +333,7 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	if to.Addr().Is6() {
 		f = netlink.FAMILY_V6
 	}
-	found, err := dump(func() ([]netlink.Route, error) {
+	found, err := Dump(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)},
 			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
 	})
@@ -368,7 +368,8 @@ func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
 // (NLM_F_DUMP_INTR, include/uapi/linux/netlink.h), for example because it is removing namespaces in the background.
 const maxDumps = 100
 
-func dump[T any](list func() ([]T, error)) (found []T, err error) {
+// Dump lists something of the kernel by netlink, again as long as something changed meanwhile.
+func Dump[T any](list func() ([]T, error)) (found []T, err error) {
 	for range maxDumps {
 		if found, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
 			break

@@ -89,10 +89,10 @@ type uses struct {
 func (h *Handle) uses() (uses, error) {
 	u := uses{addresses: map[int]netip.Prefix{}, ways: map[int]bool{}}
 	var err error
-	if u.links, err = dump(h.h.LinkList); err != nil {
+	if u.links, err = Dump(h.h.LinkList); err != nil {
 		return u, explain("list links", err, "")
 	}
-	addresses, err := dump(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
+	addresses, err := Dump(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return u, explain("list addresses", err, "")
 	}
@@ -101,7 +101,7 @@ func (h *Handle) uses() (uses, error) {
 			u.addresses[a.LinkIndex] = p
 		}
 	}
-	routes, err := dump(func() ([]netlink.Route, error) {
+	routes, err := Dump(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

@@ -24,7 +24,7 @@ func (h *Handle) Multipath(to netip.Prefix) ([]Route, error) {
 	if to.Addr().Is6() {
 		f = netlink.FAMILY_V6
 	}
-	found, err := dump(func() ([]netlink.Route, error) {
+	found, err := Dump(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)},
 			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
 	})

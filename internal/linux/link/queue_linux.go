@@ -22,7 +22,7 @@ func (h *Handle) Queue(index int) (Queue, error) {
 		return Queue{}, explain(what, err, "")
 	}
 	q := Queue{Kind: noQueue, Length: l.Attrs().TxQLen}
-	list, err := dump(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
+	list, err := Dump(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
 	if err != nil {
 		return Queue{}, explain(what, err, "")
 	}

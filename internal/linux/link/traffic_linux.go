@@ -12,7 +12,7 @@ import (
 
 // Traffic reads the counters of all links of the namespace (struct rtnl_link_stats64, include/uapi/linux/if_link.h).
 func (h *Handle) Traffic() ([]Traffic, error) {
-	links, err := dump(h.h.LinkList)
+	links, err := Dump(h.h.LinkList)
 	if err != nil {
 		return nil, explain("read the counters of links", err, "")
 	}

@@ -6,20 +6,33 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Remove unmounts what is mounted at a directory and below it, and removes the directory.
+// Remove unmounts what is mounted at a directory and below it, and removes the directory. What a program that is about
+// to end mounts or makes there meanwhile goes, too, for a second.
 func Remove(dir string) error {
+	const patience, pause = time.Second, 5 * time.Millisecond
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		err := remove(dir)
+		if !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+func remove(dir string) error {
 	list, err := At(dir)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, at := range slices.Backward(list) {
-		// EINVAL: it has gone with the one before it.
-		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) {
+		// EINVAL, ENOENT: it has gone with the one before it, or its program has removed it.
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+			!errors.Is(err, unix.ENOENT) {
 			errs = append(errs, fmt.Errorf("unmount %s: %w", at, err))
 		}
 	}

@@ -64,9 +64,11 @@ func StartIn(cmd *exec.Cmd, o Options, enter func(func() error) error) error {
 	return <-done
 }
 
-// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The caller has locked
-// the thread.
+// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The thread has to live
+// until then: the process dies with it.
 func RunHere(cmd *exec.Cmd, o Options) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	if err := start(cmd, o); err != nil {
 		return err
 	}
