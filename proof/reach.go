@@ -317,7 +317,9 @@ func (r *reaching) try(ctx context.Context) error {
 			}
 		}
 	}
-	r.settle(nil)
+	if err := r.settle(nil); err != nil {
+		return err
+	}
 	// what must arrive is sent once more only if packets get lost on the way, or other work is to blame
 	for range busy.Again {
 		missing := r.missing()
@@ -327,7 +329,9 @@ func (r *reaching) try(ctx context.Context) error {
 		for _, n := range missing {
 			r.shoot(n)
 		}
-		r.settle(missing)
+		if err := r.settle(missing); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -446,20 +450,38 @@ func (r *reaching) missing() (list []int) {
 	return list
 }
 
-// settle waits until nothing has arrived for a while and, if some probes are given, until those have.
-func (r *reaching) settle(until []int) {
+// settle waits until switches have looked at what was sent, until nothing has arrived for a while and, if some probes are
+// given, until those have.
+func (r *reaching) settle(until []int) error {
+	if err := busy.Drain(r.queued, r.hear); err != nil {
+		return err
+	}
 	for end := time.Now().Add(lastly + r.Patience.Trip); time.Now().Before(end); time.Sleep(glance) {
 		r.hear()
 		if until == nil && time.Since(r.last) > quiet+r.Patience.Trip {
-			return
+			return nil
 		}
 		if until != nil && !slices.ContainsFunc(until, func(n int) bool {
 			return !slices.Contains(r.came[n], r.sent[n].to)
 		}) {
-			return
+			return nil
 		}
 	}
 	r.hear()
+	return nil
+}
+
+// queued is how many bytes of packets wait in the queues of the hosts' switches (see [busy.Queues]); 0 if the kernel
+// does not say.
+func (r *reaching) queued() (sum uint64) {
+	for _, h := range r.hosts {
+		_ = r.enter(h, "", func() error {
+			n, _, err := busy.Queues()
+			sum += n
+			return err
+		})
+	}
+	return sum
 }
 
 // hear notes what has arrived.

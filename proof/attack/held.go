@@ -201,8 +201,7 @@ func (s *stand) ask(list []probe) (sent int, err error) {
 		sent += frames
 	}
 	asked.Wait()
-	s.settle()
-	return sent, nil
+	return sent, s.settle()
 }
 
 func newHeld(name, text, expected string) Held {

@@ -325,7 +325,9 @@ func (s *stand) fromHost(o *Outcome, v6 bool) error {
 			}
 		}
 	}
-	s.settle()
+	if err := s.settle(); err != nil {
+		return err
+	}
 	for _, t := range list {
 		s.count(o, t)
 	}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
-	"github.com/nettoll/nettoll/internal/linux/procfs"
-	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/busy"
 )
 
@@ -29,15 +27,10 @@ func (p *pace) keep() {
 func (s *stand) unread() (sum uint64) {
 	for _, m := range s.machines {
 		_ = within(m.ns, func(h *link.Handle) error {
-			n, err := sock.PacketDrops()
+			_, n, err := busy.Queues()
 			if err != nil {
 				return err
 			}
-			asked, err := procfs.NetlinkDrops(genericNetlink)
-			if err != nil {
-				return err
-			}
-			n += asked
 			links, err := h.Traffic()
 			for _, l := range links {
 				n += l.Unread
@@ -49,8 +42,17 @@ func (s *stand) unread() (sum uint64) {
 	return sum
 }
 
-// genericNetlink is NETLINK_GENERIC (include/uapi/linux/netlink.h).
-const genericNetlink = 16
+// waiting is how many bytes of packets wait in the queues of switches (see [busy.Queues]); 0 if the kernel does not say.
+func (s *stand) waiting() (sum uint64) {
+	for _, m := range s.machines {
+		_ = within(m.ns, func(*link.Handle) error {
+			n, _, err := busy.Queues()
+			sum += n
+			return err
+		})
+	}
+	return sum
+}
 
 // unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
 // a longer pause after each [burst].
@@ -110,7 +112,9 @@ func (s *stand) resend(list []try, excused func() bool) (err error) {
 				time.Sleep(time.Millisecond)
 			}
 		}
-		s.settle()
+		if err := s.settle(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -512,8 +513,7 @@ func (s *stand) try(o *Outcome, list []try) error {
 				}
 			}
 		}
-		s.settle()
-		return nil
+		return s.settle()
 	}); err != nil {
 		return err
 	}
@@ -552,8 +552,14 @@ func (t try) meant() (n int) {
 	return n
 }
 
-// settle waits for the packets that were sent.
-func (s *stand) settle() { s.taps.quiet(int(settle/tick), int(longest/tick)) }
+// settle waits for the packets that were sent: first until switches have looked at them.
+func (s *stand) settle() error {
+	if err := busy.Drain(s.waiting, nil); err != nil {
+		return err
+	}
+	s.taps.quiet(int(settle/tick), int(longest/tick))
+	return nil
+}
 
 // count adds what arrived of a try.
 func (s *stand) count(o *Outcome, t try) {

@@ -25,7 +25,7 @@ func TestNetlinkDrops(t *testing.T) {
 		if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: unix.RTMGRP_LINK}); err != nil {
 			return err
 		}
-		before, err := procfs.NetlinkDrops(unix.NETLINK_ROUTE)
+		_, before, err := procfs.NetlinkQueues(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
 		}
@@ -40,14 +40,14 @@ func TestNetlinkDrops(t *testing.T) {
 				return err
 			}
 		}
-		after, err := procfs.NetlinkDrops(unix.NETLINK_ROUTE)
+		_, after, err := procfs.NetlinkQueues(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
 		}
 		if after <= before {
 			t.Errorf("%d messages were dropped, after %d before", after, before)
 		}
-		other, err := procfs.NetlinkDrops(unix.NETLINK_GENERIC)
+		_, other, err := procfs.NetlinkQueues(unix.NETLINK_GENERIC)
 		if err != nil || other != 0 {
 			t.Errorf("%d messages of another protocol were dropped, %v", other, err)
 		}

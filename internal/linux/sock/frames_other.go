@@ -34,5 +34,7 @@ func ReadStamped(*os.File, []byte) (int, time.Time, error) {
 	return 0, time.Time{}, unsupported("read a packet socket")
 }
 
-// PacketDrops is not supported here.
-func PacketDrops() (uint64, error) { return 0, unsupported("list packet sockets") }
+// PacketQueues is not supported here.
+func PacketQueues() (waiting, dropped uint64, err error) {
+	return 0, 0, unsupported("list packet sockets")
+}

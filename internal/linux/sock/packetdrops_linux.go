@@ -16,7 +16,8 @@ const (
 	packetDiagMsgSize  = 16
 	packetShowMemInfo  = 0x10 // PACKET_SHOW_MEMINFO
 	packetDiagMemInfo  = 6    // PACKET_DIAG_MEMINFO
-	skMemInfoDrops     = 8    // SK_MEMINFO_DROPS, include/uapi/linux/sock_diag.h
+	skMemInfoRmemAlloc = 0    // SK_MEMINFO_RMEM_ALLOC, include/uapi/linux/sock_diag.h
+	skMemInfoDrops     = 8    // SK_MEMINFO_DROPS
 	sockDiagByFamily   = 20   // SOCK_DIAG_BY_FAMILY
 	packetDiagReqShown = 8    // where the request says what is shown
 )
@@ -30,28 +31,30 @@ func (packetDiag) Serialize() []byte {
 	return b
 }
 
-// PacketDrops returns how many packets the packet sockets of the thread's network namespace have dropped because their
-// receive buffers were full, all taken together: those of switches in userspace, for example.
-func PacketDrops() (sum uint64, err error) {
+// PacketQueues returns what is in the receive buffers of the packet sockets of the thread's network namespace, all taken
+// together, those of switches in userspace, for example: how many bytes of memory the packets take that wait there, and
+// how many packets were dropped because a buffer was full.
+func PacketQueues() (waiting, dropped uint64, err error) {
 	req := nl.NewNetlinkRequest(sockDiagByFamily, unix.NLM_F_DUMP)
 	req.AddData(packetDiag{})
 	messages, err := req.Execute(unix.NETLINK_SOCK_DIAG, 0)
 	if err != nil {
-		return 0, fmt.Errorf("list packet sockets: %w", err)
+		return 0, 0, fmt.Errorf("list packet sockets: %w", err)
 	}
 	for _, m := range messages {
 		if len(m) < packetDiagMsgSize {
-			return 0, fmt.Errorf("list packet sockets: a message of %d bytes", len(m))
+			return 0, 0, fmt.Errorf("list packet sockets: a message of %d bytes", len(m))
 		}
 		attrs, err := nl.ParseRouteAttr(m[packetDiagMsgSize:])
 		if err != nil {
-			return 0, fmt.Errorf("list packet sockets: %w", err)
+			return 0, 0, fmt.Errorf("list packet sockets: %w", err)
 		}
 		for _, a := range attrs {
 			if a.Attr.Type == packetDiagMemInfo && len(a.Value) >= 4*(skMemInfoDrops+1) {
-				sum += uint64(binary.NativeEndian.Uint32(a.Value[4*skMemInfoDrops:]))
+				waiting += uint64(binary.NativeEndian.Uint32(a.Value[4*skMemInfoRmemAlloc:]))
+				dropped += uint64(binary.NativeEndian.Uint32(a.Value[4*skMemInfoDrops:]))
 			}
 		}
 	}
-	return sum, nil
+	return waiting, dropped, nil
 }

@@ -12,7 +12,7 @@ import (
 // TestPacketDrops compares the count with what the socket itself says it has dropped.
 func TestPacketDrops(t *testing.T) {
 	testnet.Root(t)
-	before, err := sock.PacketDrops()
+	_, before, err := sock.PacketQueues()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestPacketDrops(t *testing.T) {
 	for range 2000 {
 		_ = unix.Sendto(sends, make([]byte, 100), 0, &unix.SockaddrInet4{Port: 9, Addr: [4]byte{127, 0, 0, 1}})
 	}
-	after, err := sock.PacketDrops()
+	_, after, err := sock.PacketQueues()
 	if err != nil {
 		t.Fatal(err)
 	}
