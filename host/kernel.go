@@ -133,8 +133,8 @@ func (k *Kernel) Do(ns string, f func() error) error {
 	return s.do(f)
 }
 
-// do calls f on a thread inside the namespace. The file stays open meanwhile: its number would be another file's after a
-// close.
+// do calls f on a thread inside the namespace. The file stays open meanwhile: after a close, its number would be that
+// of another file.
 func (s *space) do(f func() error) error {
 	held, err := s.file.SyscallConn()
 	if err != nil {

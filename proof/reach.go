@@ -450,8 +450,8 @@ func (r *reaching) missing() (list []int) {
 	return list
 }
 
-// settle waits until switches have looked at what was sent, until nothing has arrived for a while and, if some probes are
-// given, until those have.
+// settle waits until switches have looked at what was sent, until nothing has arrived for a while and, if some probes
+// are given, until those have.
 func (r *reaching) settle(until []int) error {
 	if err := busy.Drain(r.queued, r.hear); err != nil {
 		return err

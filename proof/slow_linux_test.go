@@ -88,7 +88,8 @@ func TestReachSlowly(t *testing.T) {
 	}
 }
 
-// forward sends every frame that comes to one of two links out of the other one, after a pause (ns), until the test ends.
+// forward sends what comes to one of two links out of the other one, after a pause (ns) for each frame, until the test
+// ends.
 func forward(t *testing.T, links []string, pause *atomic.Int64) error {
 	t.Helper()
 	const all = unix.ETH_P_ALL>>8 | unix.ETH_P_ALL<<8&0xffff

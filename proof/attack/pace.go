@@ -42,7 +42,8 @@ func (s *stand) unread() (sum uint64) {
 	return sum
 }
 
-// waiting is how many bytes of packets wait in the queues of switches (see [busy.Queues]); 0 if the kernel does not say.
+// waiting is how many bytes of packets wait in the queues of switches (see [busy.Queues]); 0 if the kernel does not
+// say.
 func (s *stand) waiting() (sum uint64) {
 	for _, m := range s.machines {
 		_ = within(m.ns, func(*link.Handle) error {

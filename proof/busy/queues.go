@@ -32,8 +32,8 @@ const (
 	batch = 100 * time.Millisecond
 )
 
-// Drain waits until nothing waits in queues any more: what nobody has looked at has neither passed nor been refused, and
-// that it does not arrive says nothing. The function waiting returns how many bytes wait in all of them (see [Queues]).
+// Drain waits until nothing waits in queues any more: what nobody has looked at has neither passed nor been refused.
+// That it does not arrive says nothing. The function waiting returns how many bytes wait in all of them (see [Queues]).
 // Meanwhile is called now and then; nil: nothing is to be done. The error says that it takes too long.
 func Drain(waiting func() uint64, meanwhile func()) error {
 	for n := 0; ; n++ {

@@ -64,8 +64,8 @@ func StartIn(cmd *exec.Cmd, o Options, enter func(func() error) error) error {
 	return <-done
 }
 
-// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The thread has to live
-// until then: the process dies with it.
+// RunHere starts cmd from the calling thread, in that thread's namespaces, and waits for its end. The thread lives
+// until then: the process would die with it.
 func RunHere(cmd *exec.Cmd, o Options) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -10,7 +10,7 @@ import (
 // NetlinkQueues returns what is in the receive buffers of the open sockets of a netlink protocol, such as
 // NETLINK_GENERIC (16), in the thread's network namespace: how many bytes of messages wait there, and how many messages
 // the kernel has dropped because a buffer was full. A datapath of Open vSwitch in the kernel asks its daemon about
-// packets by such messages, and the packets go with them (queue_userspace_packet, net/openvswitch/datapath.c; the columns
+// packets by such messages, and the packets go with them (queue_userspace_packet, net/openvswitch/datapath.c; columns
 // Rmem and Drops of netlink_native_seq_show, net/netlink/af_netlink.c).
 func NetlinkQueues(protocol int) (waiting, dropped uint64, err error) {
 	text, err := os.ReadFile("/proc/thread-self/net/netlink")

@@ -31,7 +31,7 @@ func (packetDiag) Serialize() []byte {
 	return b
 }
 
-// PacketQueues returns what is in the receive buffers of the packet sockets of the thread's network namespace, all taken
+// PacketQueues returns what is in the receive buffers of the packet sockets of the thread's network namespace, taken
 // together, those of switches in userspace, for example: how many bytes of memory the packets take that wait there, and
 // how many packets were dropped because a buffer was full.
 func PacketQueues() (waiting, dropped uint64, err error) {
