@@ -164,7 +164,7 @@ func (l *lab) layOut() (err error) {
 	l.turns = l.stage.Turns()
 	for i, c := range l.cells {
 		if err := l.turns.SetCell(i, traffic.CellPlan{
-			Workers: []int{0, 1}, Threads: 2, Warm: c.warm, Length: c.length,
+			Workers: []int{0, 1}, Threads: []int{1, 1}, Warm: c.warm, Length: c.length,
 		}); err != nil {
 			return err
 		}

@@ -209,7 +209,7 @@ func (c *configurator) layOut(g *generation, cells []int) (err error) {
 				continue
 			}
 			plan.Workers = append(plan.Workers, w.number)
-			plan.Threads += threads
+			plan.Threads = append(plan.Threads, threads)
 		}
 		if err := g.turns.SetCell(cell.Visit, plan); err != nil {
 			return err

@@ -43,7 +43,7 @@ func TestFaultsOfATurn(t *testing.T) {
 				{Worker: mute{make(chan struct{})}, lab: l, side: workload.Source, host: 1, number: 0},
 				{Worker: mute{gone}, lab: l, side: workload.Sink, host: 1, number: 1},
 			}
-			if err := turn.SetCell(0, traffic.CellPlan{Workers: []int{0, 1}, Threads: 2}); err != nil {
+			if err := turn.SetCell(0, traffic.CellPlan{Workers: []int{0, 1}, Threads: []int{1, 1}}); err != nil {
 				t.Fatal(err)
 			}
 			left := make(chan error, 1)

@@ -13,15 +13,14 @@ const DrainLimit = 20 * time.Millisecond
 
 // Turns is the controller's end of the turn: it runs the trials of a block one after the other, on threads of worker
 // processes. [Turn] is the workers' end. The board in shared memory (traffic/board) is the implementation for hosts of
-// this machine. A host that shares no memory with the controller needs another implementation, but not another engine
-// or workload.
+// this machine. Hosts that share no memory with the controller have traffic/remote, with the same engine and workloads.
 type Turns interface {
 	// SetCell describes a cell. It must not be called while a block runs.
 	SetCell(cell int, p CellPlan) error
 	// Run runs one block: a trial of each cell in order, one after the other. It returns the timings of the trials,
 	// with Done set for those that ended, even after an error. The error is ctx.Err() after an interruption (the
-	// running trial is finished if it ends soon), or a [StalledError]. threads returns the number of threads of each
-	// worker, to name missing ones.
+	// running trial is finished if it ends soon), a [StalledError], or a [LostError]. threads returns the number of
+	// threads of each worker, to name missing ones.
 	Run(ctx context.Context, order []int, threads func(worker int) int) ([]Timing, error)
 	// Files returns the files that workers' processes inherit, by name, to open their end. They stay open until Close.
 	Files() map[string]*os.File
@@ -47,8 +46,8 @@ type Turn interface {
 	Ordered()
 }
 
-// Meters read counters outside a trial's traffic. The last thread to arrive and the last one to leave call them; they
-// do not allocate.
+// Meters read counters outside a trial's traffic. They are called by whatever opens the gate, just before it opens, and
+// by the last thread to leave; never by two threads at once. They do not allocate.
 type Meters struct {
 	Softirqd func() int64 // ns of run time of the ksoftirqd threads; nil: not watched
 	Probe    func() int64 // the probe's counter so far; nil: nothing is probed
@@ -63,8 +62,8 @@ type Layout struct {
 
 // A CellPlan describes the trials of a cell.
 type CellPlan struct {
-	Workers []int         // board numbers of the workers that take part
-	Threads int           // of all workers together
+	Workers []int         // numbers in the turn of the workers that take part
+	Threads []int         // how many threads of each of them take part
 	Warm    time.Duration // from the opening to the start of the window
 	Length  time.Duration // from the opening to the close; includes Warm
 }
@@ -72,12 +71,21 @@ type CellPlan struct {
 // Timing is what the turn recorded about one trial. Times are CLOCK_MONOTONIC.
 type Timing struct {
 	Cell     int
-	Done     bool          // all threads have left
+	Done     bool          // all threads have left, and the trial counts
 	Opened   int64         // ns
 	Dead     time.Duration // from the end of the trial before (or the start of the block) to the opening
 	Drain    time.Duration // from the close until the last thread has left
 	Softirqd time.Duration // run time of the watched ksoftirqd threads during the trial
 	Probe    int64         // what [Meters.Probe] counted during the trial; 0 if nothing is probed
+
+	// Refused is why a trial does not count although all threads have left: the windows of its workers did not overlap
+	// as they must. Done is false then. It is "" on one machine, where a trial has one window.
+	Refused string
+	// Late is how long after the opening the last thread began. 0 on one machine, where the gate is the opening.
+	Late time.Duration
+	// Skew is how far apart the windows of two workers may have been at most: the sum of the two largest errors of their
+	// clocks' offsets. 0 if only one worker takes part, and on one machine, which has one clock.
+	Skew time.Duration
 }
 
 // A StalledError names the threads that blocked a trial.
@@ -86,6 +94,19 @@ type StalledError struct {
 	Missing []Seat // threads that have not arrived, or not left
 	Opened  bool   // the trial had begun
 }
+
+// A LostError names a worker that cannot be asked any more, such as one whose connection has ended.
+type LostError struct {
+	Worker int
+	Err    error
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("worker %d does not take its turn: %v", e.Worker, e.Err)
+}
+
+// Unwrap returns why.
+func (e *LostError) Unwrap() error { return e.Err }
 
 // Seat is one thread of one worker.
 type Seat struct{ Worker, Pair int }

@@ -98,7 +98,7 @@ func TestTrial(t *testing.T) {
 		}
 	}
 	if err := turns.SetCell(0, traffic.CellPlan{
-		Workers: []int{0, 1}, Threads: 2, Warm: 10 * time.Millisecond, Length: 60 * time.Millisecond,
+		Workers: []int{0, 1}, Threads: []int{1, 1}, Warm: 10 * time.Millisecond, Length: 60 * time.Millisecond,
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -206,12 +206,10 @@ func (b *Board) SetCell(cell int, p traffic.CellPlan) error {
 		return fmt.Errorf("cell %d has %d workers (limit %d)", cell, len(p.Workers), maxWorkers)
 	}
 	c := &b.cells[cell]
-	*c = cellSlot{
-		threads: uint32(p.Threads), workers: uint32(len(p.Workers)), warm: int64(p.Warm),
-		length: int64(p.Length),
-	}
+	*c = cellSlot{workers: uint32(len(p.Workers)), warm: int64(p.Warm), length: int64(p.Length)}
 	for i, w := range p.Workers {
 		c.who[i] = uint32(w)
+		c.threads += uint32(p.Threads[i])
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/shm"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -29,8 +30,9 @@ func ends(t *testing.T, l traffic.Layout, m traffic.Meters) (*Board, *Board) {
 }
 
 func TestBoard(t *testing.T) {
-	turntest.Conformance(t, func(t *testing.T, l traffic.Layout) (traffic.Turns, traffic.Turn) {
-		return ends(t, l, traffic.Meters{})
+	turntest.Conformance(t, 10*time.Millisecond, func(t *testing.T, l traffic.Layout) (traffic.Turns, turntest.Ends) {
+		turns, turn := ends(t, l, traffic.Meters{})
+		return turns, turntest.Same(turn)
 	})
 }
 
@@ -40,7 +42,7 @@ func TestMeters(t *testing.T) {
 	turns, turn := ends(t, traffic.Layout{Workers: 1, Pairs: 1, Cells: 1}, traffic.Meters{
 		Softirqd: softirqd.Load, Probe: probe.Load,
 	})
-	if err := turns.SetCell(0, traffic.CellPlan{Workers: []int{0}, Threads: 1}); err != nil {
+	if err := turns.SetCell(0, traffic.CellPlan{Workers: []int{0}, Threads: []int{1}}); err != nil {
 		t.Fatal(err)
 	}
 	softirqd.Store(1000)

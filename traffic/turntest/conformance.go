@@ -21,15 +21,21 @@ const (
 	cells   = 3
 )
 
-// Open makes both ends of one turn, which may be the same value.
-type Open func(t *testing.T, l traffic.Layout) (traffic.Turns, traffic.Turn)
+// Open makes the controller's end of one turn, and those of the workers.
+type Open func(t *testing.T, l traffic.Layout) (traffic.Turns, Ends)
+
+// Ends returns the end of a worker.
+type Ends func(worker int) traffic.Turn
+
+// Same returns an end that all workers share.
+func Same(turn traffic.Turn) Ends { return func(int) traffic.Turn { return turn } }
 
 // Conformance checks that a turn runs trials in order, opens the gate for all threads at once, names the threads that
-// block a trial, and can be interrupted.
-func Conformance(t *testing.T, open Open) {
-	t.Run("order", func(t *testing.T) { order(t, open) })
-	t.Run("missing", func(t *testing.T) { missing(t, open) })
-	t.Run("hanging", func(t *testing.T) { hanging(t, open) })
+// block a trial, and can be interrupted. Its trials are that long: clocks that are known less exactly need longer ones.
+func Conformance(t *testing.T, length time.Duration, open Open) {
+	t.Run("order", func(t *testing.T) { order(t, open, length) })
+	t.Run("missing", func(t *testing.T) { missing(t, open, length) })
+	t.Run("hanging", func(t *testing.T) { hanging(t, open, length) })
 	t.Run("interrupted", func(t *testing.T) { interrupted(t, open) })
 }
 
@@ -51,11 +57,11 @@ func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat
 	endpoint func(traffic.Seat) traffic.Endpoint,
 ) traffic.Turns {
 	t.Helper()
-	turns, turn := open(t, traffic.Layout{Workers: workers, Pairs: pairs, Cells: cells})
+	turns, ends := open(t, traffic.Layout{Workers: workers, Pairs: pairs, Cells: cells})
 	for cell := range cells {
-		plan := traffic.CellPlan{Threads: workers * pairs, Warm: length / 10, Length: length}
+		plan := traffic.CellPlan{Warm: length / 10, Length: length}
 		for w := range workers {
-			plan.Workers = append(plan.Workers, w)
+			plan.Workers, plan.Threads = append(plan.Workers, w), append(plan.Threads, pairs)
 		}
 		if err := turns.SetCell(cell, plan); err != nil {
 			t.Fatal(err)
@@ -66,7 +72,7 @@ func stand(t *testing.T, open Open, length time.Duration, left chan traffic.Seat
 		for pair := range pairs {
 			seat := traffic.Seat{Worker: w, Pair: pair}
 			th := &traffic.Thread{
-				Turn: watched{turn, left}, Seat: seat, Run: 1, Ready: ready, ThreadIDs: ids,
+				Turn: watched{ends(w), left}, Seat: seat, Run: 1, Ready: ready, ThreadIDs: ids,
 				Endpoint: func(int) traffic.Endpoint { return endpoint(seat) },
 			}
 			go th.Serve()
@@ -117,8 +123,7 @@ func (*idle) Recorders() traffic.Recorders { return traffic.Recorders{} }
 func (*idle) Facts() (sock.Facts, error)   { return sock.Facts{}, nil }
 func (*idle) Close()                       {}
 
-func order(t *testing.T, open Open) {
-	const length = 10 * time.Millisecond
+func order(t *testing.T, open Open, length time.Duration) {
 	s := &seen{windows: map[uint64][]traffic.Window{}}
 	turns := stand(t, open, length, nil, func(traffic.Seat) traffic.Endpoint { return &idle{seen: s} })
 	for _, order := range [][]int{{2, 0, 1}, {1}, {0, 2}, {}} {
@@ -144,11 +149,20 @@ func order(t *testing.T, open Open) {
 			t.Errorf("block %v had trials %d", order, s.trials)
 		}
 		for i, trial := range s.trials {
-			w := traffic.Window{
-				Open: timings[i].Opened, Start: timings[i].Opened + int64(length/10), Close: timings[i].Opened + int64(length),
+			if n := len(s.windows[trial]); n != workers*pairs {
+				t.Errorf("%d threads had a window, want %d", n, workers*pairs)
 			}
-			if diff := cmp.Diff(slices.Repeat([]traffic.Window{w}, workers*pairs), s.windows[trial]); diff != "" {
-				t.Errorf("windows of the threads (-want +got):\n%s", diff)
+			for _, got := range s.windows[trial] {
+				// All windows are those of the trial, as exactly as the clocks of the workers are known.
+				apart := got.Open - timings[i].Opened
+				want := traffic.Window{
+					Open: timings[i].Opened + apart, Start: timings[i].Opened + apart + int64(length/10),
+					Close: timings[i].Opened + apart + int64(length),
+				}
+				if diff := cmp.Diff(want, got); diff != "" || max(apart, -apart) > int64(timings[i].Skew) {
+					t.Errorf("window %v from that of the trial, whose windows may be %v apart; (-want +got):\n%s",
+						time.Duration(apart), timings[i].Skew, diff)
+				}
 			}
 		}
 		s.mu.Unlock()
@@ -175,11 +189,11 @@ func stalled(t *testing.T, turns traffic.Turns, want traffic.StalledError, free 
 	}
 }
 
-func missing(t *testing.T, open Open) {
+func missing(t *testing.T, open Open, length time.Duration) {
 	var away sync.Mutex
 	late := traffic.Seat{Worker: 1, Pair: 0}
 	s := &seen{windows: map[uint64][]traffic.Window{}}
-	turns := stand(t, open, 10*time.Millisecond, nil, func(seat traffic.Seat) traffic.Endpoint {
+	turns := stand(t, open, length, nil, func(seat traffic.Seat) traffic.Endpoint {
 		if seat == late {
 			away.Lock()
 			defer away.Unlock()
@@ -190,12 +204,12 @@ func missing(t *testing.T, open Open) {
 	stalled(t, turns, traffic.StalledError{Cell: 2, Missing: []traffic.Seat{late}}, away.Unlock)
 }
 
-func hanging(t *testing.T, open Open) {
+func hanging(t *testing.T, open Open, length time.Duration) {
 	hangs := traffic.Seat{Worker: 0, Pair: 1}
 	end := make(chan struct{})
 	s := &seen{windows: map[uint64][]traffic.Window{}}
 	left := make(chan traffic.Seat, 100) // more than there are threads and trials
-	turns := stand(t, open, 10*time.Millisecond, left, func(seat traffic.Seat) traffic.Endpoint {
+	turns := stand(t, open, length, left, func(seat traffic.Seat) traffic.Endpoint {
 		e := &idle{seen: s}
 		if seat == hangs {
 			e.instead = func(traffic.Window) { <-end }

@@ -122,6 +122,14 @@ func or(limit time.Duration) time.Duration {
 	return limit
 }
 
+// threads returns the number of threads that take part.
+func (t *trial) threads() (sum int) {
+	for _, n := range t.plan.Threads {
+		sum += n
+	}
+	return sum
+}
+
 func (t *trial) stalled(threads func(worker int) int) *traffic.StalledError {
 	e := &traffic.StalledError{Cell: t.cell, Opened: t.opened != 0}
 	done := t.arrived
@@ -188,7 +196,7 @@ func (f *Fake) Arrive(ticket uint32, s traffic.Seat) (traffic.Window, error) {
 		return traffic.Window{}, traffic.ErrGate
 	}
 	t.arrived[s] = true
-	if len(t.arrived) == t.plan.Threads && !t.shut {
+	if len(t.arrived) == t.threads() && !t.shut {
 		t.opened = clock.Now()
 		f.cond().Broadcast()
 	}
@@ -210,7 +218,7 @@ func (f *Fake) Leave(ticket uint32, s traffic.Seat) {
 	if t == nil {
 		return
 	}
-	if t.left[s] = true; len(t.left) == t.plan.Threads {
+	if t.left[s] = true; len(t.left) == t.threads() {
 		t.ended = clock.Now()
 		f.cond().Broadcast()
 	}

@@ -11,8 +11,8 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 func TestFake(t *testing.T) {
-	Conformance(t, func(*testing.T, traffic.Layout) (traffic.Turns, traffic.Turn) {
+	Conformance(t, 10*time.Millisecond, func(*testing.T, traffic.Layout) (traffic.Turns, Ends) {
 		f := &Fake{Gate: 200 * time.Millisecond, Stall: 200 * time.Millisecond}
-		return f, f
+		return f, Same(f)
 	})
 }

@@ -107,7 +107,7 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		Warm: time.Duration(load.Describe().Warm * float64(o.Length)), threads: 2 * o.Pairs,
 	}
 	err = turns.SetCell(0, traffic.CellPlan{
-		Workers: []int{SourceWorker, SinkWorker}, Threads: r.threads, Warm: r.Warm, Length: r.Length,
+		Workers: []int{SourceWorker, SinkWorker}, Threads: []int{o.Pairs, o.Pairs}, Warm: r.Warm, Length: r.Length,
 	})
 	if err != nil {
 		t.Fatal(err)
