@@ -69,22 +69,23 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 	}
 	timings, err := g.turns.Run(blockCtx, order, func(worker int) int { return g.seats[worker] })
 	var stalled *traffic.StalledError
+	var lost *traffic.LostError
 	var died *fault
 	switch {
 	case errors.As(err, &stalled):
 		err = c.name(g, stalled)
 	case errors.As(context.Cause(blockCtx), &died):
-		// Whose trial it was, if the dead worker had a part in it.
-		died.visit = -1
-		for _, t := range timings {
-			if !t.Done {
-				if c.lab(g, t.Cell) == died.workers[0].lab {
-					died.visit = t.Cell
+		died.visit = c.ended(g, timings, died.workers[0].lab)
+		err = died
+	case errors.As(err, &lost):
+		for _, w := range g.workers() {
+			if w.number == lost.Worker {
+				err = &fault{
+					workers: []*labWorker{w}, visit: c.ended(g, timings, w.lab),
+					reason: fmt.Sprintf("worker %s does not take its turn: %v", w.name(), lost.Err),
 				}
-				break
 			}
 		}
-		err = died
 	}
 	limit := collectLimit
 	if ctx.Err() != nil { // a worker whose trial was left alone answers when that has ended
@@ -100,6 +101,20 @@ func (c *workloadControl) run(ctx context.Context, g *generation, order []int) (
 		err = collectErr
 	}
 	return trials, err
+}
+
+// ended returns the visit whose trial ended the block, if a lab had a part in it; otherwise -1.
+func (c *workloadControl) ended(g *generation, timings []traffic.Timing, l *lab) int {
+	for _, t := range timings {
+		if t.Done || t.Refused != "" {
+			continue
+		}
+		if c.lab(g, t.Cell) == l {
+			return t.Cell
+		}
+		break
+	}
+	return -1
 }
 
 // watch cancels the block when a worker dies, of whose process there may be another when the block has ended.
@@ -242,10 +257,17 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 	}
 	var trials []trial
 	for _, timing := range timings {
+		visit := c.visits[timing.Cell].Cells
+		if timing.Refused != "" {
+			for _, i := range visit {
+				one := trial{cell: i, timing: timing, failure: timing.Refused}
+				one.result.Window = c.cells[i].Trial - c.cells[i].Warm
+				trials = append(trials, one)
+			}
+		}
 		if !timing.Done {
 			continue
 		}
-		visit := c.visits[timing.Cell].Cells
 		first := len(trials)
 		for _, i := range visit {
 			if t := gathered[i]; t != nil && got[i] == 2*c.cells[i].Pairs {
