@@ -8,7 +8,8 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// The methods of a worker, in the order in which they are called.
+// The methods of a worker, in the order in which they are called. Those of a turn that is passed by calls are in
+// traffic/remote.
 const (
 	Rights     = "rights"      // nothing → rights.Rights: what the kernel lets this process do
 	Begin      = "begin"       // BeginParams → nothing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -62,6 +63,9 @@ type Host struct {
 	Enter func(namespace string, f func() error) error
 	// OpenTurn opens this process's end of the turn.
 	OpenTurn func(traffic.Meters) (traffic.Turn, error)
+	// TurnMethods are further methods, by which a controller that shares no memory with this process passes the turn. The
+	// worker answers them also while it answers another call. They are nil if the turn needs none.
+	TurnMethods protocol.Methods
 	// Pin limits this process to CPUs, with all threads that it has and will have.
 	Pin func(cpus []int) error
 	// RunTime returns the CPU time so far of a process of the host; 0 if it is gone.
@@ -83,7 +87,7 @@ func New(c Config) *Worker {
 
 // Methods returns the methods that the worker answers over the protocol.
 func (w *Worker) Methods() protocol.Methods {
-	return protocol.Methods{
+	all := protocol.Methods{
 		protocol.Pin: method(w, (*Worker).pin),
 
 		Begin:      method(w, (*Worker).begin),
@@ -102,6 +106,8 @@ func (w *Worker) Methods() protocol.Methods {
 
 		Collect: method(w, (*Worker).collect),
 	}
+	maps.Copy(all, w.TurnMethods)
+	return all
 }
 
 // method makes a handler that runs with the worker locked.

@@ -23,7 +23,12 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-func TestMain(m *testing.M) { testnet.Main(m) }
+func TestMain(m *testing.M) {
+	if serveAlone() {
+		return
+	}
+	testnet.Main(m)
+}
 
 // entered records the namespaces that workers have entered, on a host whose namespaces all belong to the test.
 type entered struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
+	"github.com/nettoll/nettoll/traffic/remote"
 	"github.com/nettoll/nettoll/worker"
 )
 
@@ -23,7 +24,8 @@ const (
 )
 
 // Worker returns the host of a worker, from the files that it has inherited. The worker runs in a container, or beside
-// containers if that is "".
+// containers if that is "". If it has inherited no board, its controller is on another machine and passes the turn by
+// calls.
 func Worker(files map[string]*os.File, container string) worker.Host {
 	h := worker.Host{
 		Enter:    enter,
@@ -31,6 +33,10 @@ func Worker(files map[string]*os.File, container string) worker.Host {
 		RunTime:  process.RunTime,
 		OpenTurn: func(m traffic.Meters) (traffic.Turn, error) { return board.Open(files, m) },
 		Probed:   func(name string) *os.File { return files[probeFile+name] },
+	}
+	if !board.Inherited(files) {
+		turn := remote.NewTurn()
+		h.OpenTurn, h.TurnMethods = turn.Open, turn.Methods()
 	}
 	for name, f := range files {
 		if strings.HasPrefix(name, softirqdFile) {

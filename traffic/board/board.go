@@ -140,6 +140,9 @@ func New(l traffic.Layout) (*Board, error) {
 	return b, nil
 }
 
+// Inherited reports whether files are those that a process inherits if it takes its turns on a board.
+func Inherited(files map[string]*os.File) bool { return files[file] != nil }
+
 // Open returns the board of another process, from the files that this process has inherited from it ([Board.Files]).
 func Open(files map[string]*os.File, m traffic.Meters) (*Board, error) {
 	f := files[file]
