@@ -203,6 +203,18 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
+// kube is the variable of make test-kube.
+const kube = "NETTOLL_KUBE"
+
+// Kube skips a test that starts a Kubernetes cluster unless make test-kube runs it. The Makefile lists the package
+// (KUBE_PKG).
+func Kube(t testing.TB) {
+	t.Helper()
+	if os.Getenv(kube) != "1" {
+		t.Skip("left to make test-kube: it starts a Kubernetes cluster")
+	}
+}
+
 // NotWithout skips a test that starts no optional program if those were hidden, because it would only show again what
 // it has shown beside them.
 func NotWithout(t testing.TB) {

@@ -35,7 +35,18 @@ const newDev = "/run/dev"
 // mask removes from a host, whose mounts are its own, parts of the machine that no network needs. Root in the host can
 // mount them again: mask prevents accidents, not attacks by root.
 func mask() error {
-	for _, path := range readOnly() {
+	if err := makeReadOnly(readOnly()...); err != nil {
+		return err
+	}
+	if err := furnishDev(); err != nil {
+		return fmt.Errorf("make a /dev with few devices: %w", err)
+	}
+	return nil
+}
+
+// makeReadOnly makes files and directories read-only in this mount namespace. It leaves out what does not exist.
+func makeReadOnly(paths ...string) error {
+	for _, path := range paths {
 		err := unix.Mount(path, path, "", unix.MS_BIND, "")
 		if errors.Is(err, unix.ENOENT) {
 			continue // not in every kernel
@@ -47,9 +58,6 @@ func mask() error {
 		if err != nil {
 			return fmt.Errorf("make %s read-only: %w", path, err)
 		}
-	}
-	if err := furnishDev(); err != nil {
-		return fmt.Errorf("make a /dev with few devices: %w", err)
 	}
 	return nil
 }

@@ -79,6 +79,19 @@ func Await(int) (<-chan struct{}, error) { return nil, unsupported("watch a proc
 // Isolate is not supported here.
 func Isolate(string, bool) error { return unsupported("make namespaces a host") }
 
+// A Node is a machine of a cluster.
+type Node struct {
+	Hostname, Cgroup string
+	Binds            []Bind
+	Settings         []string
+}
+
+// A Bind is a mount of a file or directory at another place.
+type Bind struct{ From, To string }
+
+// Become is not supported here.
+func (Node) Become() error { return unsupported("make namespaces a node") }
+
 // Supervise is not supported here.
 func Supervise(string, []string, []string) (int, error) { return 0, unsupported("supervise a process") }
 
