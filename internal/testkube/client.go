@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 
@@ -125,4 +126,12 @@ func (c *Cluster) relay(ctx context.Context, from net.Conn) {
 		})
 	}
 	both.Wait()
+}
+
+// LinkKubectl makes a directory with the program kubectl, for the PATH of a person's shell.
+func (c *Cluster) LinkKubectl(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Symlink(c.binary, filepath.Join(dir, kubectl))
 }

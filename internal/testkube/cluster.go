@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -370,9 +371,14 @@ func (c *Cluster) writeImages(ctx context.Context) error {
 	if err := Program(ctx, "./internal/testkube/pause", binary); err != nil {
 		return err
 	}
-	images := append([]Image{{
-		Name: pauseImage, Files: map[string]string{"/pause": binary}, Entrypoint: []string{"/pause"},
-	}}, c.options.Images...)
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		return err
+	}
+	images := append([]Image{
+		{Name: pauseImage, Files: map[string]string{"/pause": binary}, Entrypoint: []string{"/pause"}},
+		{Name: Shell, Files: map[string]string{"/bin/busybox": busybox}, Entrypoint: []string{"/bin/busybox"}},
+	}, c.options.Images...)
 	for i, image := range images {
 		if err := image.write(filepath.Join(dir, fmt.Sprintf("%d.tar", i))); err != nil {
 			return fmt.Errorf("write image %q: %w", image.Name, err)
@@ -380,6 +386,9 @@ func (c *Cluster) writeImages(ctx context.Context) error {
 	}
 	return os.Remove(binary)
 }
+
+// Shell is the name of an image with a shell: its entrypoint is busybox, whose first argument is a command.
+const Shell = "nettoll/shell:" + version
 
 // pauseImage is the name of the image of a pod's sandbox.
 const pauseImage = "nettoll/pause:" + version

@@ -27,7 +27,7 @@ func Missing() error {
 	// The kubelet and kube-proxy start the others by name.
 	for _, p := range [][2]string{
 		{"go", "golang-go"}, {"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
-		{"iptables", "iptables"}, {"mount", "mount"},
+		{"iptables", "iptables"}, {"mount", "mount"}, {"busybox", "busybox-static"},
 	} {
 		if _, err := exec.LookPath(p[0]); err != nil {
 			return &linux.UnsupportedError{

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -234,7 +235,17 @@ func (n *Node) join() error {
 			return err
 		}
 		defer h.Close()
-		_, err = h.AddVeth(link.Veth{Name: n.Name(), Master: c.bridge, PeerName: "eth0", PeerNS: n.machine.net})
+		// Of a node that was stopped, the kernel removes it in the background.
+		if old, err := h.ByName(n.Name()); err == nil {
+			if err := h.Delete(old.Index); err != nil {
+				return err
+			}
+		}
+		// A node that starts again has the MAC address that others know.
+		mac := net.HardwareAddr{2, 0, 0, 0, 0, byte(n.number)}
+		_, err = h.AddVeth(link.Veth{
+			Name: n.Name(), Master: c.bridge, PeerName: "eth0", PeerMAC: mac, PeerNS: n.machine.net,
+		})
 		return err
 	}); err != nil {
 		return err

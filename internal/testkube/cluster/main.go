@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -52,10 +53,11 @@ func daemon(command func() *cobra.Command) func() int {
 
 func main() {
 	all := programs()
-	if len(os.Args) > 1 {
-		i := slices.IndexFunc(all, func(p program) bool { return p.name == os.Args[1] })
-		if i >= 0 {
-			os.Args = os.Args[1:]
+	// A link to the binary may have the name of a program.
+	for skip := 0; skip < min(2, len(os.Args)); skip++ {
+		name := filepath.Base(os.Args[skip])
+		if i := slices.IndexFunc(all, func(p program) bool { return p.name == name }); i >= 0 {
+			os.Args = os.Args[skip:]
 			os.Exit(all[i].run())
 		}
 	}

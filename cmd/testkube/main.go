@@ -1,0 +1,139 @@
+// Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N] [-proxy]
+// [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by kubectl, and stops the cluster
+// when that ends. See testkube -help.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testkube"
+)
+
+func main() {
+	if testkube.Again(os.Args) {
+		os.Exit(testkube.Init(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx, os.Stdin, os.Stdout, os.Stderr, os.Args[1:]))
+}
+
+const help = `Starts a Kubernetes cluster in namespaces of this machine, runs COMMAND, or your shell, and stops the cluster when that
+ends. It needs root, containerd, runc and CNI plugins (scripts/needs). The first start builds the programs of
+Kubernetes, which takes up to ten minutes. The machine's own network is not changed: the API server is reached by a
+loopback port.
+
+Usage:
+  testkube [-nodes N] [-proxy] [COMMAND [ARGUMENT...]]
+
+The command has these in its environment:
+  KUBECONFIG        of the administrator; kubectl is in PATH
+  TESTKUBE_DIR      the cluster's directory, with the logs of all daemons: $TESTKUBE_DIR/n1/kubelet.log
+
+Pods can use the image %[1]s, whose entrypoint is busybox, with imagePullPolicy: Never. To look around in
+a node, give a pod hostNetwork, hostPID and a privileged container.
+
+Examples:
+  testkube                                        a shell; end it to stop the cluster
+  testkube kubectl get nodes -o wide
+  testkube -nodes 3 -proxy
+  in the shell:
+    kubectl run a --image=%[1]s --image-pull-policy=Never -- sleep 1000000
+    kubectl exec -it a -- busybox sh
+
+Flags:
+`
+
+func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []string) int {
+	flags := flag.NewFlagSet("testkube", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.Usage = func() {
+		fmt.Fprintf(stderr, help, testkube.Shell)
+		flags.PrintDefaults()
+	}
+	begun := time.Now()
+	options := testkube.Options{Say: func(what string) {
+		fmt.Fprintf(stderr, "testkube: %s (after %.1f s)\n", what, time.Since(begun).Seconds())
+	}}
+	flags.IntVar(&options.Nodes, "nodes", 2, "number of nodes, 1 to 9")
+	flags.BoolVar(&options.Proxy, "proxy", false, "start kube-proxy, so that services have addresses that work")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil {
+		return 2
+	}
+	status, err := up(ctx, options, stdin, stdout, stderr, flags.Args())
+	if err != nil {
+		fmt.Fprintf(stderr, "testkube: %v\n", err)
+		return 1
+	}
+	return status
+}
+
+// up starts a cluster, runs a command beside it, and stops the cluster.
+func up(ctx context.Context, o testkube.Options, stdin io.Reader, stdout, stderr io.Writer, command []string,
+) (status int, err error) {
+	cluster, err := testkube.Start(ctx, o)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, cluster.Stop()) }()
+	relaying, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	config, err := cluster.Relay(relaying)
+	if err != nil {
+		return 0, err
+	}
+	bin := filepath.Join(cluster.Dir(), "bin")
+	if err := cluster.LinkKubectl(bin); err != nil {
+		return 0, err
+	}
+	o.Say("the cluster is ready")
+	if len(command) == 0 {
+		shell := os.Getenv("SHELL")
+		if shell == "" {
+			shell = "/bin/sh"
+		}
+		command = []string{shell}
+		fmt.Fprintf(stderr, "testkube: KUBECONFIG=%s; logs are in %s; end this shell to stop the cluster\n", config, cluster.Dir())
+	}
+	// The command is found in the PATH that it has.
+	path := bin + string(filepath.ListSeparator) + os.Getenv("PATH")
+	if err := os.Setenv("PATH", path); err != nil {
+		return 0, err
+	}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "TESTKUBE_DIR="+cluster.Dir())
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
+	// A terminal's interrupt reaches the command, too, which decides what it does about it; SIGTERM ends it.
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case err = <-ended:
+		case <-time.After(2 * time.Second):
+			_ = cmd.Process.Kill()
+			err = <-ended
+		}
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
