@@ -429,17 +429,25 @@ func TestWithoutIsWhole(t *testing.T) {
 }
 
 // Every package of which CI leaves out something slow is tested in full by make test-slow, and no other.
-func TestSlowIsWhole(t *testing.T) {
-	listed := makeList(t, "SLOW_PKG")
-	slow := asking(t, "Slow", "IsSlow")
-	for dir := range slow {
+func TestSlowIsWhole(t *testing.T) { whole(t, "SLOW_PKG", "make test-slow", "Slow", "IsSlow") }
+
+// Every package with tests that start a Kubernetes cluster is tested by make test-kube, and no other.
+func TestKubeIsWhole(t *testing.T) { whole(t, "KUBE_PKG", "make test-kube", "Kube") }
+
+// whole wants a list of the Makefile to have the packages whose tests call one of these functions of testnet, by
+// themselves or through a suite, and no other.
+func whole(t *testing.T, list, target string, functions ...string) {
+	t.Helper()
+	listed := makeList(t, list)
+	left := asking(t, functions...)
+	for dir := range left {
 		if !covered(listed, dir) {
-			t.Errorf("%s leaves something to make test-slow, and is not in SLOW_PKG of the Makefile", dir)
+			t.Errorf("%s leaves something to %s, and is not in %s of the Makefile", dir, target, list)
 		}
 	}
 	for _, l := range listed {
-		if !slices.ContainsFunc(slices.Collect(maps.Keys(slow)), func(dir string) bool { return covered([]string{l}, dir) }) {
-			t.Errorf("%s is in SLOW_PKG of the Makefile, and leaves nothing to make test-slow", l)
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(left)), func(dir string) bool { return covered([]string{l}, dir) }) {
+			t.Errorf("%s is in %s of the Makefile, and leaves nothing to %s", l, list, target)
 		}
 	}
 }

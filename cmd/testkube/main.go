@@ -1,6 +1,6 @@
 // Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N] [-proxy]
-// [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by kubectl, and stops the cluster
-// when that ends. See testkube -help.
+// [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by kubectl, and stops the
+// cluster when that ends. See testkube -help.
 package main
 
 import (
@@ -23,7 +23,7 @@ func main() {
 	if testkube.Again(os.Args) {
 		os.Exit(testkube.Init(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Stdin, os.Stdout, os.Stderr, os.Args[1:]))
 }
@@ -83,7 +83,10 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 // up starts a cluster, runs a command beside it, and stops the cluster.
 func up(ctx context.Context, o testkube.Options, stdin io.Reader, stdout, stderr io.Writer, command []string,
 ) (status int, err error) {
-	cluster, err := testkube.Start(ctx, o)
+	// An interrupt ends the start. Later it is for the command, which is in the same process group of the terminal.
+	starting, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	cluster, err := testkube.Start(starting, o)
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +108,8 @@ func up(ctx context.Context, o testkube.Options, stdin io.Reader, stdout, stderr
 			shell = "/bin/sh"
 		}
 		command = []string{shell}
-		fmt.Fprintf(stderr, "testkube: KUBECONFIG=%s; logs are in %s; end this shell to stop the cluster\n", config, cluster.Dir())
+		fmt.Fprintf(stderr, "testkube: KUBECONFIG=%s; logs are in %s; end this shell to stop the cluster\n", config,
+			cluster.Dir())
 	}
 	// The command is found in the PATH that it has.
 	path := bin + string(filepath.ListSeparator) + os.Getenv("PATH")
@@ -115,7 +119,6 @@ func up(ctx context.Context, o testkube.Options, stdin io.Reader, stdout, stderr
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+config, "TESTKUBE_DIR="+cluster.Dir())
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, stderr
-	// A terminal's interrupt reaches the command, too, which decides what it does about it; SIGTERM ends it.
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

@@ -78,7 +78,8 @@ func build(ctx context.Context, say func(string)) (string, error) {
 		say("building the programs of Kubernetes " + version + ": this takes up to ten minutes once")
 	})
 	defer begun.Stop()
-	if err := compile(ctx, source, ".", unfinished, "-s -w -X k8s.io/component-base/version.gitVersion="+version); err != nil {
+	linking := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
+	if err := compile(ctx, source, ".", unfinished, linking); err != nil {
 		return "", err
 	}
 	return path, os.Rename(unfinished, path)

@@ -265,7 +265,8 @@ func (c *Cluster) makeUnderlay() error {
 	}
 	return errors.Join(
 		h.SetUp(lo.Index, true), h.SetUp(c.bridge, true),
-		h.AddAddress(c.bridge, netip.PrefixFrom(control4(), bits4)), h.AddAddress(c.bridge, netip.PrefixFrom(control6(), bits6)),
+		h.AddAddress(c.bridge, netip.PrefixFrom(control4(), bits4)),
+		h.AddAddress(c.bridge, netip.PrefixFrom(control6(), bits6)),
 	)
 }
 

@@ -104,7 +104,23 @@ func until(t *testing.T, what string, f func() error) {
 
 // The tests share a cluster, which takes seconds to start, and go from what leaves it as it was to what does not.
 func TestCluster(t *testing.T) {
-	c := testkube.New(t, testkube.Options{Images: images(t), Proxy: true})
+	testnet.Kube(t)
+	testnet.Skip(t, testkube.Missing())
+	var c *testkube.Cluster
+	t.Cleanup(func() { // after Stop; TestMain looks for processes, mounts, links and namespaces
+		if c == nil {
+			return
+		}
+		if _, err := os.Stat(c.Dir()); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the directory of the cluster is left: %v", err)
+		}
+		for _, n := range c.Nodes() {
+			if left := paths(t, filepath.Base(c.Dir())+"-"+n.Name()); len(left) > 0 {
+				t.Errorf("cgroups of a node are left: %v", left)
+			}
+		}
+	})
+	c = testkube.New(t, testkube.Options{Images: images(t), Proxy: true})
 	for _, one := range []struct {
 		name string
 		test func(*testing.T, *testkube.Cluster)

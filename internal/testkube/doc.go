@@ -1,11 +1,12 @@
-// Package testkube starts a real Kubernetes cluster for tests: etcd, an API server, a controller manager, a scheduler and
-// nodes with kubelet and containerd, which run pods. [Build] makes the programs from the Go module proxy; Debian has the
-// rest.
+// Package testkube starts a real Kubernetes cluster for tests: etcd, an API server, a controller manager, a scheduler
+// and nodes with kubelet and containerd, which run pods. [Build] makes the programs from the Go module proxy; Debian
+// has the rest.
 //
-// Every machine of a cluster is a PID 1 in mount, PID, UTS, IPC and network namespaces of its own: the control plane is
-// one, and so is every node, which has cgroups of its own, too. The kernel kills each PID 1 with the process that started
-// the cluster, and all of the machine with its PID 1. Control groups, and the directory of the cluster with its logs,
-// outlive that; the next [Start] removes them. The machine's own network, files and settings are not changed.
+// Every machine of a cluster is a PID 1 in mount, PID, UTS, IPC and network namespaces of its own: the control plane
+// is one, and so is every node, which has cgroups of its own, too. The kernel kills each PID 1 with the process that
+// started the cluster, and all of the machine with its PID 1. Control groups, and the directory of the cluster with
+// its logs, outlive that; the next [Start] removes them. The machine's own network, files and settings are not
+// changed.
 //
 //	control   198.18.0.1, fd00:198:18::1      the underlay, a bridge, is here
 //	n1        198.18.0.11, fd00:198:18::b     pods: 10.244.1.0/24, fd00:10:244:1::/64

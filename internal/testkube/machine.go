@@ -35,8 +35,8 @@ type machine struct {
 	ended  chan struct{}
 }
 
-// start starts PID 1 and the agent, and returns when PID 1 has made a node of its namespaces. The node has its directory
-// and the binary with all programs.
+// start starts PID 1 and the agent, and returns when PID 1 has made a node of its namespaces. The node has its
+// directory and the binary with all programs.
 func (m *machine) start(ctx context.Context, binary string, s spec) (err error) {
 	defer func() {
 		if err != nil {
@@ -156,7 +156,8 @@ func (m *machine) stop() error {
 	var errs []error
 	if m.cmd != nil {
 		_ = m.cmd.Process.Kill() // it may be gone
-		<-m.ended                // and all processes of its PID namespace before it (zap_pid_ns_processes, kernel/pid_namespace.c)
+		// All processes of its PID namespace end before it does (zap_pid_ns_processes, kernel/pid_namespace.c).
+		<-m.ended
 		_ = m.agent.Close()
 		m.cmd = nil
 	}

@@ -21,13 +21,18 @@ func Missing() error {
 	if os.Geteuid() != 0 {
 		return &linux.UnsupportedError{What: what, Missing: "root", Hint: "the kubelet needs it"}
 	}
-	if err := cgroup.Usable(what); err != nil {
+	if err := cgroup.Makeable(what); err != nil {
 		return err
 	}
 	// The kubelet and kube-proxy start the others by name.
 	for _, p := range [][2]string{
-		{"go", "golang-go"}, {"containerd", "containerd"}, {"ctr", "containerd"}, {"runc", "runc"},
-		{"iptables", "iptables"}, {"mount", "mount"}, {"busybox", "busybox-static"},
+		{"go", "golang-go"},
+		{"containerd", "containerd"},
+		{"ctr", "containerd"},
+		{"runc", "runc"},
+		{"iptables", "iptables"},
+		{"mount", "mount"},
+		{"busybox", "busybox-static"},
 	} {
 		if _, err := exec.LookPath(p[0]); err != nil {
 			return &linux.UnsupportedError{

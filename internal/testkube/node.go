@@ -46,7 +46,8 @@ func (n *Node) Pods() [2]netip.Prefix {
 	v6 := netip.MustParseAddr("fd00:10:244::").As16()
 	v6[7] = byte(n.number)
 	return [2]netip.Prefix{
-		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n.number), 0}), 24), netip.PrefixFrom(netip.AddrFrom16(v6), 64),
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 244, byte(n.number), 0}), 24),
+		netip.PrefixFrom(netip.AddrFrom16(v6), 64),
 	}
 }
 
@@ -91,7 +92,8 @@ func (n *Node) start(ctx context.Context) error {
 		return err
 	}
 	for _, archive := range archives {
-		if _, err := m.run(ctx, "ctr", "--namespace", "k8s.io", "images", "import", images+"/"+filepath.Base(archive)); err != nil {
+		at := images + "/" + filepath.Base(archive)
+		if _, err := m.run(ctx, "ctr", "--namespace", "k8s.io", "images", "import", at); err != nil {
 			return err
 		}
 	}
@@ -306,4 +308,6 @@ func (n *Node) Stop() error { return n.machine.stop() }
 func (n *Node) Start(ctx context.Context) error { return n.start(ctx) }
 
 // Run runs a command on the node, such as ip or ctr, and returns what it writes.
-func (n *Node) Run(ctx context.Context, args ...string) (string, error) { return n.machine.run(ctx, args...) }
+func (n *Node) Run(ctx context.Context, args ...string) (string, error) {
+	return n.machine.run(ctx, args...)
+}

@@ -12,7 +12,8 @@ import (
 // Main is the TestMain of a package whose tests start clusters: the test program is PID 1 of their machines, too. See
 // [testnet.Main].
 func Main(m *testing.M) {
-	if Again(os.Args) {
+	if Again(os.Args) { //nolint:forbidigo // it is the main function of a test binary
+		//nolint:forbidigo // it is the main function of a test binary
 		os.Exit(Init(os.Args, os.Stdin, os.Stdout, os.Stderr))
 	}
 	testnet.Main(m)

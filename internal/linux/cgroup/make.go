@@ -9,20 +9,35 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 )
 
-// Make makes a control group in every hierarchy of v1, with all CPUs and memory nodes of its parent, and in that of v2
-// beside them. The name is from the roots. It fails if the group exists. With v2 alone the error is a
-// [linux.UnsupportedError].
-func Make(name string) error {
+// Makeable returns a [linux.UnsupportedError] if [Make] cannot make control groups here, which something needs.
+func Makeable(what string) error {
+	if err := Usable(what); err != nil {
+		return err
+	}
 	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(hierarchies, func(h Hierarchy) bool { return !h.V2 }) {
+		// There, a group that has controllers has no processes (cgroups(7)): those of a node would have to be moved to a
+		// group below it, and the controllers be enabled from the root on.
 		return &linux.UnsupportedError{
-			What: "make cgroup " + name, Missing: "cgroups of v1",
-			Hint: "with those of v2 alone, a group that has controllers has no processes: the programs of a node would have " +
-				"to be in a group below it",
+			What: what, Missing: "cgroups of v1", Hint: "boot with systemd.unified_cgroup_hierarchy=0",
 		}
+	}
+	return nil
+}
+
+// Make makes a control group in every hierarchy of v1, with all CPUs and memory nodes of its parent, and in that of v2
+// beside them. The name is from the roots. It fails if the group exists. With v2 alone the error is a
+// [linux.UnsupportedError].
+func Make(name string) error {
+	if err := Makeable("make cgroup " + name); err != nil {
+		return err
+	}
+	hierarchies, err := Hierarchies()
+	if err != nil {
+		return err
 	}
 	for _, h := range hierarchies {
 		dir := filepath.Join(h.Dir, name)
