@@ -96,6 +96,7 @@ func TestReadme(t *testing.T) {
 		"lab exec h1/src0 -- ip address":                 nil,
 		"lab graph --output svg -o lab.svg":              nil,
 		"lab down":                                       nil,
+		"image -o nettoll.tar":                           nil,
 	}
 	seen := 0
 	here := shell{t: t}
