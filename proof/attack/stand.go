@@ -61,7 +61,7 @@ type end struct {
 	frames  *os.File // at its link, with the rights of this process: what it receives is the evidence
 	out     *os.File // at its link, with its own rights: what it sends, nil if they refuse that
 	refusal string   // why they do, "" if they do not
-	bare    bool     // its link may drop all that is not IP, see send
+	bare    bool     // its link may drop all that is not IP or not for one receiver, see send
 	at      int      // index of its link
 	mac     net.HardwareAddr
 	outer   net.HardwareAddr // of its host's link to it, nil where there is none
@@ -662,10 +662,10 @@ func ranges(ports []uint16, each string) string {
 const full = 100 * time.Millisecond
 
 // send sends a frame, and waits while the queue is full. ipvlan in modes l3 and l3s drops with the same error all that
-// is not IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound), which is no failure of the try: the link
-// refuses it.
+// is not IP or is for several receivers (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound). That is no failure
+// of the try: the link refuses it.
 func (e *end) send(frame []byte) error {
-	rounds, dropped := int(full/time.Millisecond), e.bare && !isIP(frame)
+	rounds, dropped := int(full/time.Millisecond), e.bare && (!isIP(frame) || forSeveral(frame))
 	if dropped {
 		rounds = 2
 	}
@@ -683,6 +683,19 @@ func (e *end) send(frame []byte) error {
 		return nil
 	}
 	return fmt.Errorf("a queue of the link is full for %v", full)
+}
+
+// forSeveral reports whether a packet is for several receivers, by its MAC address or by that of IPv4.
+func forSeveral(frame []byte) bool {
+	const group, to = 1, 30 // the bit in the first byte of a MAC address; where an IPv4 packet has its receiver
+	if frame[0]&group != 0 {
+		return true
+	}
+	if binary.BigEndian.Uint16(frame[12:]) != packet.TypeIPv4 || len(frame) < to+4 {
+		return false
+	}
+	a := netip.AddrFrom4([4]byte(frame[to:]))
+	return a.IsMulticast() || a == netip.AddrFrom4([4]byte{255, 255, 255, 255})
 }
 
 func isIP(frame []byte) bool {
