@@ -94,8 +94,8 @@ type Sysctl struct {
 	// Key is written with dots: "net.ipv4.ip_forward". A dot inside an element is written as a slash.
 	Key   string `json:"key"`
 	Value string `json:"value"`
-	// IfPresent makes the step agree with every value if the variable does not exist, because this kernel lacks the
-	// feature (bridge-nf-call-iptables without br_netfilter).
+	// IfPresent leaves the variable out if it does not exist when the step is applied, because this kernel lacks the
+	// feature (bridge-nf-call-iptables without br_netfilter). One that was there has to stay.
 	IfPresent bool `json:"if_present,omitempty"`
 }
 

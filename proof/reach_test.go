@@ -21,10 +21,9 @@ import (
 	"github.com/nettoll/nettoll/proof"
 )
 
-// Between two containers that nothing separates everything is open. If a filter is claimed there, each packet that
-// arrives and is not on the list is a leak, also where no answer could come back. What is on the list and does not
-// arrive is missing. The counters of the containers' kernels agree.
-func TestReach(t *testing.T) {
+// stand makes a machine as a plan has it, until the test ends.
+func stand(t *testing.T, plan host.Plan) *testnet.Machine {
+	t.Helper()
 	machine := testnet.New(t)
 	var kernel *host.Kernel
 	if err := machine.Do(func() (err error) {
@@ -33,8 +32,24 @@ func TestReach(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	defer kernel.Close()
 	var stack host.Stack
+	err := stack.Apply(t.Context(), kernel, plan)
+	t.Cleanup(func() {
+		if err := errors.Join(stack.Undo(context.Background(), kernel), kernel.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	testnet.Skip(t, err)
+	if err := stack.Verify(t.Context(), kernel); err != nil { // it waits for the carrier: until then packets are dropped
+		t.Fatal(err)
+	}
+	return machine
+}
+
+// Between two containers that nothing separates everything is open. If a filter is claimed there, each packet that
+// arrives and is not on the list is a leak, also where no answer could come back. What is on the list and does not
+// arrive is missing. The counters of the containers' kernels agree.
+func TestReach(t *testing.T) {
 	plan := host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "src0"},
 		host.Namespace{Name: "snk0"},
@@ -43,17 +58,7 @@ func TestReach(t *testing.T) {
 			PeerNS: "snk0", PeerName: "eth0", PeerMAC: "02:00:00:00:00:02", PeerAddresses: []string{"10.9.0.2/24", "fd00:9::2/64"},
 		},
 	}}
-	if err := stack.Apply(t.Context(), kernel, plan); err != nil {
-		testnet.Skip(t, err)
-	}
-	defer func() {
-		if err := stack.Undo(context.Background(), kernel); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := stack.Verify(t.Context(), kernel); err != nil { // it waits for the carrier: until then packets are dropped
-		t.Fatal(err)
-	}
+	machine := stand(t, plan)
 	l := proof.Lab{
 		Hosts: []proof.Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, MTU: 1500,
 		Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}},

@@ -1,7 +1,6 @@
 package proof_test
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -15,22 +14,12 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/netns"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 )
 
 // What a slow switch in userspace has not looked at yet is waited for: a leak is found, however late it comes.
 func TestReachSlowly(t *testing.T) {
-	machine := testnet.New(t)
-	var kernel *host.Kernel
-	if err := machine.Do(func() (err error) {
-		kernel, err = host.NewKernel(host.KernelConfig{Dir: machine.Dir})
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer kernel.Close()
 	l := proof.Lab{
 		Hosts: []proof.Host{{Name: "host1"}}, Families: []string{"ipv4", "ipv6"}, MTU: 1500,
 		Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}}, Filtered: true,
@@ -49,16 +38,7 @@ func TestReachSlowly(t *testing.T) {
 			PeerAddresses: []string{v4.String() + "/24", v6.String() + "/64"},
 		})
 	}
-	var stack host.Stack
-	testnet.Skip(t, stack.Apply(t.Context(), kernel, plan))
-	defer func() {
-		if err := stack.Undo(context.Background(), kernel); err != nil {
-			t.Error(err)
-		}
-	}()
-	if err := stack.Verify(t.Context(), kernel); err != nil {
-		t.Fatal(err)
-	}
+	machine := stand(t, plan)
 	var pause atomic.Int64
 	if err := machine.Do(func() error { return forward(t, ports, &pause) }); err != nil {
 		t.Fatal(err)

@@ -52,10 +52,15 @@ func (s *Starting) Hand(k *host.Kernel) (*Handing, error) {
 	}
 	h.Args = append([]string{Program}, s.Worker.Args[1:]...)
 	h.Args = append(h.Args, host.HandedOption, HandedFrom)
-	if h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: here, Net: "unix"}); err == nil && s.rights.Users {
-		err = h.open(k)
+	if h.listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: here, Net: "unix"}); err != nil {
+		return nil, err
 	}
-	return h, err
+	if s.rights.Users {
+		if err := h.open(k); err != nil {
+			return nil, errors.Join(err, h.Close())
+		}
+	}
+	return h, nil
 }
 
 // open lets root of a container with a user namespace, another user of the host, use the program and the socket.

@@ -25,7 +25,7 @@ const (
 )
 
 // Build builds the binary with all programs of a cluster (folder cluster), or finds the one of an earlier call in the
-// user's cache directory. It returns its path. Building takes about seven minutes on two CPUs, and a quarter of a
+// user's cache directory. It returns its path. Building took four minutes on two CPUs, and takes a quarter of a
 // minute if Go's build cache has the packages. Processes that build at a time wait for each other. Say is called with
 // what takes more than two seconds.
 func Build(ctx context.Context, say func(string)) (string, error) {

@@ -20,9 +20,13 @@ import (
 // Kubectl runs kubectl as the administrator, and returns what it writes to its standard output. What it writes to its
 // standard error is in the error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	return c.kubectl(ctx, nil, args...)
+}
+
+func (c *Cluster) kubectl(ctx context.Context, in io.Reader, args ...string) (string, error) {
 	var out, said bytes.Buffer
 	cmd := c.KubectlCommand(ctx, args...)
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &said
 	err := c.StartClient(cmd)
 	if err == nil {
 		err = cmd.Wait()
@@ -35,18 +39,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 
 // Apply creates or changes objects, which are in YAML or JSON.
 func (c *Cluster) Apply(ctx context.Context, objects string) error {
-	cmd := c.KubectlCommand(ctx, "apply", "-f", "-")
-	cmd.Stdin = strings.NewReader(objects)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	err := c.StartClient(cmd)
-	if err == nil {
-		err = cmd.Wait()
-	}
-	if err != nil {
-		return fmt.Errorf("kubectl apply: %w: %s", err, strings.TrimSpace(said.String()))
-	}
-	return nil
+	_, err := c.kubectl(ctx, strings.NewReader(objects), "apply", "-f", "-")
+	return err
 }
 
 // KubectlCommand is a command of kubectl as the administrator. [Cluster.StartClient] starts it.

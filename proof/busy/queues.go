@@ -45,8 +45,8 @@ func Drain(waiting func() uint64, meanwhile func()) error {
 			time.Sleep(batch)
 			return nil
 		case n == looks:
-			return fmt.Errorf("switches have not read %d bytes of packets after %v: the machine is too busy to tell", left,
-				looks*look)
+			return fmt.Errorf("switches have not read %d bytes of packets after %v: the machine is too busy to tell, or a "+
+				"program on a host does not read its packet socket", left, looks*look)
 		}
 		if meanwhile != nil {
 			meanwhile()

@@ -82,7 +82,8 @@ func bases(text string) (list []string) {
 	return list
 }
 
-// patience is how long processes may take to end: on a busy machine a killed one has been seen to take seconds.
+// patience is how long killed processes may take to end, as long as those of a host (host/again.go). Whoever does not
+// need it does not wait.
 const patience = 10 * time.Second
 
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,

@@ -24,7 +24,9 @@ func TestRemoveBesideOthers(t *testing.T) {
 			_ = os.MkdirAll(filepath.Join(dir, "a", strconv.Itoa(n)), 0o700)
 		}
 	}()
-	time.Sleep(10 * time.Millisecond)
+	for _, err := os.Stat(filepath.Join(dir, "a")); err != nil; _, err = os.Stat(filepath.Join(dir, "a")) {
+		time.Sleep(time.Millisecond) // it has not begun
+	}
 	err := mount.Remove(dir)
 	<-ended
 	if err = errors.Join(err, mount.Remove(dir)); err != nil {

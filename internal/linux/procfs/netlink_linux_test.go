@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// TestNetlinkDrops has a socket with hardly a buffer miss what the kernel tells of links.
-func TestNetlinkDrops(t *testing.T) {
+// TestNetlinkQueues has a socket with hardly a buffer miss what the kernel tells of links.
+func TestNetlinkQueues(t *testing.T) {
 	m := testnet.New(t)
 	err := m.Do(func() error {
 		fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
@@ -40,16 +40,19 @@ func TestNetlinkDrops(t *testing.T) {
 				return err
 			}
 		}
-		_, after, err := procfs.NetlinkQueues(unix.NETLINK_ROUTE)
+		waiting, after, err := procfs.NetlinkQueues(unix.NETLINK_ROUTE)
 		if err != nil {
 			return err
+		}
+		if waiting == 0 {
+			t.Error("nothing waits at a socket that nobody reads")
 		}
 		if after <= before {
 			t.Errorf("%d messages were dropped, after %d before", after, before)
 		}
-		_, other, err := procfs.NetlinkQueues(unix.NETLINK_GENERIC)
-		if err != nil || other != 0 {
-			t.Errorf("%d messages of another protocol were dropped, %v", other, err)
+		waiting, other, err := procfs.NetlinkQueues(unix.NETLINK_GENERIC)
+		if err != nil || waiting != 0 || other != 0 {
+			t.Errorf("of another protocol %d bytes wait, and %d messages were dropped, %v", waiting, other, err)
 		}
 		return nil
 	})
