@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -146,7 +147,7 @@ func (k *Kernel) listen(t Tap) (tap, error) {
 		open = append(open, e)
 		go func() {
 			defer close(e.ended)
-			e.err = e.listen(func() error { return nil })
+			e.err = e.listen(sock.ReadStamped)
 		}()
 	}
 	return open, nil
@@ -209,10 +210,7 @@ func (e *ear) end() error {
 		return err
 	}
 	<-e.ended
-	// A read after its deadline returns nothing, even if there is data. So each read has its own deadline.
-	if err := errors.Join(e.err, e.listen(func() error {
-		return e.file.SetReadDeadline(time.Now().Add(time.Millisecond))
-	})); err != nil {
+	if err := errors.Join(e.err, e.listen(sock.TakeStamped)); err != nil {
 		return err
 	}
 	missed, err := sock.Missed(e.file)
@@ -222,14 +220,11 @@ func (e *ear) end() error {
 	return err
 }
 
-// listen reads frames until a deadline has passed. It calls first before each frame.
-func (e *ear) listen(first func() error) error {
+// listen reads frames until a deadline has passed, or there are no more.
+func (e *ear) listen(read func(*os.File, []byte) (int, time.Time, error)) error {
 	for frame := make([]byte, 1<<17); ; {
-		if err := first(); err != nil {
-			return err
-		}
-		n, at, err := sock.ReadStamped(e.file, frame)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		n, at, err := read(e.file, frame)
+		if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return err

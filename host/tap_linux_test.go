@@ -27,17 +27,37 @@ func TestTap(t *testing.T) {
 		}
 	}()
 	mark := []byte("a mark of 16 B..")
+	var arrived *net.UDPConn
+	if err := k.Do("", func() (err error) {
+		arrived, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4711})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	defer arrived.Close()
+	// send returns when the packets have arrived: on a busy machine the link receives them later.
 	send := func(n int, text string) {
 		t.Helper()
 		if err := k.Do("c", func() error {
-			c, err := net.ListenUDP("udp4", nil) // a connected socket would receive the error that nobody listens
+			c, err := net.DialUDP("udp4", nil, &net.UDPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4711})
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			for range n {
-				if _, err := c.WriteToUDP([]byte(text), &net.UDPAddr{IP: net.IPv4(10, 1, 0, 1), Port: 4711}); err != nil {
-					return err
+			const burst = 100 // of so many packets none is lost at the receiver
+			for n := n; n > 0; n -= burst {
+				for range min(n, burst) {
+					if _, err := c.Write([]byte(text)); err != nil {
+						return err
+					}
+				}
+				for range min(n, burst) {
+					if err := arrived.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+						return err
+					}
+					if _, err := arrived.Read(make([]byte, 100)); err != nil {
+						return err
+					}
 				}
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"syscall"
@@ -139,22 +140,46 @@ func Stamp(f *os.File) error {
 	return errors.Join(err, failed)
 }
 
-// ReadStamped reads a frame like Read, and returns when the kernel received it; the zero time if the kernel does not
-// report it.
+// ReadStamped waits for a frame like Read, and returns when the kernel received it; the zero time if the kernel does
+// not report it.
 func ReadStamped(f *os.File, frame []byte) (n int, at time.Time, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, at, err
 	}
-	control, held, failed := make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{})))), 0, error(nil)
+	var failed error
 	if err := raw.Read(func(fd uintptr) bool {
-		n, held, _, _, failed = unix.Recvmsg(int(fd), frame, control, 0)
-		return failed != unix.EAGAIN //nolint:errorlint // the call returns the number itself
+		n, at, failed = stamped(int(fd), frame)
+		return !errors.Is(failed, unix.EAGAIN)
 	}); err != nil {
+		return 0, time.Time{}, err
+	}
+	return n, at, failed
+}
+
+// TakeStamped is like [ReadStamped], but it does not wait, and heeds no deadline: without a frame it returns
+// [io.EOF].
+func TakeStamped(f *os.File, frame []byte) (n int, at time.Time, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
 		return 0, at, err
 	}
-	if failed != nil {
-		return 0, at, fmt.Errorf("read a frame: %w", failed)
+	var failed error
+	if err := raw.Control(func(fd uintptr) { n, at, failed = stamped(int(fd), frame) }); err != nil {
+		return 0, time.Time{}, err
+	}
+	if errors.Is(failed, unix.EAGAIN) {
+		failed = io.EOF
+	}
+	return n, at, failed
+}
+
+// stamped reads a frame and its time from a socket that does not block.
+func stamped(fd int, frame []byte) (n int, at time.Time, err error) {
+	control := make([]byte, unix.CmsgSpace(int(unsafe.Sizeof(unix.Timespec{}))))
+	n, held, _, _, err := unix.Recvmsg(fd, frame, control, 0)
+	if err != nil {
+		return 0, at, fmt.Errorf("read a frame: %w", err)
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:held])
 	if err != nil {

@@ -34,6 +34,11 @@ func ReadStamped(*os.File, []byte) (int, time.Time, error) {
 	return 0, time.Time{}, unsupported("read a packet socket")
 }
 
+// TakeStamped is not supported here.
+func TakeStamped(*os.File, []byte) (int, time.Time, error) {
+	return 0, time.Time{}, unsupported("read a packet socket")
+}
+
 // PacketQueues is not supported here.
 func PacketQueues() (waiting, dropped uint64, err error) {
 	return 0, 0, unsupported("list packet sockets")
