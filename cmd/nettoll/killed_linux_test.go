@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,7 +240,7 @@ func (s *session) namespaces() namespaces {
 
 // areGone checks that the kernel has none of the namespaces a second after the end. It goes by handles, because the
 // numbers in names are used again at once. On a busy machine the kernel may still be removing namespaces that nobody
-// holds, so these get more time.
+// holds, or ending processes that hold them, so these get more time.
 func (n namespaces) areGone(t *testing.T, end time.Time) {
 	t.Helper()
 	for {
@@ -273,14 +276,15 @@ func exists(handle unix.FileHandle) bool {
 	return true
 }
 
-// holders lists the processes that are in one of these namespaces or have it open, and its mounts.
+// holders lists the processes that are in one of these namespaces or have it open, and its mounts. A process that the
+// kernel is ending is none, as in leavesNothing: it has no environment any more, and still closes its files.
 func holders(t *testing.T, these []string) []string {
 	t.Helper()
 	var found []string
 	links, _ := filepath.Glob("/proc/[0-9]*/ns/*")
 	files, _ := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, path := range slices.Concat(links, files) {
-		if name, err := os.Readlink(path); err == nil && slices.Contains(these, name) {
+		if name, err := os.Readlink(path); err == nil && slices.Contains(these, name) && !ending(strings.Split(path, "/")[2]) {
 			found = append(found, path+" → "+name)
 		}
 	}
@@ -294,6 +298,47 @@ func holders(t *testing.T, these []string) []string {
 		}
 	}
 	return found
+}
+
+// ending reports whether the kernel is ending a process, or it has ended: PF_EXITING, include/linux/sched.h, in the
+// ninth field of proc_pid_stat(5).
+func ending(pid string) bool {
+	const exiting = 0x4
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return true
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // from the third on
+	if len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 64)
+	return err == nil && flags&exiting != 0
+}
+
+// A process that runs holds what it has; a killed one does not, although it is there until somebody waits for it.
+func TestEnding(t *testing.T) {
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := strconv.Itoa(cmd.Process.Pid)
+	if ending(pid) {
+		t.Error("a process that sleeps is ending")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	for began := time.Now(); !ending(pid); time.Sleep(time.Millisecond) {
+		if time.Since(began) > 10*time.Second {
+			t.Error("a killed process is not ending")
+			break
+		}
+	}
+	if _, err := os.Stat("/proc/" + pid); err != nil {
+		t.Errorf("nobody has waited for the process yet: %v", err)
+	}
+	_ = cmd.Wait() // it was killed
 }
 
 // outside lists what a run could leave here besides processes: links, mounts, and cgroups with its name.
