@@ -56,6 +56,9 @@ func TestOpen(t *testing.T) {
 		if err := c.Get(t.Context(), "/x", nil); !errors.Is(err, errClosed) {
 			t.Errorf("a request of a closed client: %v", err)
 		}
+		if _, err := c.Exec(t.Context(), Target{}); !errors.Is(err, errClosed) {
+			t.Errorf("a program of a closed client: %v", err)
+		}
 	}
 }
 

@@ -1,0 +1,71 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// keep pings the server until the connection ends, and drops a connection that is dead.
+//
+// The server takes messages in their order. A program that does not read its input therefore delays the answer to a ping
+// behind that input, for as long as it likes. If the silence may be that, keep asks the API server over another
+// connection whether it is there: a server that is there would have ended a connection that it does not know.
+func (p *Process) keep() {
+	l := p.client.limits
+	for {
+		select {
+		case <-p.done:
+			return
+		case <-p.in.hurry:
+		case <-time.After(l.ping):
+		}
+		mark, before := p.in.mark()
+		pinged := time.Now()
+		answer := make(chan error, 1)
+		go func() { answer <- p.conn.Ping(context.Background()) }() // it ends with the connection
+		for answered := false; !answered; {
+			select {
+			case <-p.done:
+				return
+			case err := <-answer:
+				if err != nil {
+					return // the connection has ended; receive comes to its end when it has read what came before
+				}
+				p.in.took(mark)
+				answered = true
+			case <-time.After(l.quiet / 5):
+				if p.silence(pinged) < l.quiet {
+					break
+				}
+				if mark > before && p.client.there() {
+					pinged = time.Now()
+					break
+				}
+				p.drop(fmt.Errorf("the API server has not answered for %v", time.Since(pinged).Round(time.Second/10)))
+				return
+			}
+		}
+	}
+}
+
+// silence is how long nothing has come since a ping. It is 0 while nothing is received because nobody reads.
+func (p *Process) silence(pinged time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.held {
+		return 0
+	}
+	if p.heard.After(pinged) {
+		pinged = p.heard
+	}
+	return time.Since(pinged)
+}
+
+// there reports whether the API server answers at all.
+func (c *Client) there() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), c.limits.ask)
+	defer cancel()
+	return c.once(ctx, http.MethodGet, "/version", nil, nil) == nil
+}
