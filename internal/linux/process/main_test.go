@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -45,6 +46,20 @@ func TestMain(m *testing.M) {
 				os.Exit(1)
 			}
 			os.Exit(status)
+		case "linger": // PID 1 of a container that others leave after a second, one of them as a child of PID 1
+			if err := Isolate("tested", false); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			if err := exec.Command("sh", "-c", "sleep 1 & exec true").Run(); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			if err := Linger(context.Background(), 300*time.Millisecond, 0); err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			fmt.Println("alone")
 		case "outer": // starts a child in a user namespace, prints its PID if it only sleeps, and waits for it
 			cmd := exec.Command("/proc/self/exe", args...)
 			cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

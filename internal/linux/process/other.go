@@ -3,6 +3,7 @@
 package process
 
 import (
+	"context"
 	"io"
 	"net"
 	"os"
@@ -94,6 +95,11 @@ func (Node) Become() error { return unsupported("make namespaces a node") }
 
 // Supervise is not supported here.
 func Supervise(string, []string, []string) (int, error) { return 0, unsupported("supervise a process") }
+
+// Linger is not supported here.
+func Linger(context.Context, time.Duration, time.Duration) error {
+	return unsupported("linger in a container")
+}
 
 // A Child does not exist here.
 type Child struct{}

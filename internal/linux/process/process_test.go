@@ -223,6 +223,21 @@ func TestSupervise(t *testing.T) {
 	})
 }
 
+// PID 1 of a container that others enter ends when they have left it, and not before. It has reaped its child: a zombie
+// would have kept it.
+func TestLinger(t *testing.T) {
+	testnet.Root(t)
+	cmd := self("linger")
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	began := time.Now()
+	testnet.Skip(t, Start(cmd, Options{Namespaces: true}))
+	_ = cmd.Wait()
+	if took := time.Since(began); out.String() != "alone\n" || took < time.Second || took > 10*time.Second {
+		t.Errorf("%q after %v, want alone after little more than a second", out.String(), took)
+	}
+}
+
 func TestRunHereAndKillGroup(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
