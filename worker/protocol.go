@@ -12,6 +12,7 @@ import (
 // traffic/remote.
 const (
 	Rights     = "rights"      // nothing → rights.Rights: what the kernel lets this process do
+	Links      = "links"       // nothing → []Link: those of the namespace of this process
 	Begin      = "begin"       // BeginParams → nothing
 	Congestion = "congestion"  // CongestionParams → []string
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources

@@ -92,6 +92,7 @@ func (w *Worker) Methods() protocol.Methods {
 
 		Begin:      method(w, (*Worker).begin),
 		Rights:     method(w, (*Worker).rights),
+		Links:      method(w, (*Worker).links),
 		Congestion: method(w, (*Worker).congestion),
 		Open:       method(w, (*Worker).open),
 		Ready:      method(w, (*Worker).ready),
@@ -318,6 +319,8 @@ func (w *Worker) ready(nothing) (nothing, error) {
 }
 
 func (w *Worker) rights(nothing) (rights.Rights, error) { return rights.Own() }
+
+func (w *Worker) links(nothing) ([]Link, error) { return OwnLinks() }
 
 func (w *Worker) facts(nothing) ([]EndpointFacts, error) {
 	all := []EndpointFacts{}

@@ -1,0 +1,326 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/kubectl"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/traffic/remote"
+)
+
+const (
+	// openLimit is how long it may take until a scout runs on each node: nodes may have to pull the image.
+	openLimit = 3 * time.Minute
+	// callLimit is how long a question to a scout may take.
+	callLimit = 10 * time.Second
+	// together is how many processes are started in pods at the same time.
+	together = 16
+)
+
+// A Deployment builds labs in the pods of a cluster. Set its fields before use. It reaches the cluster when the first
+// method needs it.
+type Deployment struct {
+	// Options say how kubectl reaches the cluster.
+	Options kubectl.Options
+	// Namespace of all pods; "": one is made, and removed by Close.
+	Namespace string
+	// Image of all pods, which holds this program.
+	Image string
+	// Hosts is the number of nodes.
+	Hosts int
+	// Privileged says that a namespace that is made has to allow pods that share the network of their node.
+	Privileged bool
+	// Say, if not nil, is told what the deployment waits for.
+	Say func(text string)
+
+	opening   sync.Mutex
+	client    *kubectl.Client // nil before it is open
+	run       string          // distinguishes the run from others in the cluster
+	namespace string
+	scouts    string // the Job of the scouts
+	nodes     []node // host 1 first
+	cluster   map[string]any
+	serial    atomic.Int64 // of its Jobs
+}
+
+var _ deploy.Deployment = (*Deployment)(nil)
+
+// A node is a host.
+type node struct {
+	name  string
+	scout *running
+	about about
+}
+
+// open reaches the cluster and puts a scout on each node.
+func (d *Deployment) open(ctx context.Context) (err error) {
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if d.client != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, openLimit, fmt.Errorf("no pod on each of %d nodes within %v", d.Hosts,
+		openLimit))
+	defer cancel()
+	if d.client, err = kubectl.Open(ctx, d.Options); err != nil {
+		d.client = nil
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("cluster %q: %w", d.client.Context(), err), d.close())
+		}
+	}()
+	secret := make([]byte, 4)
+	_, _ = rand.Read(secret) // never fails
+	d.run = hex.EncodeToString(secret)
+	if d.namespace = d.Namespace; d.namespace == "" {
+		name := "nettoll-" + d.run
+		if err := d.client.Create(ctx, core+"/namespaces", namespaceOf(name, d.run, d.Privileged), nil); err != nil {
+			return fmt.Errorf("make a namespace (hosts.namespace names one that exists): %w", err)
+		}
+		d.namespace = name
+	}
+	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts}
+	pods, err := d.create(ctx, scouts)
+	if err != nil {
+		return err
+	}
+	d.scouts = scouts.name
+	d.nodes = make([]node, len(pods))
+	group, inGroup := errgroup.WithContext(ctx)
+	for i, p := range pods {
+		group.Go(func() (err error) {
+			n := &d.nodes[i]
+			n.name = p.Spec.Node
+			if n.scout, err = d.start(inGroup, "scout of "+n.name, p.Metadata.Name, ScoutCommand); err != nil {
+				return err
+			}
+			return n.scout.Call(inGroup, methodAbout, nil, &n.about)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	d.cluster = map[string]any{
+		"cluster": d.client.Context(), "kubernetes": d.client.Version(), "namespace": d.namespace, "image": d.Image,
+	}
+	if plugins := d.plugins(ctx); plugins != nil {
+		d.cluster["cni"] = plugins
+	}
+	return nil
+}
+
+// jobName returns the name of a Job that no other run has.
+func (d *Deployment) jobName(what string) string {
+	return fmt.Sprintf("nettoll-%s-%d-%s", d.run, d.serial.Add(1), what)
+}
+
+// known are network plugins by names in images of theirs that run on every node.
+var known = regexp.MustCompile(`(?:^|/)(cilium|calico/node|flannel|kube-router|weave-kube|antrea-[\w-]+|kindnetd|` +
+	`amazon-k8s-cni|azure-cns|multus-cni|kube-ovn)(?::([\w.-]+))?(?:@|$)`)
+
+// plugins returns the images of network plugins, such as "cilium:v1.19.1", as far as the user may see them; nil if none
+// is known.
+func (d *Deployment) plugins(ctx context.Context) []string {
+	var list struct {
+		Items []struct {
+			Spec struct {
+				Template struct {
+					Spec struct {
+						Containers []struct {
+							Image string `json:"image"`
+						} `json:"containers"`
+					} `json:"spec"`
+				} `json:"template"`
+			} `json:"spec"`
+		} `json:"items"`
+	}
+	if err := d.client.Get(ctx, "/apis/apps/v1/daemonsets", &list); err != nil {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, set := range list.Items {
+		for _, c := range set.Spec.Template.Spec.Containers {
+			if m := known.FindStringSubmatch(c.Image); m != nil {
+				found[strings.TrimSuffix(m[1]+":"+m[2], ":")] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// CPUs returns the CPUs that every node has.
+func (d *Deployment) CPUs() ([]int, error) {
+	if err := d.open(context.Background()); err != nil {
+		return nil, err
+	}
+	cpus := d.nodes[0].about.CPUs
+	for _, n := range d.nodes[1:] {
+		cpus = slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return !slices.Contains(n.about.CPUs, cpu) })
+	}
+	if len(cpus) == 0 {
+		return nil, errors.New("the nodes have no CPU numbers in common")
+	}
+	return cpus, nil
+}
+
+// Machines returns the nodes.
+func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine, error) {
+	if err := d.open(ctx); err != nil {
+		return nil, err
+	}
+	list := make([]deploy.Machine, 0, hosts)
+	for i, n := range d.nodes[:min(hosts, len(d.nodes))] {
+		m := deploy.Machine{Name: n.name, Hosts: []string{network.Host{Index: i + 1}.Name()}, Facts: maps.Clone(n.about.Facts)}
+		m.Facts["node"] = n.name
+		if i == 0 {
+			maps.Copy(m.Facts, d.cluster)
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// Check reaches the cluster, which says whether labs can be built: they are all made of pods like the scouts.
+func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
+	if err := d.open(ctx); err != nil {
+		return nil, err
+	}
+	return make([]error, len(labs)), nil
+}
+
+// Programs looks for programs in the image.
+func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]deploy.Found, error) {
+	if err := d.open(ctx); err != nil {
+		return nil, err
+	}
+	answers := make([]deploy.Found, len(wanted))
+	for i, w := range wanted {
+		ctx, cancel := context.WithTimeout(ctx, callLimit)
+		err := d.nodes[0].scout.Call(ctx, methodProgram, w.Needed, &answers[i].Version)
+		cancel()
+		if refused, ok := errors.AsType[*protocol.Error](err); ok {
+			answers[i].Err = fmt.Errorf("image %s: %w", d.Image, refused)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return answers, nil
+}
+
+// Watch asks the scouts how busy their nodes are.
+func (d *Deployment) Watch() (func() []deploy.Load, error) {
+	before := d.loads()
+	return func() []deploy.Load {
+		list := make([]deploy.Load, len(d.nodes))
+		for i, after := range d.loads() {
+			list[i].Machine = d.nodes[i].name
+			if first := before[i]; first != nil && after != nil && after.At > first.At {
+				list[i].CPU = measured(*first, *after)
+				list[i].Load1 = after.Load1
+			}
+		}
+		return list
+	}, nil
+}
+
+// loads asks all scouts at the same time. An answer is nil if there is none.
+func (d *Deployment) loads() []*load {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	all := make([]*load, len(d.nodes))
+	var group sync.WaitGroup
+	for i, n := range d.nodes {
+		group.Go(func() {
+			var l load
+			if n.scout.Call(ctx, methodLoad, nil, &l) == nil {
+				all[i] = &l
+			}
+		})
+	}
+	group.Wait()
+	return all
+}
+
+// Awake is not possible: it is a setting of nodes.
+func (d *Deployment) Awake() (func() (float64, error), error) {
+	return nil, &linux.UnsupportedError{
+		What: "keep CPUs awake", Missing: "a right on the nodes of the cluster", Hint: "idle=deep measures them as they are",
+	}
+}
+
+// LoadProbe is not possible: it needs root on nodes.
+func (d *Deployment) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
+	return nil, &linux.UnsupportedError{
+		What: "load probe " + p.Describe().Name, Missing: "a right on the nodes of the cluster",
+	}
+}
+
+// Begin makes the turn of a generation, which passes by calls.
+func (d *Deployment) Begin(traffic.Layout) (deploy.Generation, error) {
+	return &generation{Deployment: d, turns: remote.New()}, nil
+}
+
+// Close removes the scouts and, if the deployment has made it, the namespace.
+func (d *Deployment) Close() error {
+	d.opening.Lock()
+	defer d.opening.Unlock()
+	if d.client == nil {
+		return nil
+	}
+	return d.close()
+}
+
+func (d *Deployment) close() error {
+	var err error
+	for _, n := range d.nodes {
+		if n.scout != nil {
+			_ = n.scout.Kill() // its pod is removed
+		}
+	}
+	switch {
+	case d.Namespace == "" && d.namespace != "":
+		ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
+		defer cancel()
+		if err = d.client.Delete(ctx, core+"/namespaces/"+url.PathEscape(d.namespace), nil); isStatus(err, http.StatusNotFound) {
+			err = nil
+		}
+		if err != nil {
+			err = fmt.Errorf("remove namespace %q: %w", d.namespace, err)
+		}
+	case d.scouts != "":
+		err = d.remove(d.scouts)
+	}
+	err = errors.Join(err, d.client.Close())
+	d.client, d.nodes, d.scouts, d.namespace = nil, nil, "", ""
+	return err
+}
+
+// otherImage says what to do about an image that holds another program, after a semicolon.
+func (d *Deployment) otherImage(err error) string {
+	if err == nil || !strings.Contains(err.Error(), "different program") {
+		return ""
+	}
+	return fmt.Sprintf("; image %s holds another nettoll (nettoll image writes one with this)", d.Image)
+}

@@ -1,0 +1,172 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/kubectl"
+)
+
+const (
+	// look is how often it is looked whether pods run: each time for all pods of a Job.
+	look = 200 * time.Millisecond
+	// perPod is how much longer that is for each of them.
+	perPod = time.Millisecond
+	// quiet is how long nothing is said about what is waited for.
+	quiet = 2 * time.Second
+	// refusedAfter is when the events of a Job are read that has no pods: it tells there that it may not make any.
+	refusedAfter = time.Second
+	// removeLimit is how long pods may take to go, which have a second to end.
+	removeLimit = 30 * time.Second
+)
+
+// path returns that of a collection of the run's namespace, with a query.
+func (d *Deployment) path(group, kind string, query ...string) string {
+	p := group + "/namespaces/" + url.PathEscape(d.namespace) + "/" + kind
+	if len(query) > 0 {
+		values := url.Values{}
+		for i := 0; i+1 < len(query); i += 2 {
+			values.Set(query[i], query[i+1])
+		}
+		p += "?" + values.Encode()
+	}
+	return p
+}
+
+// Groups of the API.
+const (
+	core  = "/api/v1"
+	batch = "/apis/batch/v1"
+)
+
+// create makes a Job and waits until all of its pods run. They are in the order of their indexes. If it fails, the Job
+// is removed.
+func (d *Deployment) create(ctx context.Context, j jobSpec) (pods []pod, err error) {
+	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.object(), nil); err != nil {
+		return nil, fmt.Errorf("make job %q: %w", j.name, err)
+	}
+	if pods, err = d.await(ctx, j); err != nil {
+		return nil, errors.Join(err, d.remove(j.name))
+	}
+	return pods, nil
+}
+
+// await waits until all pods of a Job run.
+func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
+	began, said := time.Now(), ""
+	for {
+		pods, err := d.podsOf(ctx, j.name)
+		if err != nil {
+			return nil, err
+		}
+		up, waits := 0, ""
+		for i := range pods {
+			p := &pods[i]
+			if p.runs() {
+				up++
+				continue
+			}
+			if why := p.never(); why != "" {
+				return nil, fmt.Errorf("pod %q: %s%s", p.Metadata.Name, why, d.imageHint(why))
+			}
+			if waits == "" {
+				waits = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits())
+			}
+		}
+		if up == j.pods {
+			return pods, nil
+		}
+		if len(pods) < j.pods && time.Since(began) > refusedAfter {
+			if why := d.refused(ctx, j.name); why != "" {
+				return nil, fmt.Errorf("job %q gets no pods: %s", j.name, why)
+			}
+		}
+		if waits == "" {
+			waits = fmt.Sprintf("job %q has %d of %d pods", j.name, len(pods), j.pods)
+		}
+		if d.Say != nil && time.Since(began) > quiet && waits != said {
+			d.Say(waits)
+			said = waits
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%d of %d pods run: %s: %w", up, j.pods, waits, context.Cause(ctx))
+		case <-time.After(look + time.Duration(j.pods)*perPod):
+		}
+	}
+}
+
+// podsOf lists the pods of a Job, by their indexes.
+func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
+	var list podList
+	if err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", jobLabel+"="+job), &list); err != nil {
+		return nil, fmt.Errorf("list the pods of job %q: %w", job, err)
+	}
+	slices.SortFunc(list.Items, func(a, b pod) int { return cmp.Compare(a.index(), b.index()) })
+	return list.Items, nil
+}
+
+// refused returns why the cluster does not make the pods of a Job, as its events tell; "" if they tell nothing.
+func (d *Deployment) refused(ctx context.Context, job string) string {
+	var list struct {
+		Items []struct {
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"items"`
+	}
+	if err := d.client.Get(ctx, d.path(core, "events", "fieldSelector", "involvedObject.kind=Job,involvedObject.name="+job),
+		&list); err != nil {
+		return ""
+	}
+	for _, e := range list.Items {
+		if e.Reason == "FailedCreate" {
+			return e.Message
+		}
+	}
+	return ""
+}
+
+// remove removes a Job and its pods, and waits until they have gone.
+func (d *Deployment) remove(job string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
+	defer cancel()
+	if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
+		object{"propagationPolicy": "Background"}); err != nil && !isStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("remove job %q: %w", job, err)
+	}
+	for {
+		pods, err := d.podsOf(ctx, job)
+		if err == nil && len(pods) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			if err == nil {
+				err = fmt.Errorf("%d of its pods are still there after %v", len(pods), removeLimit)
+			}
+			return fmt.Errorf("remove job %q: %w", job, err)
+		case <-time.After(look):
+		}
+	}
+}
+
+// isStatus reports whether the API server has answered with an HTTP status.
+func isStatus(err error, code int) bool {
+	s, ok := errors.AsType[*kubectl.StatusError](err)
+	return ok && s.Code == code
+}
+
+// imageHint says how the nodes get the image, after a semicolon, if that is why a pod does not run.
+func (d *Deployment) imageHint(why string) string {
+	if !strings.Contains(why, "Image") {
+		return ""
+	}
+	return fmt.Sprintf("; the nodes need image %s (nettoll image writes it; hosts.image names another one)", d.Image)
+}

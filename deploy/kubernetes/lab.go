@@ -1,0 +1,291 @@
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/worker"
+)
+
+// generation is a set of labs whose workers share a turn.
+type generation struct {
+	*Deployment
+	turns traffic.Turns
+}
+
+// Turns returns the turn.
+func (g *generation) Turns() traffic.Turns { return g.turns }
+
+// Close ends the turn.
+func (g *generation) Close() error { return g.turns.Close() }
+
+// lab is a lab whose containers are pods.
+type lab struct {
+	deployment *Deployment
+	spec       deploy.Spec
+	site       *network.Site
+	jobs       []string // by host, from 0; "": it has no containers
+	pods       [][]pod  // by host and container, as they were when the lab was built
+
+	mu      sync.Mutex
+	started map[string]*running // workers that nobody has asked for yet, by pod
+}
+
+var _ deploy.Lab = (*lab)(nil)
+
+// Build makes the pods of a lab and starts a worker in each.
+func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
+	join, _, ok := stack.PartOf[Network](s.Stack)
+	if !ok {
+		return nil, fmt.Errorf("lab %s has no network of a cluster", s.ID)
+	}
+	if len(s.Net.Hosts) > len(g.nodes) {
+		return nil, fmt.Errorf("lab %s has %d hosts, and the run %d nodes", s.ID, len(s.Net.Hosts), len(g.nodes))
+	}
+	l := &lab{
+		deployment: g.Deployment, spec: s, jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
+		site: &network.Site{
+			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
+		},
+		started: map[string]*running{},
+	}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	group, inGroup := errgroup.WithContext(ctx)
+	for i, h := range s.Net.Hosts {
+		if len(h.Containers) == 0 {
+			continue
+		}
+		j := jobSpec{
+			name: g.jobName(h.Name()), run: g.run, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
+			shares: join.Node,
+		}
+		l.jobs[i] = j.name
+		group.Go(func() (err error) {
+			l.pods[i], err = g.create(inGroup, j)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return l, l.settle(ctx, join)
+}
+
+// settle starts the workers, which know the links of their pods, and describes the containers.
+func (l *lab) settle(ctx context.Context, join Network) error {
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	var mu sync.Mutex
+	mtu := 0
+	for h, pods := range l.pods {
+		l.site.Endpoints[h] = make([]network.Endpoint, len(pods))
+		for i, p := range pods {
+			group.Go(func() error {
+				name := l.spec.Net.Hosts[h].Containers[i].Name
+				w, err := l.work(inGroup, h, name)
+				if err != nil {
+					return err
+				}
+				var links []worker.Link
+				if err := w.Call(inGroup, worker.Links, nil, &links); err != nil {
+					return errors.Join(err, w.Kill())
+				}
+				e := network.Endpoint{}
+				if e.IPv4, e.IPv6 = p.addresses(); !join.Node {
+					e.Namespace = name
+				}
+				own := mtuOf(links, e)
+				mu.Lock()
+				defer mu.Unlock()
+				l.started[p.Metadata.Name] = w
+				l.site.Endpoints[h][i] = e
+				if own > 0 && (mtu == 0 || own < mtu) {
+					mtu = own
+				}
+				if own == 0 {
+					return fmt.Errorf("pod %q: no link of it has one of its addresses %v", p.Metadata.Name, p.Status.IPs)
+				}
+				return nil
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	l.site.Lab.MTU = mtu
+	return l.talk()
+}
+
+// mtuOf returns the least MTU of links with an address of a container; 0 if none has one.
+func mtuOf(links []worker.Link, e network.Endpoint) (mtu int) {
+	for _, l := range links {
+		if slices.ContainsFunc(l.Addresses, func(a netip.Addr) bool { return a == e.IPv4 || a == e.IPv6 }) &&
+			(mtu == 0 || l.MTU < mtu) {
+			mtu = l.MTU
+		}
+	}
+	return mtu
+}
+
+// talk says which family of the experiment pods have no address of.
+func (l *lab) talk() error {
+	for _, family := range l.spec.Families {
+		for h, ends := range l.site.Endpoints {
+			for i, e := range ends {
+				if !e.Bind(family).IsValid() {
+					return fmt.Errorf("pod %q has no %s address, only %v: the cluster does not have that family",
+						l.pods[h][i].Metadata.Name, family, l.pods[h][i].Status.IPs)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// work starts a worker in the pod of a container of a host, which counts from 0.
+func (l *lab) work(ctx context.Context, h int, container string) (*running, error) {
+	on := l.spec.Net.Hosts[h]
+	i := slices.IndexFunc(on.Containers, func(c network.Container) bool { return c.Name == container })
+	if i < 0 {
+		return nil, fmt.Errorf("host %q has no container %q", on.Name(), container)
+	}
+	return l.deployment.start(ctx, fmt.Sprintf("worker %s@%s", container, on.Name()), l.pods[h][i].Metadata.Name,
+		workerCommand, "--container", container)
+}
+
+// Site describes the containers.
+func (l *lab) Site() *network.Site { return l.site }
+
+// Waited returns 0: labs do not wait for each other.
+func (l *lab) Waited() time.Duration { return 0 }
+
+// Reports returns reports without figures: nothing is configured on nodes.
+func (l *lab) Reports() []host.Report { return make([]host.Report, len(l.spec.Net.Hosts)) }
+
+// Start returns the worker of a pod: the one that Build has started or, if that has ended, another one.
+func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error) {
+	h := on - 1
+	r := l.waiting(h, w.Container)
+	if r == nil {
+		var err error
+		if r, err = l.work(ctx, h, w.Container); err != nil {
+			return nil, err
+		}
+	}
+	if len(w.CPUs) > 0 {
+		if err := r.Call(ctx, protocol.Pin, w.CPUs, nil); err != nil {
+			return nil, errors.Join(err, r.Kill())
+		}
+	}
+	return r, nil
+}
+
+// waiting returns the worker of a container that nobody has asked for yet; nil if there is none.
+func (l *lab) waiting(h int, container string) *running {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, c := range l.spec.Net.Hosts[h].Containers {
+		if c.Name != container || i >= len(l.pods[h]) {
+			continue
+		}
+		name := l.pods[h][i].Metadata.Name
+		r := l.started[name]
+		delete(l.started, name)
+		if r != nil {
+			select {
+			case <-r.Done():
+				return nil
+			default:
+			}
+		}
+		return r
+	}
+	return nil
+}
+
+// Verify asks the cluster whether the pods are those that were made.
+func (l *lab) Verify(ctx context.Context) error {
+	var errs []error
+	for h, job := range l.jobs {
+		if job == "" {
+			continue
+		}
+		now, err := l.deployment.podsOf(ctx, job)
+		if err != nil {
+			return err
+		}
+		for _, p := range l.pods[h] {
+			errs = append(errs, differs(p, now))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// differs says what is different of a pod.
+func differs(p pod, now []pod) error {
+	i := slices.IndexFunc(now, func(n pod) bool { return n.Metadata.UID == p.Metadata.UID })
+	switch {
+	case i < 0:
+		return fmt.Errorf("pod %q is not there any more", p.Metadata.Name)
+	case !now[i].runs():
+		return fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name, cmp.Or(now[i].never(), now[i].waits()))
+	case !slices.Equal(now[i].Status.IPs, p.Status.IPs):
+		return fmt.Errorf("pod %q had the addresses %v and has %v", p.Metadata.Name, p.Status.IPs, now[i].Status.IPs)
+	}
+	return nil
+}
+
+// Died returns "": who runs in pods are the workers, whose ends control sees.
+func (l *lab) Died(context.Context) string { return "" }
+
+// Logs returns nothing: no program of a lab runs on nodes.
+func (l *lab) Logs(context.Context) ([]deploy.Log, error) { return nil, nil }
+
+// Trace is not possible: the way of packets between pods is the cluster's.
+func (l *lab) Trace(context.Context, []host.Question) ([]host.Trace, error) {
+	return nil, &linux.UnsupportedError{
+		What: "ask which way packets take", Missing: "a right on the nodes of the cluster",
+	}
+}
+
+// Close removes the pods.
+func (l *lab) Close() {
+	l.mu.Lock()
+	for _, r := range l.started {
+		_ = r.Kill() // its pod is removed
+	}
+	l.started = map[string]*running{}
+	l.mu.Unlock()
+	var group sync.WaitGroup
+	for _, job := range l.jobs {
+		if job != "" {
+			group.Go(func() { _ = l.deployment.remove(job) }) // what is left is removed with the namespace, or by the cluster
+		}
+	}
+	group.Wait()
+}
+
+// measured returns how busy a node was between two answers of its scout, in cores by mode.
+func measured(before, after load) map[string]float64 {
+	return procfs.Cores(before.CPU, after.CPU, time.Duration(after.At-before.At).Seconds())
+}

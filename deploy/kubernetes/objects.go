@@ -1,0 +1,238 @@
+package kubernetes
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An object is an object of the Kubernetes API, as it is sent.
+type object = map[string]any
+
+// Labels of what a run makes.
+const (
+	// managedBy is the label of Kubernetes for the tool that manages an object.
+	managedBy = "app.kubernetes.io/managed-by"
+	manager   = "nettoll"
+	runLabel  = "nettoll/run"
+	jobLabel  = "nettoll/job"
+	// indexLabel is that of Kubernetes for the index of a pod of a Job.
+	indexLabel = "batch.kubernetes.io/job-completion-index"
+)
+
+// containerName is the name of the only container of each pod.
+const containerName = "nettoll"
+
+// keep is how long the cluster keeps a Job that has ended, in seconds.
+const keep = 30
+
+// namespaceOf returns the namespace of a run. Its pods are as restricted as Kubernetes knows it, unless some share the
+// network of their node, which only the level privileged allows
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards).
+func namespaceOf(name, run string, privileged bool) object {
+	level := "restricted"
+	if privileged {
+		level = "privileged"
+	}
+	return object{
+		"apiVersion": "v1", "kind": "Namespace",
+		"metadata": object{"name": name, "labels": object{
+			managedBy: manager, runLabel: run, "pod-security.kubernetes.io/enforce": level,
+		}},
+	}
+}
+
+// A jobSpec describes pods that are alike.
+type jobSpec struct {
+	name, run string
+	image     string
+	pods      int
+	// node is the one on which they are; "": each is on another one, which the cluster chooses.
+	node   string
+	shares bool // the network of their node
+}
+
+// object returns the Job. Its pods ask for nothing: what is measured is what pods get beside others. They have no
+// rights, and may not get any.
+func (j jobSpec) object() object {
+	labels := object{managedBy: manager, runLabel: j.run, jobLabel: j.name}
+	affinity := object{"podAntiAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": []object{{
+		"topologyKey": "kubernetes.io/hostname", "labelSelector": object{"matchLabels": object{jobLabel: j.name}},
+	}}}}
+	if j.node != "" {
+		affinity = object{"nodeAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": object{
+			"nodeSelectorTerms": []object{{"matchFields": []object{{
+				"key": "metadata.name", "operator": "In", "values": []string{j.node},
+			}}}},
+		}}}
+	}
+	return object{
+		"apiVersion": "batch/v1", "kind": "Job",
+		"metadata": object{"name": j.name, "labels": labels},
+		"spec": object{
+			"completionMode": "Indexed", "completions": j.pods, "parallelism": j.pods, "backoffLimit": 0,
+			"ttlSecondsAfterFinished": keep,
+			"template": object{
+				"metadata": object{"labels": labels},
+				"spec": object{
+					"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
+					"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
+					"securityContext": object{
+						"runAsNonRoot": true, "runAsUser": nobody, "runAsGroup": nobody,
+						"seccompProfile": object{"type": "RuntimeDefault"},
+					},
+					"containers": []object{{
+						"name": containerName, "image": j.image, "imagePullPolicy": "IfNotPresent",
+						"command": []string{binary, PodCommand},
+						"securityContext": object{
+							"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+							"capabilities": object{"drop": []string{"ALL"}},
+						},
+					}},
+				},
+			},
+		},
+	}
+}
+
+const (
+	// binary is the path of nettoll in its image.
+	binary = "/nettoll"
+	// nobody is the user of pods, who owns nothing.
+	nobody = 65534
+)
+
+// A pod is what the API tells of a pod, as far as it is needed here.
+type pod struct {
+	Metadata struct {
+		Name     string            `json:"name"`
+		UID      string            `json:"uid"`
+		Labels   map[string]string `json:"labels"`
+		Deletion string            `json:"deletionTimestamp"`
+	} `json:"metadata"`
+	Spec struct {
+		Node string `json:"nodeName"`
+	} `json:"spec"`
+	Status struct {
+		Phase      string `json:"phase"`
+		Reason     string `json:"reason"`
+		Message    string `json:"message"`
+		IPs        []ip   `json:"podIPs"`
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Reason  string `json:"reason"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+		Containers []struct {
+			State struct {
+				Running *struct{} `json:"running"`
+				Waiting *struct {
+					Reason  string `json:"reason"`
+					Message string `json:"message"`
+				} `json:"waiting"`
+				Terminated *struct {
+					Reason  string `json:"reason"`
+					Message string `json:"message"`
+					Code    int    `json:"exitCode"`
+				} `json:"terminated"`
+			} `json:"state"`
+			ImageID string `json:"imageID"`
+		} `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+type ip struct {
+	IP string `json:"ip"`
+}
+
+type podList struct {
+	Items []pod `json:"items"`
+}
+
+// index is the number of the pod in its Job; -1 if it has none.
+func (p *pod) index() int {
+	if i, err := strconv.Atoi(p.Metadata.Labels[indexLabel]); err == nil {
+		return i
+	}
+	return -1
+}
+
+// addresses are those of the pod; invalid where it has none of a family.
+func (p *pod) addresses() (v4, v6 netip.Addr) {
+	for _, one := range p.Status.IPs {
+		a, err := netip.ParseAddr(one.IP)
+		switch {
+		case err != nil:
+		case a.Is4() && !v4.IsValid():
+			v4 = a
+		case a.Is6() && !v6.IsValid():
+			v6 = a
+		}
+	}
+	return v4, v6
+}
+
+// runs says whether the pod's process runs and has its addresses.
+func (p *pod) runs() bool {
+	return p.Metadata.Deletion == "" && p.Status.Phase == "Running" && len(p.Status.IPs) > 0 &&
+		len(p.Status.Containers) == 1 && p.Status.Containers[0].State.Running != nil
+}
+
+// never says why the pod will not run, unless somebody does something; "" as long as it may.
+func (p *pod) never() string {
+	if p.Metadata.Deletion != "" {
+		return "it was deleted"
+	}
+	if p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded" {
+		return "it has ended" + because(p.Status.Reason, p.Status.Message) + p.ended()
+	}
+	for _, c := range p.Status.Containers {
+		if w := c.State.Waiting; w != nil && slices.Contains([]string{
+			"ErrImageNeverPull", "ImagePullBackOff", "InvalidImageName", "CreateContainerConfigError", "CreateContainerError",
+			"RunContainerError",
+		}, w.Reason) {
+			return "its container does not start" + because(w.Reason, w.Message)
+		}
+	}
+	return ""
+}
+
+// ended says how the container ended, after a semicolon; "" if it has not.
+func (p *pod) ended() string {
+	for _, c := range p.Status.Containers {
+		if t := c.State.Terminated; t != nil {
+			return fmt.Sprintf("; its container ended with status %d%s", t.Code, because(t.Reason, t.Message))
+		}
+	}
+	return ""
+}
+
+// waits says what the pod waits for, as far as the cluster tells.
+func (p *pod) waits() string {
+	for _, c := range p.Status.Conditions {
+		if c.Status == "False" && c.Type == "PodScheduled" {
+			return "it has no node" + because(c.Reason, c.Message)
+		}
+	}
+	for _, c := range p.Status.Containers {
+		if w := c.State.Waiting; w != nil {
+			return "its container waits" + because(w.Reason, w.Message)
+		}
+	}
+	return "its phase is " + p.Status.Phase
+}
+
+// because joins what the cluster gives as a reason, after a colon.
+func because(reason, message string) string {
+	text := strings.TrimSpace(strings.Join(strings.Fields(message), " "))
+	switch {
+	case reason == "" && text == "":
+		return ""
+	case reason == "" || text == "":
+		return ": " + reason + text
+	}
+	return fmt.Sprintf(": %s (%s)", text, reason)
+}

@@ -1,0 +1,88 @@
+package kubernetes
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// Kinds returns what stacks on a cluster are made of.
+func Kinds() stack.Kinds { return stack.Kinds{networks{}, runtimes{}} }
+
+// networks is the kind of networks that pods can have.
+type networks struct{}
+
+// Describe returns the description of the kind.
+func (networks) Describe() stack.Description {
+	return stack.Description{Name: "network", Plural: "networks", Summary: "Joins a pod to its node."}
+}
+
+// Parts lists the networks, the baseline first.
+func (networks) Parts() []stack.Part {
+	return []stack.Part{
+		{Value: Network{Node: true}, Description: part.Description{
+			Name: "host", Implementation: "kernel",
+			Summary: "pods share the namespace and the addresses of their node (hostNetwork)",
+		}},
+		{Value: Network{}, Description: part.Description{
+			Name: "cni", Implementation: "plugin",
+			Summary: "pods have what the network plugin of the cluster (CNI) gives them",
+		}},
+	}
+}
+
+// Network is a network that pods can have.
+type Network struct {
+	// Node says that pods share that of their node.
+	Node bool
+}
+
+var _ network.Sharer = Network{}
+
+// Shares implements [network.Sharer].
+func (n Network) Shares(part.Params) bool { return n.Node }
+
+// runtimes is the kind of runtimes, of which a cluster has one.
+type runtimes struct{}
+
+// Describe returns the description of the kind.
+func (runtimes) Describe() stack.Description {
+	return stack.Description{
+		Name: "runtime", Plural: "runtimes", Summary: "Makes the containers.", Sign: "@", Default: podName,
+	}
+}
+
+const podName = "pod"
+
+// Parts lists the runtimes.
+func (runtimes) Parts() []stack.Part {
+	return []stack.Part{{Value: Pods{}, Description: Pods{}.Describe()}}
+}
+
+// BuildTime returns how long pods take, as a guess: a kubelet makes some in a second.
+func (runtimes) BuildTime(_ stack.Stack, _, containers int) time.Duration {
+	return time.Second + time.Duration(containers)*100*time.Millisecond
+}
+
+// Pods is the runtime of a cluster.
+type Pods struct{}
+
+var _ runtime.Populated = Pods{}
+
+// Describe returns the description of the runtime.
+func (Pods) Describe() runtime.Description {
+	return runtime.Description{Name: podName, Summary: "each container is a pod of the cluster", Implementation: "kernel"}
+}
+
+// Containers is not possible: the cluster makes pods, and not a host of this machine.
+func (Pods) Containers([]runtime.Container, part.Params) ([]host.Step, error) {
+	return nil, errors.New("pods are made by a cluster (hosts: {kind: kubernetes})")
+}
+
+// Populated says that a worker runs in each pod.
+func (Pods) Populated(part.Params) bool { return true }

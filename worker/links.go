@@ -1,0 +1,38 @@
+package worker
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+)
+
+// A Link is a network device.
+type Link struct {
+	Name      string       `json:"name"`
+	MTU       int          `json:"mtu"` // bytes
+	Addresses []netip.Addr `json:"addresses"`
+}
+
+// OwnLinks lists those of the network namespace of this process. It needs no rights.
+func OwnLinks() ([]Link, error) {
+	all, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("list links: %w", err)
+	}
+	list := make([]Link, len(all))
+	for i, l := range all {
+		list[i] = Link{Name: l.Name, MTU: l.MTU}
+		addresses, err := l.Addrs()
+		if err != nil {
+			return nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)
+		}
+		for _, a := range addresses {
+			if p, ok := a.(*net.IPNet); ok {
+				if ip, ok := netip.AddrFromSlice(p.IP); ok {
+					list[i].Addresses = append(list[i].Addresses, ip.Unmap())
+				}
+			}
+		}
+	}
+	return list, nil
+}
