@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
 	"github.com/nettoll/nettoll/driver/dnsperf"
@@ -79,6 +80,7 @@ import (
 // Catalogue is what this nettoll is made of. A part is one line here.
 type Catalogue struct {
 	Kinds     stack.Kinds // of which a stack has a part each, in the order of ids
+	Cluster   stack.Kinds // the same of stacks on a Kubernetes cluster
 	Workloads []workload.Workload
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
@@ -129,6 +131,7 @@ func New() Catalogue {
 				containerd.Runtime{},
 			},
 		},
+		Cluster: kubernetes.Kinds(),
 		Workloads: []workload.Workload{
 			udprr.Workload{},
 			ping.Workload{},
@@ -214,7 +217,7 @@ func (c Catalogue) Parts() experiment.Parts {
 		panic(err) // the parts that are listed above contradict each other: TestMetrics finds that
 	}
 	return experiment.Parts{
-		Kinds: c.Kinds, Workloads: c.Workloads, Drivers: c.Drivers, Probes: c.Probes, Metrics: metrics,
+		Kinds: c.Kinds, Cluster: c.Cluster, Workloads: c.Workloads, Drivers: c.Drivers, Probes: c.Probes, Metrics: metrics,
 	}
 }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
+// usualMTU is that of Ethernet, in bytes.
+const usualMTU = 1500
+
 // Base returns an experiment with every default and nothing to measure yet. A file overrides the values that it names.
 // The baseline has the first part of each kind that has no default.
 func Base(parts Parts) Experiment {
@@ -18,6 +21,10 @@ func Base(parts Parts) Experiment {
 			}
 		}
 	}
+	affinities := Affinities()[:1]
+	if parts.there { // pods have no CPUs of their own
+		affinities = []string{"free"}
+	}
 	return Experiment{
 		Name:     "experiment",
 		Hosts:    2,
@@ -26,11 +33,11 @@ func Base(parts Parts) Experiment {
 			Placements: Placements(),
 			Pairs:      []int{1},
 			Families:   Families()[:1],
-			Affinities: Affinities()[:1],
+			Affinities: affinities,
 			Idles:      Idles()[:1],
 		},
 		Design: Design{Precision: 0.02, Spoiled: 0.05, Time: time.Minute, Generations: minGenerations, Seed: 1},
-		Tune:   Tune{Congestion: "auto", MTU: 1500},
+		Tune:   Tune{Congestion: "auto", MTU: usualMTU},
 		Proof:  Proof{Budget: 0.05},
 	}
 }

@@ -22,6 +22,28 @@ type Parts struct {
 	Drivers   []driver.Driver
 	Probes    []probe.Probe
 	Metrics   measure.Vocabulary // of all of them
+	// Cluster has what stacks on a Kubernetes cluster are made of; nil: they cannot be there.
+	Cluster stack.Kinds
+	// there says that Kinds are those of Cluster, see [Parts.For].
+	there bool
+}
+
+// A Cluster is a Kubernetes cluster whose nodes are the hosts of an experiment.
+type Cluster struct {
+	Context   string `json:"context,omitempty"`   // of the user's kubeconfig; "": the current one
+	Namespace string `json:"namespace,omitempty"` // in which the pods are; "": one is made for the run
+	Image     string `json:"image,omitempty"`     // of the pods; "": [DefaultImage]
+}
+
+// DefaultImage is the image of pods, as nettoll image names it.
+const DefaultImage = "nettoll:latest"
+
+// For returns what stacks on these hosts are made of: on a cluster, or on hosts of this machine if that is nil.
+func (p Parts) For(c *Cluster) Parts {
+	if c != nil && !p.there {
+		p.Kinds, p.there = p.Cluster, true
+	}
+	return p
 }
 
 // Placement is the placement of the two containers of a pair.
@@ -76,15 +98,17 @@ func Families() []string { return []string{"ipv4", "ipv6"} }
 
 // Experiment is a user's request.
 type Experiment struct {
-	Name      string  `json:"name"`
-	Hosts     int     `json:"hosts"` // local hosts of a cross-host lab
-	Baseline  Stack   `json:"baseline"`
-	Factors   Factors `json:"factors"`
-	Stacks    []Stack `json:"stacks,omitempty"` // in addition to those that the factors make
-	Workloads []Load  `json:"workloads"`
-	Design    Design  `json:"design"`
-	Tune      Tune    `json:"tune"`
-	Proof     Proof   `json:"proof,omitzero"`
+	Name  string `json:"name"`
+	Hosts int    `json:"hosts"` // of a cross-host lab
+	// Cluster has them as its nodes; nil: they are namespaces of this machine.
+	Cluster   *Cluster `json:"cluster,omitempty"`
+	Baseline  Stack    `json:"baseline"`
+	Factors   Factors  `json:"factors"`
+	Stacks    []Stack  `json:"stacks,omitempty"` // in addition to those that the factors make
+	Workloads []Load   `json:"workloads"`
+	Design    Design   `json:"design"`
+	Tune      Tune     `json:"tune"`
+	Proof     Proof    `json:"proof,omitzero"`
 	// Underlay is the network that joins the hosts of cross-host labs.
 	Underlay network.Medium `json:"underlay,omitzero"`
 	Plants   []Plant        `json:"plants,omitempty"` // study only
@@ -391,6 +415,15 @@ func (e Experiment) hosts(p Placement) []int {
 		return e.Factors.Hosts
 	}
 	return []int{e.Hosts}
+}
+
+// MostHosts returns the largest number of hosts of a lab of the experiment.
+func (e Experiment) MostHosts() int {
+	most := 1
+	for _, p := range e.Factors.Placements {
+		most = max(most, slices.Max(e.hosts(p)))
+	}
+	return most
 }
 
 // at reports whether the stack is measured in a placement.

@@ -398,6 +398,14 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 	return length, time.Duration(share * float64(length))
 }
 
+// called returns the length and the warm-up of a trial whose turn passes by calls to the workers. Those take some
+// milliseconds, in which nothing is measured: a trial is at least so long that they are 5 % of it. Threads begin when
+// their machine has woken them up, and what counts begins later.
+func called(length, warm time.Duration) (time.Duration, time.Duration) {
+	const least, late = 200 * time.Millisecond, 20 * time.Millisecond
+	return max(length, least), max(warm, late)
+}
+
 // refused returns why a group cannot be measured; "" if it can.
 func (g group) refused(cpus int) string {
 	if n := len(g.members); g.pairs < n {

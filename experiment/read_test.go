@@ -233,12 +233,38 @@ func TestReadErrors(t *testing.T) {
 			`f.yaml:5:17: underlay.mtu: "100" is out of range (valid: 1280 to 65535 bytes)`,
 		},
 		{
-			"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: kubernetes, count: 2}\n",
-			`f.yaml:5:15: unknown kind "kubernetes" (known: local)`,
+			"kind of hosts", head + "workloads: udp-rr\nhosts: {kind: cloud, count: 2}\n",
+			`f.yaml:5:15: unknown kind "cloud" (known: local, kubernetes)`,
+		},
+		{
+			"context of this machine", head + "workloads: udp-rr\nhosts: {kind: local, count: 2, context: kind}\n",
+			`f.yaml:5:41: hosts.context: only hosts of kind kubernetes have one`,
+		},
+		{
+			"network of this machine on a cluster", "hosts: {kind: kubernetes, nodes: 2}\n" + head + "workloads: udp-rr\n",
+			`f.yaml:4:12: unknown network "bridge" (known: host, cni)`,
+		},
+		{
+			"MTU on a cluster",
+			"hosts: {kind: kubernetes, nodes: 2}\nfactors: {network: cni}\nworkloads: udp-rr\ntune: {mtu: 9000}\n",
+			`f.yaml:4:8: mtu: the pods of a cluster have the MTU that its network plugin gives them`,
+		},
+		{
+			"underlay of a cluster",
+			"hosts: {kind: kubernetes, nodes: 2}\nfactors: {network: cni}\nworkloads: udp-rr\nunderlay: {loss: 1%}\n",
+			`f.yaml:4:1: underlay: the nodes of a cluster have a network of their own`,
+		},
+		{
+			"spaces in a context", "hosts: {kind: kubernetes, nodes: 2, context: a b}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:1:46: hosts.context: invalid name "a b" (valid: a name without spaces)`,
+		},
+		{
+			"no number of nodes", "hosts: {kind: kubernetes}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:1:8: hosts: missing key "count" (number of hosts)`,
 		},
 		{
 			"hosts as a list", head + "workloads: udp-rr\nhosts: [2]\n",
-			`f.yaml:5:8: hosts is a list (valid: a value such as 2, or a map with kind, count)`,
+			`f.yaml:5:8: hosts is a list (valid: a value such as 2, or a map with kind, count, context, namespace, image)`,
 		},
 		{
 			"name", "name: ../../etc\n" + head[8:] + "workloads: udp-rr\n",

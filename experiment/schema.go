@@ -6,11 +6,18 @@ import (
 	"slices"
 
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // Schema returns the JSON Schema (draft 2020-12) of experiment files, for editors and for checks without nettoll. It is
 // generated from the decoder's shapes and from the parts, so the decoder also refuses whatever the schema refuses.
 func Schema(parts Parts) ([]byte, error) {
+	for i, kind := range parts.Kinds {
+		if there, err := parts.Cluster.Find(kind.Describe().Name); err == nil {
+			parts.Kinds = slices.Clone(parts.Kinds)
+			parts.Kinds[i] = anywhere{kind, there}
+		}
+	}
 	e := Base(parts)
 	s := grammar(&e, parts).schema()
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -20,6 +27,24 @@ func Schema(parts Parts) ([]byte, error) {
 		return nil, fmt.Errorf("encode schema: %w", err)
 	}
 	return append(text, '\n'), nil
+}
+
+// anywhere is a kind whose parts are those on this machine and those on a cluster: a schema does not know which hosts a
+// file has.
+type anywhere struct {
+	stack.Kind
+	there stack.Kind
+}
+
+// Parts lists those on this machine first.
+func (k anywhere) Parts() []stack.Part {
+	list := slices.Clone(k.Kind.Parts())
+	for _, p := range k.there.Parts() {
+		if !slices.ContainsFunc(list, func(other stack.Part) bool { return other.Name == p.Name }) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 // schema returns the schema of a shape.
@@ -44,16 +69,25 @@ func (s shape) core() map[string]any {
 		return map[string]any{"anyOf": list}
 	case s.fields != nil:
 		properties, required := map[string]any{}, []string{}
+		var either []any // of two names of a required key
 		for _, f := range s.fields {
 			properties[f.name] = f.schema()
 			if f.alias != "" {
 				properties[f.alias] = f.schema()
 			}
-			if f.required {
+			switch {
+			case f.required && f.alias != "":
+				either = append(either, map[string]any{"anyOf": []any{
+					map[string]any{"required": []string{f.name}}, map[string]any{"required": []string{f.alias}},
+				}})
+			case f.required:
 				required = append(required, f.name)
 			}
 		}
 		m := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+		if either != nil {
+			m["allOf"] = either
+		}
 		if len(required) > 0 {
 			m["required"] = required
 		}

@@ -58,6 +58,9 @@ func TestSchema(t *testing.T) {
 		{true, "factors: {network: [bridge], pairs: 2, placement: same-host}\nworkloads: [udp-rr: {payload: [28B, 64], " +
 			"mode: wait}]\n"},
 		{true, "factors:\n  network:\n    bridge:\nworkloads:\n- udp-rr:\nhosts: {kind: local, count: 3}\n"},
+		{true, "hosts: {kind: kubernetes, nodes: 2, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
+		{true, "hosts: {kind: kubernetes, count: 2, image: a/b:c}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"},
+		{false, "hosts: {kind: kubernetes, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: " +
 			"1m30s}\ntune: {mtu: 9000B}\n"},
 		{true, neighbour},
