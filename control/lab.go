@@ -17,6 +17,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -114,6 +115,9 @@ func (w *labWorker) start(ctx context.Context) error {
 		return err
 	}
 	w.Worker = process
+	if turns, ok := w.lab.generation.turns.(traffic.Called); ok {
+		turns.Join(w.number, process.Call)
+	}
 	var programs []int
 	// they count once
 	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool {

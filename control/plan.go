@@ -121,7 +121,7 @@ func (c *configurator) describe(l *lab, seed uint64) error {
 			source.Peer, sink.Peer = sink.Name, source.Name
 		}
 	}
-	if err := shareOut(net.Hosts, l.generation.seed, c.most(l)); err != nil {
+	if err := shareOut(net.Hosts, c.portsOf(l), l.generation.seed, c.most(l)); err != nil {
 		return fmt.Errorf("plan lab %s: %w", l.ID, err)
 	}
 	l.spec = deploy.Spec{

@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/worker"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -19,7 +20,40 @@ import (
 const (
 	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
 	lastPort  = 60000
+	// nodeLastPort is that on nodes of a cluster, where services have the ports behind it (--service-node-port-range of
+	// kube-apiserver), and then the kernel gives its own.
+	nodeLastPort = 30000
 )
+
+// A portRange are ports from first to before last.
+type portRange struct{ first, last int }
+
+// portsOf are those of a lab. Labs have namespaces of their own but on the nodes of a cluster: there all those share
+// ports whose containers share the namespace of their host.
+func (c *configurator) portsOf(l *lab) portRange {
+	all := portRange{firstPort, lastPort}
+	if c.resolved.Experiment.Cluster == nil || !shares(l.Lab) {
+		return all
+	}
+	all.last = nodeLastPort
+	of, at := 0, 0
+	for _, other := range c.resolved.Labs {
+		if other.ID == l.ID {
+			at = of
+		}
+		if shares(other) {
+			of++
+		}
+	}
+	each := (all.last - all.first) / of
+	return portRange{all.first + at*each, all.first + (at+1)*each}
+}
+
+// shares says whether the containers of a lab share the namespace of their host.
+func shares(l experiment.Lab) bool {
+	s, params, ok := stack.PartOf[network.Sharer](l.Stack)
+	return ok && s.Shares(params)
+}
 
 // portsPerVisit is how many ports of a sink a workload has at most where a filter has to know them all: filters that
 // hold each port on its own would be lists of ports. The one beyond them is a port that is refused.
@@ -50,18 +84,18 @@ func (c *configurator) most(l *lab) int {
 	return each*len(visits) + 2 // the first is the proof's
 }
 
-// shareOut gives each container of a lab ports of its own, the same number to each, in an order from the seed. With
+// shareOut gives each container of a lab ports of its own from a range, as many to each, in an order from the seed. With
 // most, which is not 0, sinks have so many at most, and sources share the rest; half of those of a source are what the
 // kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
-func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
+func shareOut(hosts []network.Host, in portRange, seed *rand.Rand, most int) error {
 	for _, h := range hosts {
 		n := len(h.Containers)
 		if n == 0 {
 			continue
 		}
-		each := (lastPort - firstPort) / n
+		each := (in.last - in.first) / n
 		if each < 2 || each < leastEphemeral && most > 0 {
-			return fmt.Errorf("%d containers on a host, but only %d ports for them", n, lastPort-firstPort)
+			return fmt.Errorf("%d containers on a host, but only %d ports for them", n, in.last-in.first)
 		}
 		isSink := func(c network.Container) bool { return strings.HasPrefix(c.Name, sinkName) }
 		ofSource, ofSink := each, each
@@ -70,10 +104,10 @@ func shareOut(hosts []network.Host, seed *rand.Rand, most int) error {
 		})); most > 0 {
 			ofSink = min(each, most)
 			if sinks < n {
-				ofSource = (lastPort - firstPort - sinks*ofSink) / (n - sinks)
+				ofSource = (in.last - in.first - sinks*ofSink) / (n - sinks)
 			}
 		}
-		first := firstPort
+		first := in.first
 		for _, i := range seed.Perm(n) {
 			c := &h.Containers[i]
 			ports := ofSource
@@ -120,6 +154,7 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 			here[cell.Visit] = append(here[cell.Visit], i)
 		}
 	}
+	_, called := l.generation.turns.(traffic.Called)
 	for pair, at := range l.at {
 		sourcePorts, sources, err := draw(at.sourcePorts, len(visits), l.generation.seed)
 		if err != nil {
@@ -143,6 +178,8 @@ func (c *configurator) specify(l *lab, index int, cells []int) error {
 				Workload: cell.Cell.Workload, Params: cell.Params, Pair: pair,
 				Congestion: cmp.Or(l.Congestion, c.congestion), Plant: cell.Plant,
 				LocalPorts: sources, RemotePorts: sinks, Seed: c.seed(l.generation.number, pair),
+				// Turns pass by calls where hosts are machines of their own, each with its clock.
+				OwnClock: called && at.sourceHost != at.sinkHost,
 			}
 			if cell.Driver != nil {
 				spec.Driver = cell.Driver.Describe().Name

@@ -5,6 +5,10 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/deploy/kubernetes"
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/network"
 )
 
@@ -19,7 +23,7 @@ func TestShareOut(t *testing.T) {
 					h.Containers = append(h.Containers, network.Container{Name: fmt.Sprint(name, i), Index: len(h.Containers)})
 				}
 			}
-			if err := shareOut([]network.Host{h}, rand.New(rand.NewPCG(1, 2)), most); err != nil {
+			if err := shareOut([]network.Host{h}, portRange{firstPort, lastPort}, rand.New(rand.NewPCG(1, 2)), most); err != nil {
 				t.Fatalf("%d pairs, %d ports of a sink at most: %v", pairs, most, err)
 			}
 			owner := map[int]string{}
@@ -43,5 +47,34 @@ func TestShareOut(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPortsOf wants ports of its own for each lab whose pods share the namespace of their node, with all others of the
+// run; and all ports for any other lab.
+func TestPortsOf(t *testing.T) {
+	kinds := kubernetes.Kinds()
+	labOf := func(id, network string) experiment.Lab {
+		s, err := kinds.Parse(network)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return experiment.Lab{ID: id, Stack: s}
+	}
+	r := &experiment.Resolved{Labs: []experiment.Lab{labOf("a", "host"), labOf("b", "cni"), labOf("a#2", "host")}}
+	c := &configurator{resolved: r}
+	get := func() (all []portRange) {
+		for _, l := range r.Labs {
+			all = append(all, c.portsOf(&lab{Lab: l}))
+		}
+		return all
+	}
+	whole := portRange{firstPort, lastPort}
+	if diff := cmp.Diff([]portRange{whole, whole, whole}, get(), cmp.AllowUnexported(portRange{})); diff != "" {
+		t.Errorf("on this machine (-want +got):\n%s", diff)
+	}
+	r.Experiment.Cluster = &experiment.Cluster{}
+	if diff := cmp.Diff([]portRange{{20000, 25000}, whole, {25000, 30000}}, get(), cmp.AllowUnexported(portRange{})); diff != "" {
+		t.Errorf("on a cluster (-want +got):\n%s", diff)
 	}
 }

@@ -281,7 +281,9 @@ func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run,
 	if w.why != "" {
 		run.Facts["idle_deep"] = w.why
 	}
-	run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	if o.Resolved.Experiment.Cluster == nil { // else the cluster's plugin chooses it, and proofs say what it is
+		run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
+	}
 	if why := o.Resolved.Experiment.Implied; why != "" {
 		run.Facts["baseline"] = why
 	}
@@ -582,6 +584,9 @@ func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.
 		err = l.stands.Verify(ctx)
 	}
 	p := proof.Unchanged(err)
+	if s.experiment.Cluster != nil {
+		p = proof.UnchangedPods(err)
+	}
 	p.Generation, p.Lab = l.generation.number, l.ID
 	return p
 }

@@ -23,12 +23,17 @@ func nameOf(side workload.Side, pair int) string {
 }
 
 // talking are the families in which pairs may talk: with a filter those of the list, which has what cells use. Without
-// one nothing keeps containers from using the other family, whether or not it is measured.
+// one nothing keeps containers from using the other family, whether or not it is measured, if they have addresses of it:
+// the pods of a cluster may not.
 func (l *lab) talking() []string {
-	if f, _ := filter.Of(l.Stack); f == nil {
-		return experiment.Families()
+	if f, _ := filter.Of(l.Stack); f != nil {
+		return l.families
 	}
-	return l.families
+	return slices.DeleteFunc(experiment.Families(), func(family string) bool {
+		return slices.ContainsFunc(l.at, func(at pairAddresses) bool {
+			return !at.source.Bind(family).IsValid() || !at.sink.Bind(family).IsValid()
+		})
+	})
 }
 
 // described is the lab as its claims and attacks know it.

@@ -35,10 +35,15 @@ const (
 )
 
 // Unchanged is the record that the kernel was asked whether a lab is as the plan says. An error is what differs.
-func Unchanged(err error) measure.Proof {
-	p := measure.Proof{
-		Name: AsBuilt, Claim: "the kernel of each host is as the plan says", Expected: "no difference", OK: err == nil,
-	}
+func Unchanged(err error) measure.Proof { return asBuilt("the kernel of each host is as the plan says", err) }
+
+// UnchangedPods is the same of a lab on a cluster, which was asked for its pods.
+func UnchangedPods(err error) measure.Proof {
+	return asBuilt("the pods are those that were made, they run, and have their addresses", err)
+}
+
+func asBuilt(claim string, err error) measure.Proof {
+	p := measure.Proof{Name: AsBuilt, Claim: claim, Expected: "no difference", OK: err == nil}
 	if err != nil {
 		p.Detail = err.Error()
 	}

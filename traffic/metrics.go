@@ -14,6 +14,14 @@ func Metrics() []measure.Metric {
 			Tool: true, Summary: "time from the close until the last thread has left",
 		},
 		{
+			Name: "late_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 901,
+			Tool: true, Summary: "time from the opening until the last thread began; on other machines only",
+		},
+		{
+			Name: "clock_skew", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 902,
+			Tool: true, Summary: "time by which the windows of two workers may have been apart; on other machines only",
+		},
+		{
 			Name: measure.WaitMetric, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: 905,
 			Tool: true, Label: "CPU wait",
 			Summary: "share of the trial for which a thread was ready to run while something else had its CPU: that of the " +

@@ -28,6 +28,19 @@ type Turns interface {
 	Close() error
 }
 
+// Called are turns that pass by calls to the workers, which may be on other machines.
+type Called interface {
+	Turns
+	// Join connects a worker by its number, or the process that replaces it. It may be called from several goroutines, but
+	// not while a block runs.
+	Join(worker int, call Caller)
+}
+
+// Caller calls a method of a worker, like [protocol.Client.Call]. Calls do not wait for each other.
+//
+// [protocol.Client.Call]: https://pkg.go.dev/github.com/nettoll/nettoll/host/protocol#Client.Call
+type Caller func(ctx context.Context, method string, params, result any) error
+
 // Turn is a worker's end of the turn. Its threads call it before and after a trial, never in its loop. Tickets number
 // trials, from 1.
 type Turn interface {

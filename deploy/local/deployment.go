@@ -23,6 +23,7 @@ import (
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/board"
+	"github.com/nettoll/nettoll/traffic/remote"
 )
 
 // A Deployment builds labs in namespaces of this machine. A host is a PID 1 in namespaces of its own, and the underlay
@@ -33,6 +34,9 @@ type Deployment struct {
 	// Executable and Env are those of [Options].
 	Executable string
 	Env        []string
+	// Called makes turns pass by calls to the workers, as between machines, for what there is no memory to share. It is
+	// slower.
+	Called bool
 
 	mu      sync.Mutex
 	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
@@ -281,15 +285,18 @@ func (d *Deployment) counters() (name string, f *os.File, err error) {
 	return probeFile + d.probe.name, f, err
 }
 
-// generation is a set of labs whose workers share a board.
+// generation is a set of labs whose workers share a turn: a board, unless it passes by calls.
 type generation struct {
 	*Deployment
 	turns traffic.Turns
-	files map[string]*os.File // passed on to every host
+	files map[string]*os.File // passed on to every host; none if the turn passes by calls
 }
 
 // Begin makes the board and opens the files that every worker inherits.
 func (d *Deployment) Begin(l traffic.Layout) (_ deploy.Generation, err error) {
+	if d.Called { // meters are those of a machine, and all of its workers would have them
+		return &generation{Deployment: d, turns: remote.New()}, nil
+	}
 	turns, err := board.New(l)
 	if err != nil {
 		return nil, err
@@ -324,10 +331,10 @@ func (d *Deployment) Begin(l traffic.Layout) (_ deploy.Generation, err error) {
 	return g, nil
 }
 
-// Turns returns the board.
+// Turns returns the turn.
 func (g *generation) Turns() traffic.Turns { return g.turns }
 
-// Close ends the board.
+// Close ends the turn.
 func (g *generation) Close() error {
 	_ = g.turns.Close() // nothing waits any more, and the memory is released with the process
 	for _, f := range g.files {

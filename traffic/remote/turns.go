@@ -34,11 +34,6 @@ const (
 	margin = 500 * time.Microsecond
 )
 
-// Caller calls a method of a worker, like [protocol.Client.Call]. Calls do not wait for each other.
-//
-// [protocol.Client.Call]: https://pkg.go.dev/github.com/nettoll/nettoll/host/protocol#Client.Call
-type Caller func(ctx context.Context, method string, params, result any) error
-
 // Turns is the controller's end of the turn. [New] makes one.
 type Turns struct {
 	plans  map[int]traffic.CellPlan
@@ -48,12 +43,12 @@ type Turns struct {
 	workers map[int]*worker
 }
 
-var _ traffic.Turns = (*Turns)(nil)
+var _ traffic.Called = (*Turns)(nil)
 
 // worker is what the controller knows of a worker.
 type worker struct {
 	number int
-	call   Caller
+	call   traffic.Caller
 	clock  offset
 	// The last messages to it, newest first, at most recent.
 	passages []passage
@@ -69,9 +64,8 @@ type passage struct {
 // New returns a turn without workers.
 func New() *Turns { return &Turns{plans: map[int]traffic.CellPlan{}, workers: map[int]*worker{}} }
 
-// Join connects a worker by its number, or the process that replaces it. It may be called from several goroutines, but
-// not while a block runs.
-func (t *Turns) Join(number int, call Caller) {
+// Join implements [traffic.Called].
+func (t *Turns) Join(number int, call traffic.Caller) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.workers[number] = &worker{number: number, call: call}
