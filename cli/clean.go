@@ -1,16 +1,23 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/host/journal"
+	"github.com/nettoll/nettoll/internal/kubectl"
 	"github.com/nettoll/nettoll/internal/linux/owned"
 )
 
@@ -22,24 +29,34 @@ func journals(uid int) journal.Place {
 
 func cleanCommand(std Streams, rights *privileges) *cobra.Command {
 	var f outputFlags
+	var cluster string
 	cmd := &cobra.Command{
 		Use:   "clean",
-		Short: "Remove what killed runs left on the machine",
-		Long: `Remove what killed runs left on the machine.
+		Short: "Remove what killed runs left on the machine, or in a cluster",
+		Long: `Remove what killed runs left on the machine, or in a cluster.
 
 Hosts and containers end when nettoll ends, even if it is killed. A few things outlive them, such as a network card
 that was moved into a container (network passthrough, nic=…). nettoll writes each of them to a journal before it takes
 it. This command reads the journals of your runs and gives back what dead runs still hold. It touches nothing else:
 runs and labs that are alive keep what they have. A run that takes such things does the same before it starts.
 
+A Kubernetes cluster removes the pods of a killed run by itself, within minutes, but not the empty namespace that was
+made for it. With --cluster this command removes such namespaces, and touches nothing on the machine.
+
 With --output json it prints one list of objects, one for each run: pid, removed (steps, as sentences), left (why
-nothing was touched) and error. With --output jsonl each object is a line. With --output csv each removed step is a
-row.`,
+nothing was touched) and error; with --cluster one for each namespace: cluster, removed or left. With --output jsonl
+each object is a line. With --output csv each removed step is a row.`,
+		Example: `  nettoll clean
+  nettoll clean --cluster              the cluster of the current context of the kubeconfig
+  nettoll clean --cluster=kind-kind    that of another context`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := f.choose(cmd)
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("cluster") {
+				return cleanCluster(cmd.Context(), std, strings.TrimPrefix(cluster, currentContext), format)
 			}
 			uid, err := rights.user()
 			if err != nil {
@@ -77,7 +94,56 @@ row.`,
 		},
 	}
 	f.register(cmd)
+	cmd.Flags().StringVar(&cluster, "cluster", "", "remove namespaces that killed runs left in the cluster of this "+
+		"context of the kubeconfig; without a value, the current one")
+	cmd.Flags().Lookup("cluster").NoOptDefVal = currentContext
 	return cmd
+}
+
+// currentContext is the value of --cluster without one, which no context has.
+const currentContext = " "
+
+// cleanCluster removes what runs have left in a cluster.
+func cleanCluster(ctx context.Context, std Streams, of, format string) error {
+	done, err := kubernetes.Clean(ctx, kubectl.Options{Context: of})
+	if err != nil && done.Cluster == "" {
+		return err
+	}
+	if format == "text" {
+		for _, name := range done.Removed {
+			fmt.Fprintf(std.Out, "removed namespace %s of cluster %s\n", name, done.Cluster)
+		}
+		for _, name := range slices.Sorted(maps.Keys(done.Left)) {
+			fmt.Fprintf(std.Out, "left namespace %s of cluster %s alone: %s\n", name, done.Cluster, done.Left[name])
+		}
+		if err == nil && len(done.Removed)+len(done.Left) == 0 {
+			fmt.Fprintf(std.Out, "nothing to clean up in cluster %s\n", done.Cluster)
+		}
+		return err
+	}
+	s := sheet{columns: []string{"cluster", "removed", "left"}}
+	all := []cleanedNamespace{}
+	for _, name := range done.Removed {
+		all = append(all, cleanedNamespace{Cluster: done.Cluster, Removed: name})
+	}
+	for _, name := range slices.Sorted(maps.Keys(done.Left)) {
+		all = append(all, cleanedNamespace{done.Cluster, "", name, done.Left[name]})
+	}
+	for _, c := range all {
+		s.objects, s.rows = append(s.objects, c), append(s.rows, []string{c.Cluster, c.Removed, c.Left})
+	}
+	if format == "json" {
+		return errors.Join(writeJSON(std.Out, all), err)
+	}
+	return errors.Join(s.write(std.Out, format), err)
+}
+
+// cleanedNamespace is the result of clean for a namespace of a cluster.
+type cleanedNamespace struct {
+	Cluster string `json:"cluster"`
+	Removed string `json:"removed,omitempty"` // its name, if it was removed
+	Left    string `json:"left,omitempty"`    // its name, if it was not
+	Why     string `json:"why,omitempty"`
 }
 
 // cleaned is the result of clean for one run.

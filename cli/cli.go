@@ -73,7 +73,7 @@ type app struct {
 
 func newApp(parts catalogue.Catalogue, version string, s Streams, args []string) *app {
 	return &app{
-		Streams: s, build: build{version}, experiments: experiments{library{parts}, s.In},
+		Streams: s, build: build{version}, experiments: experiments{library: library{parts}, in: s.In},
 		privileges: &privileges{Streams: s, args: args, release: func() {}},
 	}
 }

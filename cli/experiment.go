@@ -198,6 +198,10 @@ func quoted(list []string) string {
 type experiments struct {
 	library
 	in io.Reader
+	// anywhere says that hosts may be nodes of a cluster.
+	anywhere bool
+	// cpus, if not nil, returns how many CPUs the hosts of an experiment have; nil: as many as this machine.
+	cpus func(e experiment.Experiment) (int, error)
 }
 
 // resolve reads the experiment that the argument names (the default one if there is no argument), changes it by the
@@ -215,6 +219,11 @@ func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFla
 	if err != nil {
 		return nil, usageError{err}
 	}
+	if !x.anywhere {
+		if err := onlyHere(e, cmd.CommandPath()); err != nil {
+			return nil, err
+		}
+	}
 	paper, err := x.suiteOf(args)
 	if err == nil && paper != nil {
 		e.Suite = paper.Name
@@ -223,11 +232,15 @@ func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFla
 		return nil, usageError{fmt.Errorf("--figure, --table and --claim need a suite (valid: suite:NAME, such as "+
 			"%s%s; suites: %s)", suite.Prefix, suite.Names()[0], strings.Join(suite.Names(), ", "))}
 	}
-	cpus, err := thread.CPUs()
+	count := x.cpus
+	if count == nil {
+		count = cpusHere
+	}
+	cpus, err := count(e)
 	if err != nil {
 		return nil, err
 	}
-	resolved, err := experiment.Resolve(e, x.catalogue.Parts(), len(cpus))
+	resolved, err := experiment.Resolve(e, x.catalogue.Parts(), cpus)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("%s: %w", name, err)}
 	}
@@ -235,6 +248,21 @@ func (x experiments) resolve(cmd *cobra.Command, args []string, f *experimentFla
 		return resolved, nil
 	}
 	return x.narrow(paper, resolved, f.paper)
+}
+
+// cpusHere is how many CPUs this machine has for workers.
+func cpusHere(experiment.Experiment) (int, error) {
+	cpus, err := thread.CPUs()
+	return len(cpus), err
+}
+
+// onlyHere refuses an experiment on a cluster for what needs hosts of this machine.
+func onlyHere(e experiment.Experiment, what string) error {
+	if e.Cluster == nil {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s needs hosts of this machine, and those of the experiment are nodes of a cluster "+
+		"(hint: without kind: kubernetes in hosts)", what)}
 }
 
 // source returns the name of an experiment in errors, and its text.

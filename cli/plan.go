@@ -120,6 +120,7 @@ With --output jsonl each cell and each lab is a line, after one with the rest. W
 				return err
 			}
 			rights.release() // plan has nothing to undo: an interrupt ends it at once
+			from.anywhere = true
 			resolved, err := from.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -153,6 +154,9 @@ With --output jsonl each cell and each lab is a line, after one with the rest. W
 				return err
 			}
 			if hosts {
+				if err := onlyHere(resolved.Experiment, "--hosts"); err != nil {
+					return err
+				}
 				cpus, err := thread.CPUs()
 				if err != nil {
 					return err
@@ -210,6 +214,9 @@ func (p planned) sheet() sheet {
 
 // fits returns an error if the machine is too small for the run.
 func fits(r *experiment.Resolved) error {
+	if r.Experiment.Cluster != nil {
+		return nil // nothing of it is on this machine
+	}
 	l := procfs.ReadLimits()
 	limits := experiment.Limits{Neighbours: l.Neighbours, Conntrack: l.Conntrack, Memory: l.Memory}
 	if all := procfs.Ceilings(os.DirFS("/")); len(all) > 0 {

@@ -1,20 +1,27 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"os/signal"
+	"slices"
+	"syscall"
 
 	"github.com/nettoll/nettoll/byhand"
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/deploy/local"
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/agent"
 	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/kubectl"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/worker"
@@ -36,6 +43,12 @@ func child(
 		err = serveAgent(ctx, parts, args[1:], stdin, stdout)
 	case "worker":
 		err = serveWorker(ctx, parts, args[1:], stdin, stdout)
+	case kubernetes.PodCommand:
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // of PID 1 the kernel ignores it otherwise
+		defer stop()
+		err = kubernetes.Pod(ctx)
+	case kubernetes.ScoutCommand:
+		err = kubernetes.Scout(ctx, stdin, unclosed{stdout})
 	case host.DaemonCommand:
 		err = serveDaemon(ctx, parts, args[1:], stdin, stderr)
 	case byhand.SessionCommand:
@@ -121,3 +134,20 @@ func (unclosed) Close() error { return nil }
 
 // here is the deployment on this machine, with the journals of this user.
 func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }
+
+// there is the deployment on the cluster of an experiment. It tells what it waits for.
+func there(e experiment.Experiment, say func(string)) *kubernetes.Deployment {
+	d := &kubernetes.Deployment{
+		Options: kubectl.Options{Context: e.Cluster.Context}, Namespace: e.Cluster.Namespace,
+		Image: cmp.Or(e.Cluster.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Say: say,
+	}
+	choices := slices.Concat(append(e.Factors.Parts, e.Baseline.Parts)...)
+	for _, s := range e.Stacks {
+		choices = append(choices, s.Parts...)
+	}
+	for _, c := range choices {
+		network, is := c.Part.Value.(kubernetes.Network)
+		d.Privileged = d.Privileged || is && network.Node
+	}
+	return d
+}

@@ -8,7 +8,6 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
 // lacking asks the hosts of a deployment for the programs of an experiment, before anything is built. It returns the
@@ -45,7 +44,7 @@ func (l library) lacking(ctx context.Context, r *experiment.Resolved, at deploy.
 		if len(rest.Workloads) == 0 {
 			return nil, nil, nil, errors.Join(reasons...)
 		}
-		cpus, err := thread.CPUs()
+		cpus, err := at.CPUs()
 		if err != nil {
 			return nil, nil, nil, err
 		}

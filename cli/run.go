@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
-	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
@@ -68,8 +68,7 @@ refused.`,
   nettoll run suite:ji2019 --time 60s            as many of its claims as fit into a minute
   nettoll run --workload 'tcp-stream(driver=iperf3)' --workload tcp-stream    with iperf3 and with nettoll itself`,
 		Args: oneExperiment,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var err error
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			if o.format, err = out.choose(cmd); err != nil {
 				return err
 			}
@@ -82,6 +81,12 @@ refused.`,
 				o.dir = past
 				return r.resume(cmd, args, o)
 			}
+			var at deploy.Deployment
+			defer func() { err = errors.Join(err, closed(at)) }() // a run that was measured has closed it
+			r.anywhere, r.cpus = true, func(e experiment.Experiment) (n int, err error) {
+				at, n, err = r.place(e)
+				return n, err
+			}
 			resolved, err := r.resolve(cmd, args, f)
 			if err != nil {
 				return err
@@ -89,7 +94,7 @@ refused.`,
 			if err := fits(resolved); err != nil {
 				return err
 			}
-			return r.run(cmd, resolved, o, nil)
+			return r.run(cmd, resolved, o, at, nil)
 		},
 	}
 	f.register(cmd.Flags(), r.library)
@@ -117,7 +122,7 @@ func runFormats() []string {
 }
 
 // resume continues the run in a directory.
-func (r running) resume(cmd *cobra.Command, args []string, o runFlags) error {
+func (r running) resume(cmd *cobra.Command, args []string, o runFlags) (err error) {
 	wrong := ""
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if f.Name == "output" && isFormat(f.Value.String()) {
@@ -142,22 +147,51 @@ func (r running) resume(cmd *cobra.Command, args []string, o runFlags) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
-	cpus, err := thread.CPUs()
+	at, cpus, err := r.place(e)
+	defer func() { err = errors.Join(err, closed(at)) }()
 	if err != nil {
 		return err
 	}
-	resolved, err := experiment.Resolve(e, r.catalogue.Parts(), len(cpus))
+	resolved, err := experiment.Resolve(e, r.catalogue.Parts(), cpus)
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
 	if err := fits(resolved); err != nil {
 		return err
 	}
-	return r.run(cmd, resolved, o, past)
+	return r.run(cmd, resolved, o, at, past)
+}
+
+// place returns where the labs of an experiment will stand, and how many CPUs its hosts have. It reaches a cluster.
+func (r running) place(e experiment.Experiment) (at deploy.Deployment, cpus int, err error) {
+	if e.Cluster == nil {
+		if r.refused != nil {
+			return nil, 0, r.refused
+		}
+		uid, err := r.user()
+		if err != nil {
+			return nil, 0, err
+		}
+		at = here(uid)
+	} else {
+		at = there(e, func(text string) { fmt.Fprintf(r.Err, "waiting: %s\n", text) })
+	}
+	list, err := at.CPUs()
+	return at, len(list), err
+}
+
+// closed closes a deployment, if there is one.
+func closed(at deploy.Deployment) error {
+	if at == nil {
+		return nil
+	}
+	return at.Close()
 }
 
 // run measures an experiment: from the beginning or, with a past run, from where that ended.
-func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runFlags, past *control.Past) error {
+func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runFlags, at deploy.Deployment,
+	past *control.Past,
+) error {
 	outlivePipes()
 	dir := how.dir
 	if dir != "" && past == nil {
@@ -165,24 +199,23 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 			return err
 		}
 	}
-	if r.refused != nil {
-		return r.refused
-	}
 	if how.pcap && !slices.ContainsFunc(resolved.Labs, func(l experiment.Lab) bool { return l.Hosts > 1 }) {
 		return usageError{errors.New("--pcap: no stack is measured across hosts, so no frame passes between hosts (hint: " +
 			"--placement cross-host)")}
 	}
-	uid, err := r.user()
-	if err != nil {
-		return err
+	if how.pcap {
+		if err := onlyHere(resolved.Experiment, "--pcap"); err != nil {
+			return err
+		}
 	}
-	at := here(uid)
 	resolved, versions, lacking, err := r.lacking(cmd.Context(), resolved, at, r.build)
 	if err != nil {
 		return err
 	}
-	if err := meet(cmd.Context(), r.Err, how.wait); err != nil {
-		return err
+	if resolved.Experiment.Cluster == nil { // else what is measured is not on this machine
+		if err := meet(cmd.Context(), r.Err, how.wait); err != nil {
+			return err
+		}
 	}
 	if dir == "" {
 		named := measure.Run{Name: resolved.Experiment.Name}

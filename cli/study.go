@@ -133,5 +133,5 @@ func (x experiments) timed(args []string, limit time.Duration) (experiment.Exper
 	if err != nil {
 		return e, usageError{err}
 	}
-	return e, nil
+	return e, onlyHere(e, "nettoll study")
 }
