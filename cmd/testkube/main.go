@@ -1,5 +1,5 @@
 // Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N] [-proxy]
-// [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by kubectl, and stops the
+// [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by kubectl, and stops the
 // cluster when that ends. See testkube -help.
 package main
 
@@ -34,7 +34,7 @@ Kubernetes, which takes up to ten minutes. The machine's own network is not chan
 loopback port.
 
 Usage:
-  testkube [-nodes N] [-proxy] [COMMAND [ARGUMENT...]]
+  testkube [-nodes N] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
 
 The command has these in its environment:
   KUBECONFIG        of the administrator; kubectl is in PATH
@@ -47,6 +47,7 @@ Examples:
   testkube                                        a shell; end it to stop the cluster
   testkube kubectl get nodes -o wide
   testkube -nodes 3 -proxy
+  testkube -nettoll bin/nettoll bin/nettoll run experiment/examples/kubernetes.yaml
   in the shell:
     kubectl run a --image=%[1]s --image-pull-policy=Never -- sleep 1000000
     kubectl exec -it a -- busybox sh
@@ -67,6 +68,13 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	}}
 	flags.IntVar(&options.Nodes, "nodes", 2, "number of nodes, 1 to 9")
 	flags.BoolVar(&options.Proxy, "proxy", false, "start kube-proxy, so that services have addresses that work")
+	flags.Func("nettoll", "`PROGRAM` of the image nettoll:latest that nodes have", func(program string) error {
+		options.Images = append(options.Images, testkube.Image{
+			Name: "nettoll:latest", Files: map[string]string{"/nettoll": program},
+		})
+		_, err := os.Stat(program)
+		return err
+	})
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {

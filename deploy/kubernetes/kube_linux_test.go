@@ -1,0 +1,334 @@
+package kubernetes_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testkube"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+func TestMain(m *testing.M) { testkube.Main(m) }
+
+// user is somebody with a kubeconfig and nettoll.
+type user struct {
+	cluster *testkube.Cluster
+	nettoll string
+	env     []string
+	dir     string // of the experiment
+	killed  string // the namespace of the run that was killed
+}
+
+// newUser starts a cluster whose nodes have the image of nettoll.
+func newUser(t *testing.T) *user {
+	t.Helper()
+	testnet.Kube(t)
+	h, err := link.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	lo, err := h.ByName("lo") // the machine of a test has only a loopback link, which is down
+	if err == nil {
+		err = h.SetUp(lo.Index, true)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &user{dir: t.TempDir()}
+	u.nettoll = filepath.Join(u.dir, "nettoll")
+	if err := testkube.Program(t.Context(), "./cmd/nettoll", u.nettoll); err != nil {
+		t.Fatal(err)
+	}
+	u.cluster = testkube.New(t, testkube.Options{
+		Images: []testkube.Image{{Name: experiment.DefaultImage, Files: map[string]string{"/nettoll": u.nettoll}}},
+	})
+	config, err := u.cluster.Relay(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(u.dir, "bin")
+	if err := u.cluster.LinkKubectl(bin); err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(os.Environ(), "KUBECONFIG="+config, "PATH="+bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return u
+}
+
+// command is a command of nettoll.
+func (u *user) command(ctx context.Context, args ...string) (cmd *exec.Cmd, out, said *bytes.Buffer) {
+	cmd = exec.CommandContext(ctx, u.nettoll, args...)
+	out, said = &bytes.Buffer{}, &bytes.Buffer{}
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = u.env, u.dir, out, said
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	return cmd, out, said
+}
+
+// write writes an experiment.
+func (u *user) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(u.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// kubectl returns the words of an answer of kubectl.
+func (u *user) kubectl(t *testing.T, args ...string) []string {
+	t.Helper()
+	text, err := u.cluster.Kubectl(t.Context(), args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(text)
+}
+
+// left returns what nettoll has in the cluster, but for the run that was killed: namespaces, Jobs and pods.
+func (u *user) left(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(u.kubectl(t, "get", "namespaces,jobs,pods", "--all-namespaces", "--selector",
+		"app.kubernetes.io/managed-by=nettoll", "-o", "name"), func(name string) bool {
+		return u.killed != "" && strings.Contains(name, strings.TrimPrefix(u.killed, "nettoll-"))
+	})
+}
+
+// gone waits until f returns nothing.
+func gone(t *testing.T, within time.Duration, f func() []string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		left := f()
+		if len(left) == 0 {
+			return
+		}
+		if time.Since(began) > within {
+			t.Errorf("after %v there are still %v", within, left)
+			return
+		}
+	}
+}
+
+// records reads the records of a run.
+func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, control.RunFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run measure.Run
+	if err := json.Unmarshal(text, &run); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, control.RecordsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	log, problems, err := measure.Read(f)
+	if err != nil || len(problems) > 0 {
+		t.Fatal(err, problems)
+	}
+	return run, log
+}
+
+// A user measures on a cluster of two nodes, with what can go wrong there.
+func TestCluster(t *testing.T) {
+	u := newUser(t)
+	var end time.Time // of the run that was killed; the cluster has the time of all other runs for it
+	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
+	t.Run("example", func(t *testing.T) { u.example(t) })
+	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
+	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
+	t.Run("no image", func(t *testing.T) { u.noImage(t) })
+	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
+}
+
+// The example measures to its end, proves that packets pass, records the nodes, and leaves nothing.
+func (u *user) example(t *testing.T) {
+	x, err := experiment.FindExample("kubernetes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(u.dir, "example")
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "example.yaml", string(x.Text)), "--time", "8s", "-o", dir)
+	began := time.Now()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	run, log := records(t, dir)
+	if len(log.Trials) > 0 {
+		t.Logf("%.1f s, the first trial after %.1f s:\n%s", time.Since(began).Seconds(),
+			run.Started.Sub(began).Seconds()+log.Trials[0].Start, out)
+	}
+	if run.Facts["node"] != "n1" && run.Facts["node"] != "n2" || len(run.Machines) != 1 || run.Facts["kubernetes"] == nil {
+		t.Errorf("facts %v, and of %d other machines; want two nodes and a version", run.Facts, len(run.Machines))
+	}
+	good := map[string]int{}
+	for _, trial := range log.Trials {
+		if trial.Failed == "" {
+			good[trial.Cell]++
+		}
+		if trial.Failed == "" && trial.Metrics["clock_skew"] == 0 {
+			t.Errorf("%s: no clock skew", trial.Cell)
+		}
+	}
+	for _, c := range run.Cells {
+		if good[c.ID] == 0 {
+			t.Errorf("%s: no trial counts", c.ID)
+		}
+	}
+	if len(run.Cells) != 12 {
+		t.Errorf("%d cells, want 12", len(run.Cells))
+	}
+	passed := 0
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		} else if p.Name == proof.Passes {
+			passed++
+		}
+	}
+	if passed == 0 {
+		t.Error("that packets pass was not proved")
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// A namespace of the user's stays as it was.
+func (u *user) ownNamespace(t *testing.T) {
+	u.kubectl(t, "create", "namespace", "mine")
+	file := u.write(t, "mine.yaml", "hosts: {kind: kubernetes, nodes: 2, namespace: mine}\nfactors: {network: cni, "+
+		"placement: cross-host}\nworkloads: udp-rr\n")
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "3s", "-o", filepath.Join(u.dir, "mine"))
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	if left := u.kubectl(t, "get", "jobs,pods", "--namespace", "mine", "-o", "name"); len(left) > 0 {
+		t.Errorf("left in the namespace: %v", left)
+	}
+	if kept := u.kubectl(t, "get", "namespace", "mine", "-o", "name"); len(kept) != 1 {
+		t.Errorf("namespace mine: %v", kept)
+	}
+}
+
+// Without pods that share the network of their node, all meet the standard restricted: the namespace enforces it.
+func (u *user) restricted(t *testing.T) {
+	file := u.write(t, "restricted.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, "+
+		"placement: same-host, congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd, out, said := u.command(ctx, "run", file, "--time", "1h", "-o", filepath.Join(u.dir, "restricted"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	labels := ""
+	for began := time.Now(); !u.measures(t); time.Sleep(200 * time.Millisecond) {
+		select {
+		case err := <-ended:
+			t.Fatalf("%v\n%s\n%s", err, out, said)
+		default:
+		}
+		if time.Since(began) > time.Minute {
+			t.Fatal("no lab stands after a minute")
+		}
+	}
+	labels = strings.Join(u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
+		"jsonpath={.items[*].metadata.labels}"), " ")
+	if !strings.Contains(labels, `"pod-security.kubernetes.io/enforce":"restricted"`) {
+		t.Errorf("labels of the namespace: %s", labels)
+	}
+	cancel() // an interrupt ends the run, which removes what it has made
+	if err := <-ended; err == nil {
+		t.Error("a run that was interrupted has ended well")
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// measures says whether pods of a lab run, besides the scouts.
+func (u *user) measures(t *testing.T) bool {
+	t.Helper()
+	pods := u.kubectl(t, "get", "pods", "--all-namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll",
+		"--field-selector", "status.phase=Running", "-o", "name")
+	return slices.ContainsFunc(pods, func(p string) bool { return !strings.Contains(p, "-scouts-") })
+}
+
+// An image that the nodes do not have and cannot pull is the error, with what helps, and nothing is left.
+func (u *user) noImage(t *testing.T) {
+	file := u.write(t, "no-image.yaml", "hosts: {kind: kubernetes, nodes: 2, image: localhost:1/nosuch:v1}\n"+
+		"factors: {network: cni}\nworkloads: udp-rr\n")
+	cmd, _, said := u.command(t.Context(), "run", file, "-o", filepath.Join(u.dir, "no-image"))
+	began := time.Now()
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 1 {
+		t.Errorf("%v, want exit status 1", err)
+	}
+	for _, want := range []string{"its container does not start", "localhost:1/nosuch:v1", "nettoll image writes it"} {
+		if !strings.Contains(said.String(), want) {
+			t.Errorf("%s\nwant %q", said, want)
+		}
+	}
+	t.Logf("%.1f s: %s", time.Since(began).Seconds(), said)
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// kill kills a run that measures.
+func (u *user) kill(t *testing.T) (end time.Time) {
+	file := u.write(t, "killed.yaml", "hosts: {kind: kubernetes, nodes: 2}\nfactors: {network: cni, placement: cross-host}\n"+
+		"workloads: udp-rr\n")
+	dir := filepath.Join(u.dir, "killed")
+	cmd, _, said := u.command(t.Context(), "run", file, "--time", "1h", "-o", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		if text, _ := os.ReadFile(filepath.Join(dir, control.RecordsFile)); bytes.Contains(text, []byte(`"type":"trial"`)) {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no trial after a minute:\n%s", said)
+		}
+	}
+	names := u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
+		"jsonpath={.items[*].metadata.name}")
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	if len(names) != 1 {
+		t.Fatalf("the run has the namespaces %v, want one", names)
+	}
+	u.killed = names[0]
+	return time.Now()
+}
+
+// When the controller is killed, the cluster removes everything by itself but the empty namespace, which nettoll clean
+// removes.
+func (u *user) cleaned(t *testing.T, end time.Time) {
+	if end.IsZero() {
+		t.Fatal("no run was killed")
+	}
+	gone(t, 3*time.Minute, func() []string {
+		return u.kubectl(t, "get", "jobs,pods", "--namespace", u.killed, "-o", "name")
+	})
+	t.Logf("nothing was there any more %.0f s after the end of the controller", time.Since(end).Seconds())
+	cmd, out, said := u.command(t.Context(), "clean", "--cluster")
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "namespace "+u.killed+" ") {
+		t.Errorf("nettoll clean --cluster: %v\n%s\n%s", err, out, said)
+	}
+	t.Logf("%s", out)
+}
