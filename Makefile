@@ -92,7 +92,7 @@ test-slow: ## run in full the packages of which CI leaves out what is slow and r
 	@$(MAKE) test PKG='$(SLOW_PKG)'
 
 # Packages whose tests start a Kubernetes cluster (testnet.Kube): TestKubeIsWhole holds the list whole.
-KUBE_PKG := ./deploy/kubernetes ./internal/testkube
+KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
 
 .PHONY: test-kube
 test-kube: export NETTOLL_KUBE = 1

@@ -38,6 +38,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"cmd/docs/pairs.go bridge":               "a column of the table in docs/between.md",
 		"cmd/docs/pairs.go routed":               "a column of the table in docs/between.md",
 		"cmd/docs/pairs.go ebpf":                 "a column of the table in docs/between.md",
+		"deploy/kubernetes/objects.go command":   "a key of a container of a pod",
 		"host/steps.go bridge":                   "a kind of steps",
 		"host/verify.go bridge":                  "a type of link",
 		"host/iptunnel/links.go ebpf":            "a way to implement a step",

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/driver/ditg"
 	"github.com/nettoll/nettoll/driver/dnsperf"
@@ -42,6 +41,7 @@ import (
 	"github.com/nettoll/nettoll/network/ovs"
 	"github.com/nettoll/nettoll/network/passthrough"
 	"github.com/nettoll/nettoll/network/routed"
+	"github.com/nettoll/nettoll/pod"
 	"github.com/nettoll/nettoll/probe"
 	"github.com/nettoll/nettoll/probe/softirq"
 	"github.com/nettoll/nettoll/runtime"
@@ -131,7 +131,7 @@ func New() Catalogue {
 				containerd.Runtime{},
 			},
 		},
-		Cluster: kubernetes.Kinds(),
+		Cluster: pod.Kinds(),
 		Workloads: []workload.Workload{
 			udprr.Workload{},
 			ping.Workload{},

@@ -24,6 +24,7 @@ import (
 	"github.com/nettoll/nettoll/internal/kubectl"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/lab"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/worker"
 )
 
@@ -146,8 +147,8 @@ func there(e experiment.Experiment, say func(string)) *kubernetes.Deployment {
 		choices = append(choices, s.Parts...)
 	}
 	for _, c := range choices {
-		network, is := c.Part.Value.(kubernetes.Network)
-		d.Privileged = d.Privileged || is && network.Node
+		shares, is := c.Part.Value.(network.Sharer)
+		d.Privileged = d.Privileged || is && shares.Shares(c.Params)
 	}
 	return d
 }

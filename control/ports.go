@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/network"
@@ -20,22 +21,22 @@ import (
 const (
 	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
 	lastPort  = 60000
-	// nodeLastPort is that on nodes of a cluster, where services have the ports behind it (--service-node-port-range of
-	// kube-apiserver), and then the kernel gives its own.
-	nodeLastPort = 30000
+	// standingLastPort is that on hosts that stand without nettoll, such as nodes of a cluster: there, services have the
+	// ports behind it (--service-node-port-range of kube-apiserver), and then the kernel gives its own.
+	standingLastPort = 30000
 )
 
 // A portRange are ports from first to before last.
 type portRange struct{ first, last int }
 
-// portsOf are those of a lab. Labs have namespaces of their own but on the nodes of a cluster: there all those share
-// ports whose containers share the namespace of their host.
+// portsOf are those of a lab. Hosts of labs have namespaces of their own, unless they stand without nettoll: there all
+// those labs share ports whose containers share the namespace of their host.
 func (c *configurator) portsOf(l *lab) portRange {
 	all := portRange{firstPort, lastPort}
-	if c.resolved.Experiment.Cluster == nil || !shares(l.Lab) {
+	if _, standing := c.deployment.(deploy.Standing); !standing || !shares(l.Lab) {
 		return all
 	}
-	all.last = nodeLastPort
+	all.last = standingLastPort
 	of, at := 0, 0
 	for _, other := range c.resolved.Labs {
 		if other.ID == l.ID {

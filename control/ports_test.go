@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/pod"
 )
 
 // TestShareOut wants ports of its own for each container of a host, and for sources of a lab with filters half of them
@@ -50,10 +51,10 @@ func TestShareOut(t *testing.T) {
 	}
 }
 
-// TestPortsOf wants ports of its own for each lab whose pods share the namespace of their node, with all others of the
-// run; and all ports for any other lab.
+// TestPortsOf wants ports of its own for each lab whose containers share the namespace of a host that stands without
+// nettoll; and all ports for any other lab.
 func TestPortsOf(t *testing.T) {
-	kinds := kubernetes.Kinds()
+	kinds := pod.Kinds()
 	labOf := func(id, network string) experiment.Lab {
 		s, err := kinds.Parse(network)
 		if err != nil {
@@ -73,7 +74,7 @@ func TestPortsOf(t *testing.T) {
 	if diff := cmp.Diff([]portRange{whole, whole, whole}, get(), cmp.AllowUnexported(portRange{})); diff != "" {
 		t.Errorf("on this machine (-want +got):\n%s", diff)
 	}
-	r.Experiment.Cluster = &experiment.Cluster{}
+	c.deployment = &kubernetes.Deployment{}
 	if diff := cmp.Diff([]portRange{{20000, 25000}, whole, {25000, 30000}}, get(), cmp.AllowUnexported(portRange{})); diff != "" {
 		t.Errorf("on a cluster (-want +got):\n%s", diff)
 	}

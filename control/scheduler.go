@@ -281,7 +281,7 @@ func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run,
 	if w.why != "" {
 		run.Facts["idle_deep"] = w.why
 	}
-	if o.Resolved.Experiment.Cluster == nil { // else the cluster's plugin chooses it, and proofs say what it is
+	if _, standing := o.Deployment.(deploy.Standing); !standing { // else their links are as they are: proofs say their MTU
 		run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	}
 	if why := o.Resolved.Experiment.Implied; why != "" {
@@ -583,10 +583,11 @@ func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.
 		defer cancel()
 		err = l.stands.Verify(ctx)
 	}
-	p := proof.Unchanged(err)
-	if s.experiment.Cluster != nil {
-		p = proof.UnchangedPods(err)
+	found := proof.Planned
+	if d, ok := s.options.Deployment.(deploy.Standing); ok {
+		found = d.AsBuilt()
 	}
+	p := proof.Unchanged(found, err)
 	p.Generation, p.Lab = l.generation.number, l.ID
 	return p
 }

@@ -34,16 +34,13 @@ const (
 	AsBuilt = "unchanged"
 )
 
-// Unchanged is the record that the kernel was asked whether a lab is as the plan says. An error is what differs.
-func Unchanged(err error) measure.Proof { return asBuilt("the kernel of each host is as the plan says", err) }
+// Planned is what is found of a lab whose hosts were configured by a plan, if nothing differs.
+const Planned = "the kernel of each host is as the plan says"
 
-// UnchangedPods is the same of a lab on a cluster, which was asked for its pods.
-func UnchangedPods(err error) measure.Proof {
-	return asBuilt("the pods are those that were made, they run, and have their addresses", err)
-}
-
-func asBuilt(claim string, err error) measure.Proof {
-	p := measure.Proof{Name: AsBuilt, Claim: claim, Expected: "no difference", OK: err == nil}
+// Unchanged is the record that a lab was compared with what was built: it is found to be that, as a sentence without
+// its full stop, unless there is an error with what differs.
+func Unchanged(found string, err error) measure.Proof {
+	p := measure.Proof{Name: AsBuilt, Claim: found, Expected: "no difference", OK: err == nil}
 	if err != nil {
 		p.Detail = err.Error()
 	}

@@ -63,7 +63,7 @@ type Deployment struct {
 	serial    atomic.Int64 // of its Jobs
 }
 
-var _ deploy.Deployment = (*Deployment)(nil)
+var _ deploy.Standing = (*Deployment)(nil)
 
 // A node is a host.
 type node struct {
@@ -126,7 +126,7 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		"cluster": d.client.Context(), "kubernetes": d.client.Version(), "namespace": d.namespace, "image": d.Image,
 	}
 	if plugins := d.plugins(ctx); plugins != nil {
-		d.cluster["cni"] = plugins
+		d.cluster["network_plugins"] = plugins
 	}
 	return nil
 }
@@ -168,6 +168,11 @@ func (d *Deployment) plugins(ctx context.Context) []string {
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
+}
+
+// AsBuilt implements [deploy.Standing].
+func (*Deployment) AsBuilt() string {
+	return "the pods are those that were made, they run, and have their addresses"
 }
 
 // CPUs returns the CPUs that every node has.

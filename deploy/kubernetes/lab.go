@@ -51,10 +51,8 @@ var _ deploy.Lab = (*lab)(nil)
 
 // Build makes the pods of a lab and starts a worker in each.
 func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
-	join, _, ok := stack.PartOf[Network](s.Stack)
-	if !ok {
-		return nil, fmt.Errorf("lab %s has no network of a cluster", s.ID)
-	}
+	shared, params, ok := stack.PartOf[network.Sharer](s.Stack)
+	shares := ok && shared.Shares(params)
 	if len(s.Net.Hosts) > len(g.nodes) {
 		return nil, fmt.Errorf("lab %s has %d hosts, and the run %d nodes", s.ID, len(s.Net.Hosts), len(g.nodes))
 	}
@@ -77,7 +75,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		}
 		j := jobSpec{
 			name: g.jobName(h.Name()), run: g.run, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
-			shares: join.Node,
+			shares: shares,
 		}
 		l.jobs[i] = j.name
 		group.Go(func() (err error) {
@@ -88,11 +86,11 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return l, l.settle(ctx, join)
+	return l, l.settle(ctx, shares)
 }
 
 // settle starts the workers, which know the links of their pods, and describes the containers.
-func (l *lab) settle(ctx context.Context, join Network) error {
+func (l *lab) settle(ctx context.Context, shares bool) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(together)
 	var mu sync.Mutex
@@ -111,7 +109,7 @@ func (l *lab) settle(ctx context.Context, join Network) error {
 					return errors.Join(err, w.Kill())
 				}
 				e := network.Endpoint{}
-				if e.IPv4, e.IPv6 = p.addresses(); !join.Node {
+				if e.IPv4, e.IPv6 = p.addresses(); !shares {
 					e.Namespace = name
 				}
 				own := mtuOf(links, e)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
 )
 
 // A socket is reached after its path and its directory are removed, by several connections, until it is closed.

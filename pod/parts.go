@@ -1,4 +1,4 @@
-package kubernetes
+package pod
 
 import (
 	"errors"
@@ -53,15 +53,15 @@ type runtimes struct{}
 // Describe returns the description of the kind.
 func (runtimes) Describe() stack.Description {
 	return stack.Description{
-		Name: "runtime", Plural: "runtimes", Summary: "Makes the containers.", Sign: "@", Default: podName,
+		Name: "runtime", Plural: "runtimes", Summary: "Makes the containers.", Sign: "@", Default: name,
 	}
 }
 
-const podName = "pod"
+const name = "pod"
 
 // Parts lists the runtimes.
 func (runtimes) Parts() []stack.Part {
-	return []stack.Part{{Value: Pods{}, Description: Pods{}.Describe()}}
+	return []stack.Part{{Value: Runtime{}, Description: Runtime{}.Describe()}}
 }
 
 // BuildTime returns how long pods take, as a guess: a kubelet makes some in a second.
@@ -69,20 +69,20 @@ func (runtimes) BuildTime(_ stack.Stack, _, containers int) time.Duration {
 	return time.Second + time.Duration(containers)*100*time.Millisecond
 }
 
-// Pods is the runtime of a cluster.
-type Pods struct{}
+// Runtime is the runtime of a cluster.
+type Runtime struct{}
 
-var _ runtime.Populated = Pods{}
+var _ runtime.Populated = Runtime{}
 
 // Describe returns the description of the runtime.
-func (Pods) Describe() runtime.Description {
-	return runtime.Description{Name: podName, Summary: "each container is a pod of the cluster", Implementation: "kernel"}
+func (Runtime) Describe() runtime.Description {
+	return runtime.Description{Name: name, Summary: "each container is a pod of the cluster", Implementation: "kernel"}
 }
 
 // Containers is not possible: the cluster makes pods, and not a host of this machine.
-func (Pods) Containers([]runtime.Container, part.Params) ([]host.Step, error) {
+func (Runtime) Containers([]runtime.Container, part.Params) ([]host.Step, error) {
 	return nil, errors.New("pods are made by a cluster (hosts: {kind: kubernetes})")
 }
 
 // Populated says that a worker runs in each pod.
-func (Pods) Populated(part.Params) bool { return true }
+func (Runtime) Populated(part.Params) bool { return true }
