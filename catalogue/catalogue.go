@@ -227,7 +227,7 @@ func (c Catalogue) Metrics() (measure.Vocabulary, error) {
 	for _, w := range c.Workloads {
 		list = append(list, w.Describe().Declares...)
 	}
-	for _, kind := range c.Kinds {
+	for _, kind := range slices.Concat(c.Kinds, c.Cluster) {
 		if d, ok := kind.(measure.Declarer); ok {
 			list = append(list, d.Metrics()...)
 		}

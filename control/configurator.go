@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -127,7 +129,10 @@ func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *g
 		if err := c.confined(l); err != nil { // where nobody has asked before
 			return err
 		}
-		return g.raise(ctx, l)
+		if err := g.raise(ctx, l); err != nil {
+			return err
+		}
+		return c.enforced(ctx, l)
 	})
 	return g, failed, context.Cause(ctx)
 }
@@ -247,6 +252,41 @@ func (g *generation) raise(ctx context.Context, l *lab) error {
 	l.congestion, err = l.settable(ctx)
 	l.took = time.Since(began) - stands.Waited()
 	return err
+}
+
+const (
+	// enforceLimit is how long others may take to enforce the list of a lab. What is the matter after that is for the
+	// proof to say.
+	enforceLimit = 20 * time.Second
+	// enforceLook is the pause between two tries.
+	enforceLook = 100 * time.Millisecond
+)
+
+// enforced waits until the list of a lab is enforced, if hosts stand without nettoll: then others do that, some time
+// after it has set the list.
+func (c *configurator) enforced(ctx context.Context, l *lab) error {
+	_, standing := c.deployment.(deploy.Standing)
+	if f, _ := filter.Of(l.Stack); f == nil || !standing {
+		return nil
+	}
+	for began := time.Now(); ; {
+		list, fault := l.prove(ctx, l.mtu)
+		took := time.Since(began)
+		switch {
+		case fault != nil:
+			return errors.New(fault.reason)
+		case held(list):
+			l.enforcedIn = took
+			return nil
+		case took > enforceLimit:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(enforceLook):
+		}
+	}
 }
 
 // CongestionControls lists the valid values of an experiment's congestion control.

@@ -33,6 +33,7 @@ type lab struct {
 	uncounted  []string      // workloads of its cells that do not know how many packets they take
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it, without what it waited for others
+	enforcedIn time.Duration // until others have enforced its list; 0: it is not known, or nobody else has to
 	at         []pairAddresses
 	ports      []uint16              // that programs of its workloads listen at besides those of their containers
 	mtu        int                   // of its containers

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -37,6 +38,9 @@ func (s *scheduler) recordReport(l *lab, rebuilt bool) {
 	}
 	if l.idle != nil {
 		record.Metrics[workload.IdleCPU] = idleCores(l.idle)
+	}
+	if l.enforcedIn > 0 {
+		record.Metrics[filter.EnforceTime] = l.enforcedIn.Seconds()
 	}
 	reports := l.stands.Reports()
 	for i, t := range reports {

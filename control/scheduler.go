@@ -383,8 +383,11 @@ func (s *scheduler) drop(lab int, reason error) {
 	for i, c := range s.cells {
 		if c.Lab == lab && s.gone[i] == "" {
 			s.gone[i] = reason.Error()
-			s.records.warn(measure.Warning{Cell: c.ID, Text: "not measured any more (look for the cause with nettoll lab up): " +
-				reason.Error()})
+			text := "not measured any more (look for the cause with nettoll lab up): "
+			if _, standing := s.options.Deployment.(deploy.Standing); standing { // no lab can stand there alone
+				text = "not measured any more: "
+			}
+			s.records.warn(measure.Warning{Cell: c.ID, Text: text + reason.Error()})
 		}
 	}
 }

@@ -22,12 +22,15 @@ func nameOf(side workload.Side, pair int) string {
 	return fmt.Sprintf("%s%d", sinkName, pair)
 }
 
-// talking are the families in which pairs may talk: with a filter those of the list, which has what cells use. Without
+// talking are the families in which pairs may talk: with a filter those of the list, which has what cells use, unless it
+// names containers. Without
 // one nothing keeps containers from using the other family, whether or not it is measured, if they have addresses of it:
 // the pods of a cluster may not.
 func (l *lab) talking() []string {
 	if f, _ := filter.Of(l.Stack); f != nil {
-		return l.families
+		if n, ok := f.(filter.Naming); !ok || !n.Names() {
+			return l.families
+		}
 	}
 	return slices.DeleteFunc(experiment.Families(), func(family string) bool {
 		return slices.ContainsFunc(l.at, func(at pairAddresses) bool {

@@ -21,6 +21,23 @@ type Filter interface {
 	Build(s Site) ([]host.Step, error)
 }
 
+// A Naming filter has a list of the names of containers instead of addresses.
+type Naming interface {
+	Filter
+	// Names says so: then a pair may talk in every family of which it has addresses.
+	Names() bool
+}
+
+// A Decoyed filter tells how many decoy rules it has.
+type Decoyed interface {
+	Filter
+	// Decoys returns that.
+	Decoys(p part.Params) int
+}
+
+// EnforceTime is the metric of filters that others enforce than who has set them.
+const EnforceTime = "enforce_time"
+
 // A Description says what a filter is.
 type Description struct {
 	// Description is what parts of all kinds have; its parameters are those of [Params] and the filter's own.

@@ -12,7 +12,7 @@ import (
 )
 
 // Kinds returns what stacks on a cluster are made of.
-func Kinds() stack.Kinds { return stack.Kinds{networks{}, runtimes{}} }
+func Kinds() stack.Kinds { return stack.Kinds{networks{}, filters{}, runtimes{}} }
 
 // networks is the kind of networks that pods can have.
 type networks struct{}
@@ -25,7 +25,7 @@ func (networks) Describe() stack.Description {
 // Parts lists the networks, the baseline first.
 func (networks) Parts() []stack.Part {
 	return []stack.Part{
-		{Value: Network{Node: true}, Description: part.Description{
+		{Value: Network{node: true}, Description: part.Description{
 			Name: "host", Implementation: "kernel",
 			Summary: "pods share the namespace and the addresses of their node (hostNetwork)",
 		}},
@@ -38,14 +38,13 @@ func (networks) Parts() []stack.Part {
 
 // Network is a network that pods can have.
 type Network struct {
-	// Node says that pods share that of their node.
-	Node bool
+	node bool // pods share that of their node
 }
 
 var _ network.Sharer = Network{}
 
 // Shares implements [network.Sharer].
-func (n Network) Shares(part.Params) bool { return n.Node }
+func (n Network) Shares(part.Params) bool { return n.node }
 
 // runtimes is the kind of runtimes, of which a cluster has one.
 type runtimes struct{}

@@ -58,6 +58,7 @@ type Deployment struct {
 	run       string          // distinguishes the run from others in the cluster
 	namespace string
 	scouts    string // the Job of the scouts
+	owner     object // a reference to it: it goes last, and the cluster removes what it owns
 	nodes     []node // host 1 first
 	cluster   map[string]any
 	serial    atomic.Int64 // of its Jobs
@@ -107,6 +108,15 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.scouts = scouts.name
+	var made struct {
+		Metadata struct {
+			UID string `json:"uid"`
+		} `json:"metadata"`
+	}
+	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+d.scouts, &made); err != nil {
+		return fmt.Errorf("look at job %q: %w", d.scouts, err)
+	}
+	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": d.scouts, "uid": made.Metadata.UID}
 	d.nodes = make([]node, len(pods))
 	group, inGroup := errgroup.WithContext(ctx)
 	for i, p := range pods {

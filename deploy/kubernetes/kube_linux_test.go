@@ -154,6 +154,7 @@ func TestCluster(t *testing.T) {
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
 	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
 	t.Run("no image", func(t *testing.T) { u.noImage(t) })
+	t.Run("policy", func(t *testing.T) { u.policy(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
 }
 
@@ -285,6 +286,33 @@ func (u *user) noImage(t *testing.T) {
 	}
 	t.Logf("%.1f s: %s", time.Since(began).Seconds(), said)
 	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// The network plugin of this cluster does not know policies. So the claim of the filter does not hold, which is what the
+// run says, and ends with; and the stack is not measured.
+func (u *user) policy(t *testing.T) {
+	file := u.write(t, "policy.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, "+
+		"filter: [none, {networkpolicy: {rules: 3}}], placement: cross-host}\nworkloads: udp-rr\n")
+	dir := filepath.Join(u.dir, "policy")
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "2s", "-o", dir)
+	err := cmd.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 4 ||
+		!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "the filter allows packets that it must refuse") {
+		t.Errorf("%v, want exit status 4 and what the filter allows\n%s\n%s", err, out, said)
+	}
+	run, log := records(t, dir)
+	for _, trial := range log.Trials {
+		if strings.Contains(trial.Cell, "networkpolicy") {
+			t.Errorf("%s was measured", trial.Cell)
+			break
+		}
+	}
+	if len(run.Cells) != 3 || len(log.Trials) == 0 {
+		t.Errorf("%d cells and %d trials, want 3 and some", len(run.Cells), len(log.Trials))
+	}
+	gone(t, 30*time.Second, func() []string {
+		return append(u.left(t), u.kubectl(t, "get", "networkpolicies", "--all-namespaces", "-o", "name")...)
+	})
 }
 
 // kill kills a run that measures.

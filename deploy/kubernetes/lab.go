@@ -38,6 +38,7 @@ func (g *generation) Close() error { return g.turns.Close() }
 // lab is a lab whose containers are pods.
 type lab struct {
 	deployment *Deployment
+	name       string // among the labs of all runs
 	spec       deploy.Spec
 	site       *network.Site
 	jobs       []string // by host, from 0; "": it has no containers
@@ -57,7 +58,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		return nil, fmt.Errorf("lab %s has %d hosts, and the run %d nodes", s.ID, len(s.Net.Hosts), len(g.nodes))
 	}
 	l := &lab{
-		deployment: g.Deployment, spec: s, jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
+		deployment: g.Deployment, name: g.jobName("lab"), spec: s, jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
 		site: &network.Site{
 			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
 		},
@@ -68,16 +69,23 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 			l.Close()
 		}
 	}()
+	for i, h := range s.Net.Hosts {
+		if len(h.Containers) > 0 {
+			l.jobs[i] = g.jobName(h.Name())
+		}
+	}
+	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
+		return nil, err
+	}
 	group, inGroup := errgroup.WithContext(ctx)
 	for i, h := range s.Net.Hosts {
 		if len(h.Containers) == 0 {
 			continue
 		}
 		j := jobSpec{
-			name: g.jobName(h.Name()), run: g.run, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
+			name: l.jobs[i], run: g.run, lab: l.name, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
 			shares: shares,
 		}
-		l.jobs[i] = j.name
 		group.Go(func() (err error) {
 			l.pods[i], err = g.create(inGroup, j)
 			return err
@@ -281,6 +289,7 @@ func (l *lab) Close() {
 		}
 	}
 	group.Wait()
+	_ = l.unprotect() // as above
 }
 
 // measured returns how busy a node was between two answers of its scout, in cores by mode.

@@ -17,6 +17,7 @@ const (
 	managedBy = "app.kubernetes.io/managed-by"
 	manager   = "nettoll"
 	runLabel  = "nettoll/run"
+	labLabel  = "nettoll/lab"
 	jobLabel  = "nettoll/job"
 	// indexLabel is that of Kubernetes for the index of a pod of a Job.
 	indexLabel = "batch.kubernetes.io/job-completion-index"
@@ -47,6 +48,7 @@ func namespaceOf(name, run string, privileged bool) object {
 // A jobSpec describes pods that are alike.
 type jobSpec struct {
 	name, run string
+	lab       string // "" of scouts
 	image     string
 	pods      int
 	// node is the one on which they are; "": each is on another one, which the cluster chooses.
@@ -58,6 +60,9 @@ type jobSpec struct {
 // rights, and may not get any.
 func (j jobSpec) object() object {
 	labels := object{managedBy: manager, runLabel: j.run, jobLabel: j.name}
+	if j.lab != "" {
+		labels[labLabel] = j.lab
+	}
 	affinity := object{"podAntiAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": []object{{
 		"topologyKey": "kubernetes.io/hostname", "labelSelector": object{"matchLabels": object{jobLabel: j.name}},
 	}}}}

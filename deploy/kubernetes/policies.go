@@ -1,0 +1,114 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
+)
+
+// networking is the group of policies.
+const networking = "/apis/networking.k8s.io/v1"
+
+// peersEach is how many decoy rules a policy has: of objects with some thousands, API servers and plugins complain.
+const peersEach = 1000
+
+// decoyBase is the first of the ranges that no pod has: 198.19.0.0/16 is the half of what is reserved for benchmarks
+// (RFC 2544, section C.2.2) that labs and test clusters do not use.
+var decoyBase = netip.AddrFrom4([4]byte{198, 19, 0, 0}) //nolint:gochecknoglobals // constants cannot be addresses
+
+// policies are those of a lab, none if its stack has no filter. Jobs are those of its hosts.
+func (l *lab) policies() []object {
+	f, params, ok := stack.PartOf[filter.Decoyed](l.spec.Stack)
+	if !ok {
+		return nil
+	}
+	all := []object{l.policy("deny", object{"matchLabels": object{labLabel: l.name}}, object{
+		"policyTypes": []string{"Ingress", "Egress"},
+	})}
+	for i, p := range l.spec.Pairs {
+		source, sink := l.selector(p.Source), l.selector(p.Sink)
+		ports := l.allowed(p.Sink)
+		all = append(all,
+			l.policy(fmt.Sprintf("sink%d", i), sink, object{
+				"policyTypes": []string{"Ingress"},
+				"ingress":     []object{{"from": []object{{"podSelector": source}}, "ports": ports}},
+			}),
+			l.policy(fmt.Sprintf("source%d", i), source, object{
+				"policyTypes": []string{"Egress"},
+				"egress":      []object{{"to": []object{{"podSelector": sink}}, "ports": ports}},
+			}))
+	}
+	decoys, at := f.Decoys(params), decoyBase
+	for n := 0; n < decoys; n += peersEach {
+		var peers []object
+		for range min(peersEach, decoys-n) {
+			peers = append(peers, object{"ipBlock": object{"cidr": at.String() + "/32"}})
+			at = at.Next()
+		}
+		all = append(all, l.policy(fmt.Sprintf("decoys%d", n/peersEach), object{"matchLabels": object{labLabel: l.name}},
+			object{"policyTypes": []string{"Ingress"}, "ingress": []object{{"from": peers}}}))
+	}
+	return all
+}
+
+// policy returns a policy for some pods.
+func (l *lab) policy(what string, pods, spec object) object {
+	spec["podSelector"] = pods
+	return object{
+		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+		"metadata": object{
+			"name": l.name + "-" + what, "ownerReferences": []object{l.deployment.owner},
+			"labels": object{managedBy: manager, runLabel: l.deployment.run, labLabel: l.name},
+		},
+		"spec": spec,
+	}
+}
+
+// selector selects the pod of a container.
+func (l *lab) selector(s network.Spot) object {
+	return object{"matchLabels": object{
+		jobLabel: l.jobs[s.Host], indexLabel: fmt.Sprint(s.Container),
+	}}
+}
+
+// allowed are the ports of a sink that are on the list: all of its ports but the last one, which is refused.
+func (l *lab) allowed(s network.Spot) (ports []object) {
+	p := l.spec.Net.Hosts[s.Host].Containers[s.Container].Ports
+	for _, protocol := range []string{"UDP", "TCP"} {
+		ports = append(ports, object{"protocol": protocol, "port": p.First, "endPort": p.Last - 1})
+	}
+	return ports
+}
+
+// protect makes the policies of a lab.
+func (l *lab) protect(ctx context.Context) error {
+	for _, p := range l.policies() {
+		if err := l.deployment.client.Create(ctx, l.deployment.path(networking, "networkpolicies"), p, nil); err != nil {
+			return fmt.Errorf("make a policy: %w", err)
+		}
+	}
+	return nil
+}
+
+// unprotect removes them.
+func (l *lab) unprotect() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
+	defer cancel()
+	var errs []error
+	for _, p := range l.policies() {
+		meta, _ := p["metadata"].(object)
+		name := fmt.Sprint(meta["name"])
+		if err := l.deployment.client.Delete(ctx, l.deployment.path(networking, "networkpolicies")+"/"+url.PathEscape(name),
+			nil); err != nil && !isStatus(err, http.StatusNotFound) {
+			errs = append(errs, fmt.Errorf("remove policy %q: %w", name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
