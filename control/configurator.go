@@ -132,7 +132,7 @@ func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *g
 		if err := g.raise(ctx, l); err != nil {
 			return err
 		}
-		return c.enforced(ctx, l)
+		return c.settled(ctx, l)
 	})
 	return g, failed, context.Cause(ctx)
 }
@@ -255,18 +255,17 @@ func (g *generation) raise(ctx context.Context, l *lab) error {
 }
 
 const (
-	// enforceLimit is how long others may take to enforce the list of a lab. What is the matter after that is for the
-	// proof to say.
-	enforceLimit = 20 * time.Second
-	// enforceLook is the pause between two tries.
-	enforceLook = 100 * time.Millisecond
+	// settleLimit is how long what stands without nettoll may take to do what a lab asks of it. What is the matter after
+	// that is for the proof to say.
+	settleLimit = 20 * time.Second
+	// settleLook is the pause between two tries.
+	settleLook = 100 * time.Millisecond
 )
 
-// enforced waits until the list of a lab is enforced, if hosts stand without nettoll: then others do that, some time
-// after it has set the list.
-func (c *configurator) enforced(ctx context.Context, l *lab) error {
-	_, standing := c.deployment.(deploy.Standing)
-	if f, _ := filter.Of(l.Stack); f == nil || !standing {
+// settled waits until the claims of a lab hold, if its hosts stand without nettoll: then others join its containers and
+// enforce its list, some time after they were asked to.
+func (c *configurator) settled(ctx context.Context, l *lab) error {
+	if _, standing := c.deployment.(deploy.Standing); !standing {
 		return nil
 	}
 	for began := time.Now(); ; {
@@ -276,15 +275,17 @@ func (c *configurator) enforced(ctx context.Context, l *lab) error {
 		case fault != nil:
 			return errors.New(fault.reason)
 		case held(list):
-			l.enforcedIn = took
+			if f, _ := filter.Of(l.Stack); f != nil {
+				l.enforcedIn = took
+			}
 			return nil
-		case took > enforceLimit:
+		case took > settleLimit:
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(enforceLook):
+		case <-time.After(settleLook):
 		}
 	}
 }

@@ -32,6 +32,10 @@ func (networks) Parts() []stack.Part {
 		{Value: Network{}, Description: part.Description{
 			Name: "cni", Implementation: "plugin",
 			Summary: "pods have what the network plugin of the cluster (CNI) gives them",
+			Params: part.List{{
+				Name: via, Default: direct, Values: []string{direct, clusterIP},
+				Summary: "how a source reaches its sink: by the address of its pod, or by that of a service (ClusterIP)",
+			}},
 		}},
 	}
 }
@@ -41,10 +45,27 @@ type Network struct {
 	node bool // pods share that of their node
 }
 
-var _ network.Sharer = Network{}
+// via is the parameter of the network of pods that says how a source reaches its sink.
+const (
+	via       = "via"
+	direct    = "pod"
+	clusterIP = "clusterip"
+)
+
+var (
+	_ network.Sharer     = Network{}
+	_ network.Publisher  = Network{}
+	_ network.Translator = Network{}
+)
 
 // Shares implements [network.Sharer].
 func (n Network) Shares(part.Params) bool { return n.node }
+
+// Publishes implements [network.Publisher]: a service has a rule for each of its ports.
+func (Network) Publishes(p part.Params) bool { return p[via] == clusterIP }
+
+// Translates implements [network.Translator]: the address of a service is nobody's.
+func (Network) Translates(_ int, p part.Params) bool { return p[via] == clusterIP }
 
 // runtimes is the kind of runtimes, of which a cluster has one.
 type runtimes struct{}

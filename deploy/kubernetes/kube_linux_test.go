@@ -55,6 +55,7 @@ func newUser(t *testing.T) *user {
 		t.Fatal(err)
 	}
 	u.cluster = testkube.New(t, testkube.Options{
+		Proxy: true, // services have addresses that work
 		Images: []testkube.Image{{Name: experiment.DefaultImage, Files: map[string]string{"/nettoll": u.nettoll}}},
 	})
 	config, err := u.cluster.Relay(t.Context())
@@ -155,6 +156,8 @@ func TestCluster(t *testing.T) {
 	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
 	t.Run("no image", func(t *testing.T) { u.noImage(t) })
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
+	t.Run("services", func(t *testing.T) { u.services(t) })
+	t.Run("restarts", func(t *testing.T) { u.restarts(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
 }
 
@@ -313,6 +316,84 @@ func (u *user) policy(t *testing.T) {
 	gone(t, 30*time.Second, func() []string {
 		return append(u.left(t), u.kubectl(t, "get", "networkpolicies", "--all-namespaces", "-o", "name")...)
 	})
+}
+
+// Sources reach their sinks by the addresses of services, in both families, on one node and across nodes; and so do
+// echo requests between pods, which are not root.
+func (u *user) services(t *testing.T) {
+	file := u.write(t, "services.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
+		"factors: {network: [{cni: {via: clusterip}}], family: [ipv4, ipv6]}\nworkloads: [udp-rr, tcp-crr, ping]\n")
+	dir := filepath.Join(u.dir, "services")
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "2s", "-o", dir)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	run, log := records(t, dir)
+	good := map[string]int{}
+	for _, trial := range log.Trials {
+		if trial.Failed == "" {
+			good[trial.Cell]++
+		}
+	}
+	by := 0
+	for _, c := range run.Cells {
+		if strings.Contains(c.ID, "via=clusterip") {
+			by++
+		}
+		if good[c.ID] == 0 {
+			t.Errorf("%s: no trial counts", c.ID)
+		}
+	}
+	if by != 8 || len(run.Cells) != 8+3*8 { // ping needs no ports, and cannot reach a service
+		t.Errorf("%d cells, %d of them by services; want 32 and 8", len(run.Cells), by)
+	}
+	gone(t, 30*time.Second, func() []string {
+		return append(u.left(t), u.kubectl(t, "get", "services", "--all-namespaces", "--selector",
+			"app.kubernetes.io/managed-by=nettoll", "-o", "name")...)
+	})
+}
+
+// A run outlives restarts of the API server, through which all calls pass, and of a kubelet: it repeats the block.
+func (u *user) restarts(t *testing.T) {
+	file := u.write(t, "restarts.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, "+
+		"placement: cross-host, congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n")
+	dir := filepath.Join(u.dir, "restarts")
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "30s", "-o", dir, "-v")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	trials := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, control.RecordsFile))
+		return bytes.Count(text, []byte(`"type":"trial"`))
+	}
+	more := func() {
+		t.Helper()
+		for began, have := time.Now(), trials(); trials() < have+6; time.Sleep(100 * time.Millisecond) {
+			if time.Since(began) > 90*time.Second {
+				_ = cmd.Process.Kill()
+				t.Fatalf("no more trials:\n%s", said)
+			}
+		}
+	}
+	more()
+	if err := u.cluster.RestartServer(t.Context()); err != nil {
+		t.Error(err)
+	}
+	more()
+	node := u.cluster.Nodes()[1]
+	if err := node.KillKubelet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	time.Sleep(5 * time.Second)
+	if err := node.StartKubelet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	more()
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v\n%s\n%s", err, out, said)
+	}
+	t.Logf("%s\n%s", out, said)
+	gone(t, time.Minute, func() []string { return u.left(t) })
 }
 
 // kill kills a run that measures.

@@ -139,6 +139,9 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 		return err
 	}
 	l.site.Lab.MTU = mtu
+	if err := l.serve(ctx); err != nil {
+		return err
+	}
 	return l.talk()
 }
 
@@ -159,8 +162,8 @@ func (l *lab) talk() error {
 		for h, ends := range l.site.Endpoints {
 			for i, e := range ends {
 				if !e.Bind(family).IsValid() {
-					return fmt.Errorf("pod %q has no %s address, only %v: the cluster does not have that family",
-						l.pods[h][i].Metadata.Name, family, l.pods[h][i].Status.IPs)
+					return fmt.Errorf("pod %q has no %s address, or its service has none: the cluster does not have that family",
+						l.pods[h][i].Metadata.Name, family)
 				}
 			}
 		}
@@ -289,7 +292,7 @@ func (l *lab) Close() {
 		}
 	}
 	group.Wait()
-	_ = l.unprotect() // as above
+	_ = errors.Join(l.unprotect(), l.unserve()) // as above
 }
 
 // measured returns how busy a node was between two answers of its scout, in cores by mode.

@@ -73,6 +73,13 @@ func (j jobSpec) object() object {
 			}}}},
 		}}}
 	}
+	security := object{
+		"runAsNonRoot": true, "runAsUser": nobody, "runAsGroup": nobody,
+		"seccompProfile": object{"type": "RuntimeDefault"},
+	}
+	if !j.shares { // the node's are not ours; this one is safe for Kubernetes, and lets a pod send echo requests
+		security["sysctls"] = []object{{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}}
+	}
 	return object{
 		"apiVersion": "batch/v1", "kind": "Job",
 		"metadata": object{"name": j.name, "labels": labels},
@@ -84,10 +91,7 @@ func (j jobSpec) object() object {
 				"spec": object{
 					"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
 					"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
-					"securityContext": object{
-						"runAsNonRoot": true, "runAsUser": nobody, "runAsGroup": nobody,
-						"seccompProfile": object{"type": "RuntimeDefault"},
-					},
+					"securityContext": security,
 					"containers": []object{{
 						"name": containerName, "image": j.image, "imagePullPolicy": "IfNotPresent",
 						"command": []string{binary, PodCommand},
