@@ -85,9 +85,9 @@ func (c *configurator) most(l *lab) int {
 	return each*len(visits) + 2 // the first is the proof's
 }
 
-// shareOut gives each container of a lab ports of its own from a range, as many to each, in an order from the seed. With
-// most, which is not 0, sinks have so many at most, and sources share the rest; half of those of a source are what the
-// kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
+// shareOut gives each container of a lab ports of its own from a range, as many to each, in an order from the seed.
+// With most, which is not 0, sinks have so many at most, and sources share the rest; half of those of a source are what
+// the kernel gives to its sockets that bind to none, so that a filter knows from where a source sends.
 func shareOut(hosts []network.Host, in portRange, seed *rand.Rand, most int) error {
 	for _, h := range hosts {
 		n := len(h.Containers)

@@ -24,7 +24,8 @@ func TestShareOut(t *testing.T) {
 					h.Containers = append(h.Containers, network.Container{Name: fmt.Sprint(name, i), Index: len(h.Containers)})
 				}
 			}
-			if err := shareOut([]network.Host{h}, portRange{firstPort, lastPort}, rand.New(rand.NewPCG(1, 2)), most); err != nil {
+			all := portRange{firstPort, lastPort}
+			if err := shareOut([]network.Host{h}, all, rand.New(rand.NewPCG(1, 2)), most); err != nil {
 				t.Fatalf("%d pairs, %d ports of a sink at most: %v", pairs, most, err)
 			}
 			owner := map[int]string{}

@@ -22,10 +22,9 @@ func nameOf(side workload.Side, pair int) string {
 	return fmt.Sprintf("%s%d", sinkName, pair)
 }
 
-// talking are the families in which pairs may talk: with a filter those of the list, which has what cells use, unless it
-// names containers. Without
-// one nothing keeps containers from using the other family, whether or not it is measured, if they have addresses of it:
-// the pods of a cluster may not.
+// talking are the families in which pairs may talk: with a filter those of the list, which has what cells use, unless
+// it names containers. Otherwise nothing keeps containers from using the other family, whether or not it is measured,
+// if they have addresses of it.
 func (l *lab) talking() []string {
 	if f, _ := filter.Of(l.Stack); f != nil {
 		if n, ok := f.(filter.Naming); !ok || !n.Names() {

@@ -52,8 +52,8 @@ type Deployment interface {
 	Close() error
 }
 
-// A Standing deployment has hosts that stand without it, such as nodes of a cluster. Labs do not configure them, and all
-// of them share their namespaces.
+// A Standing deployment has hosts that stand without it, such as nodes of a cluster. Labs do not configure them, and
+// all of them share their namespaces.
 type Standing interface {
 	Deployment
 	// AsBuilt says what [Lab.Verify] finds if nothing differs, as a sentence without its full stop.

@@ -34,7 +34,8 @@ type Attacked struct {
 func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	l := o.lab.Lab
 	out := &Attacked{
-		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs, Unchanged: proof.Unchanged(proof.Planned, o.lab.Verify(ctx)),
+		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs,
+		Unchanged: proof.Unchanged(proof.Planned, o.lab.Verify(ctx)),
 	}
 	out.Matrix = o.lab.Reach(ctx)
 	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)

@@ -53,9 +53,9 @@ func (filters) Metrics() []measure.Metric {
 	}}
 }
 
-// NetworkPolicy is the filter of Kubernetes: policies that name pods, and which its network plugin enforces, or does not
-// (https://kubernetes.io/docs/concepts/services-networking/network-policies). All pods of a lab refuse whatever comes
-// and goes, but what each pair may send: from its source to its sink, at the ports of the list. They name no
+// NetworkPolicy is the filter of Kubernetes: policies that name pods, and which its network plugin enforces, or does
+// not (https://kubernetes.io/docs/concepts/services-networking/network-policies). All pods of a lab refuse whatever
+// comes and goes, but what each pair may send: from its source to its sink, at the ports of the list. They name no
 // addresses, so a pair may talk in each family.
 type NetworkPolicy struct{}
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -207,7 +206,9 @@ func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine,
 	}
 	list := make([]deploy.Machine, 0, hosts)
 	for i, n := range d.nodes[:min(hosts, len(d.nodes))] {
-		m := deploy.Machine{Name: n.name, Hosts: []string{network.Host{Index: i + 1}.Name()}, Facts: maps.Clone(n.about.Facts)}
+		m := deploy.Machine{
+			Name: n.name, Hosts: []string{network.Host{Index: i + 1}.Name()}, Facts: maps.Clone(n.about.Facts),
+		}
 		m.Facts["node"] = n.name
 		if i == 0 {
 			maps.Copy(m.Facts, d.cluster)
@@ -318,7 +319,8 @@ func (d *Deployment) close() error {
 	case d.Namespace == "" && d.namespace != "":
 		ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
 		defer cancel()
-		if err = d.client.Delete(ctx, core+"/namespaces/"+url.PathEscape(d.namespace), nil); isStatus(err, http.StatusNotFound) {
+		path := core + "/namespaces/" + url.PathEscape(d.namespace)
+		if err = d.client.Delete(ctx, path, nil); absent(err) {
 			err = nil
 		}
 		if err != nil {

@@ -121,8 +121,8 @@ func (d *Deployment) refused(ctx context.Context, job string) string {
 			Message string `json:"message"`
 		} `json:"items"`
 	}
-	if err := d.client.Get(ctx, d.path(core, "events", "fieldSelector", "involvedObject.kind=Job,involvedObject.name="+job),
-		&list); err != nil {
+	about := "involvedObject.kind=Job,involvedObject.name=" + job
+	if err := d.client.Get(ctx, d.path(core, "events", "fieldSelector", about), &list); err != nil {
 		return ""
 	}
 	for _, e := range list.Items {
@@ -138,7 +138,7 @@ func (d *Deployment) remove(job string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
 	defer cancel()
 	if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
-		object{"propagationPolicy": "Background"}); err != nil && !isStatus(err, http.StatusNotFound) {
+		object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
 		return fmt.Errorf("remove job %q: %w", job, err)
 	}
 	for {
@@ -157,10 +157,10 @@ func (d *Deployment) remove(job string) error {
 	}
 }
 
-// isStatus reports whether the API server has answered with an HTTP status.
-func isStatus(err error, code int) bool {
+// absent reports whether an object was not there.
+func absent(err error) bool {
 	s, ok := errors.AsType[*kubectl.StatusError](err)
-	return ok && s.Code == code
+	return ok && s.Code == http.StatusNotFound
 }
 
 // imageHint says how the nodes get the image, after a semicolon, if that is why a pod does not run.

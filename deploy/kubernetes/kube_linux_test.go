@@ -246,7 +246,6 @@ func (u *user) restricted(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	labels := ""
 	for began := time.Now(); !u.measures(t); time.Sleep(200 * time.Millisecond) {
 		select {
 		case err := <-ended:
@@ -257,7 +256,7 @@ func (u *user) restricted(t *testing.T) {
 			t.Fatal("no lab stands after a minute")
 		}
 	}
-	labels = strings.Join(u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
+	labels := strings.Join(u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
 		"jsonpath={.items[*].metadata.labels}"), " ")
 	if !strings.Contains(labels, `"pod-security.kubernetes.io/enforce":"restricted"`) {
 		t.Errorf("labels of the namespace: %s", labels)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"net/url"
 
@@ -106,7 +105,7 @@ func (l *lab) unprotect() error {
 		meta, _ := p["metadata"].(object)
 		name := fmt.Sprint(meta["name"])
 		if err := l.deployment.client.Delete(ctx, l.deployment.path(networking, "networkpolicies")+"/"+url.PathEscape(name),
-			nil); err != nil && !isStatus(err, http.StatusNotFound) {
+			nil); err != nil && !absent(err) {
 			errs = append(errs, fmt.Errorf("remove policy %q: %w", name, err))
 		}
 	}

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/stack"
@@ -32,7 +32,9 @@ func (l *lab) serviceOf(pair int) object {
 	var ports []object
 	for port := int(of.First); port <= int(of.Last); port++ {
 		for _, protocol := range []string{"UDP", "TCP"} {
-			ports = append(ports, object{"name": fmt.Sprintf("p%d-%c", port, protocol[0]|0x20), "port": port, "protocol": protocol})
+			ports = append(ports, object{
+				"name": fmt.Sprintf("%s-%d", strings.ToLower(protocol), port), "port": port, "protocol": protocol,
+			})
 		}
 	}
 	return object{
@@ -92,7 +94,7 @@ func (l *lab) unserve() error {
 	var errs []error
 	for i := range l.spec.Pairs {
 		err := l.deployment.client.Delete(ctx, l.deployment.path(core, "services")+"/"+url.PathEscape(l.serviceName(i)), nil)
-		if err != nil && !isStatus(err, http.StatusNotFound) {
+		if err != nil && !absent(err) {
 			errs = append(errs, fmt.Errorf("remove service %q: %w", l.serviceName(i), err))
 		}
 	}

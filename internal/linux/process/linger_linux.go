@@ -12,8 +12,8 @@ import (
 )
 
 // Linger is the main function of PID 1 of a container that others enter. It reaps the processes that become its
-// children, and returns when no other process has been there for the time alone, or when ctx ends. The first of them may
-// take that much longer to come.
+// children, and returns when no other process has been there for the time alone, or when ctx ends. The first of them
+// may take that much longer to come.
 func Linger(ctx context.Context, alone, first time.Duration) error {
 	tick := time.NewTicker(min(time.Second, alone/5))
 	defer tick.Stop()
