@@ -94,14 +94,20 @@ each object is a line. With --output csv each removed step is a row.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&cluster, "cluster", "", "remove namespaces that killed runs left in the cluster of this "+
-		"context of the kubeconfig; without a value, the current one")
-	cmd.Flags().Lookup("cluster").NoOptDefVal = currentContext
+	registerCluster(cmd, &cluster, "remove namespaces that killed runs left in the cluster of this context of the "+
+		"kubeconfig; without a value, the current one")
 	return cmd
 }
 
 // currentContext is the value of --cluster without one, which no context has.
 const currentContext = " "
+
+// registerCluster adds the flag --cluster, which needs no value.
+func registerCluster(cmd *cobra.Command, of *string, usage string) {
+	cmd.Flags().StringVar(of, "cluster", "", usage)
+	cmd.Flags().Lookup("cluster").NoOptDefVal = currentContext
+	_ = cmd.RegisterFlagCompletionFunc("cluster", cobra.NoFileCompletions)
+}
 
 // cleanCluster removes what runs have left in a cluster.
 func cleanCluster(ctx context.Context, std Streams, of, format string) error {

@@ -71,9 +71,10 @@ type aboutThere struct {
 
 func doctorCommand(std Streams, lib library, rights *privileges) *cobra.Command {
 	var f outputFlags
+	var cluster, namespace string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what works on this machine, and what would make results steadier",
+		Short: "Check what works on this machine or on a cluster, and what would make results steadier",
 		Long: `Tries each part of the catalogue in the smallest possible lab, in the same way as run. It builds the lab,
 proves that full-size packets pass, measures for some milliseconds, and removes the lab. It also switches the probe
 on and off. The first line is the verdict. For each part the output shows the implementation that works, or why none
@@ -94,14 +95,26 @@ With --output jsonl it prints a line for each part and for each fact of the mach
 --output csv there is a row for each way in which a part was tried.
 
 The exit status is 0 if the default experiment can run, 3 if it cannot because some part does not work here, and 1 if
-nothing can be measured here.`,
+nothing can be measured here.
+
+With --cluster it asks a Kubernetes cluster which rights you have there, and says what cannot be measured without those
+that are missing. It makes nothing there. The exit status is 1 if no run is possible. With --output json it prints one
+object: cluster, version, namespace, rights (what, without, needed, granted), verdict.`,
 		Example: `  nettoll doctor
+  nettoll doctor --cluster                                the cluster of the current context
+  nettoll doctor --cluster=kind-kind --namespace measure  for runs in a namespace that exists
   nettoll doctor --output json | jq -r '.parts[] | select(.works | not).name'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			format, err := f.choose(cmd)
 			if err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("cluster") {
+				return doctorCluster(cmd.Context(), std, strings.TrimPrefix(cluster, currentContext), namespace, format)
+			}
+			if namespace != "" {
+				return usageError{errors.New("--namespace is one of a cluster (hint: --cluster)")}
 			}
 			if ended, err := rights.rootless(); ended {
 				return err
@@ -131,6 +144,9 @@ nothing can be measured here.`,
 		},
 	}
 	f.register(cmd)
+	registerCluster(cmd, &cluster, "ask the cluster of this context of the kubeconfig which rights you have; without a "+
+		"value, the current one")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "with --cluster: the namespace of the runs (default: one that is made)")
 	return cmd
 }
 

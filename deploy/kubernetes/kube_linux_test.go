@@ -365,6 +365,28 @@ func (u *user) rights(t *testing.T) {
 	if text, err := run(whole); err != nil {
 		t.Errorf("with all rights: %v\n%s", err, text)
 	}
+	for _, c := range []struct {
+		namespace string
+		status    int
+		says      []string
+	}{
+		{"nettoll", 0, []string{
+			"runs are possible, but not all", "  create pods/exec           granted", "✗ create namespaces          missing",
+		}},
+		{"default", 1, []string{"no run is possible", "✗ create jobs               missing"}},
+	} {
+		cmd, out, said := u.command(t.Context(), "doctor", "--cluster", "--namespace", c.namespace)
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+config)
+		_ = cmd.Run() // its status says it
+		if got := cmd.ProcessState.ExitCode(); got != c.status {
+			t.Errorf("doctor in namespace %s: status %d, want %d\n%s", c.namespace, got, c.status, said)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("doctor in namespace %s does not say %q:\n%s", c.namespace, want, out)
+			}
+		}
+	}
 	without := u.write(t, "without.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
 		"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
 	if text, err := run(without); err == nil || !strings.Contains(text, `cannot create resource "namespaces"`) {

@@ -1,0 +1,97 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nettoll/nettoll/internal/kubectl"
+)
+
+// A Right is what a user may do in a cluster, or not.
+type Right struct {
+	// What is the right in a few words, as in a Role: "create pods/exec".
+	What string `json:"what"`
+	// Without says what is not possible without it, as a sentence without its full stop.
+	Without string `json:"without"`
+	// Needed says that no run is possible without it.
+	Needed  bool `json:"needed"`
+	Granted bool `json:"granted"`
+
+	verb, group, resource, sub string
+	everywhere                 bool // it is one of the whole cluster
+}
+
+// rights are those that runs use.
+func rights() []Right {
+	const none = "no run is possible"
+	return []Right{
+		{verb: "create", group: "batch", resource: "jobs", Needed: true, Without: none},
+		{verb: "get", group: "batch", resource: "jobs", Needed: true, Without: none},
+		{verb: "delete", group: "batch", resource: "jobs", Needed: true, Without: none},
+		{verb: "list", resource: "pods", Needed: true, Without: none},
+		{verb: "create", resource: "pods", sub: "exec", Needed: true, Without: none},
+		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: none + " before Kubernetes 1.35"},
+		{verb: "list", resource: "events", Without: "it is not known why a Job gets no pods"},
+		{
+			verb: "create", group: "networking.k8s.io", resource: "networkpolicies",
+			Without: "the filter networkpolicy cannot be measured",
+		},
+		{
+			verb: "delete", group: "networking.k8s.io", resource: "networkpolicies",
+			Without: "policies stay until the run has ended",
+		},
+		{verb: "create", resource: "services", Without: "cni(via=clusterip) cannot be measured"},
+		{verb: "delete", resource: "services", Without: "services stay until the run has ended"},
+		{
+			verb: "create", resource: "namespaces", everywhere: true,
+			Without: "a namespace that exists has to be named (hosts.namespace)",
+		},
+		{verb: "delete", resource: "namespaces", everywhere: true, Without: "the namespace of a run is left"},
+		{
+			verb: "list", group: "apps", resource: "daemonsets", everywhere: true,
+			Without: "records do not say which network plugin it is",
+		},
+	}
+}
+
+// Rights asks a cluster which rights its user has in a namespace; "" for the whole cluster. It returns the context and
+// the version of the cluster, too, and changes nothing.
+func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, version string, list []Right, err error) {
+	client, err := kubectl.Open(ctx, o)
+	if err != nil {
+		return "", "", nil, err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	list = rights()
+	group, ctx := errgroup.WithContext(ctx)
+	for i := range list {
+		r := &list[i]
+		r.What = r.verb + " " + r.resource
+		if r.sub != "" {
+			r.What += "/" + r.sub
+		}
+		asked := object{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
+		if !r.everywhere {
+			asked["namespace"] = namespace
+		}
+		group.Go(func() error {
+			var answer struct {
+				Status struct {
+					Allowed bool `json:"allowed"`
+				} `json:"status"`
+			}
+			if err := client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", object{
+				"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+				"spec": object{"resourceAttributes": asked},
+			}, &answer); err != nil {
+				return fmt.Errorf("ask for the right to %s: %w", r.What, err)
+			}
+			r.Granted = answer.Status.Allowed
+			return nil
+		})
+	}
+	return client.Context(), client.Version(), list, group.Wait()
+}
