@@ -200,7 +200,7 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 	d := &diagnosis{UserNamespace: userns.Inside() && refused == nil, NotGranted: userns.Refused()}
 	var options machine.Options
 	options.Modes = modes(ctx) // before doctor itself uses the CPUs
-	sources, sinks, err := control.CPUs(&local.Deployment{})
+	sources, sinks, err := control.CPUs(ctx, &local.Deployment{})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (l library) lacking(ctx context.Context, r *experiment.Resolved, at deploy.
 		if len(rest.Workloads) == 0 {
 			return nil, nil, nil, errors.Join(reasons...)
 		}
-		cpus, err := at.CPUs()
+		cpus, err := at.CPUs(ctx)
 		if err != nil {
 			return nil, nil, nil, err
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -84,7 +85,7 @@ refused.`,
 			var at deploy.Deployment
 			defer func() { err = errors.Join(err, closed(at)) }() // a run that was measured has closed it
 			r.anywhere, r.cpus = true, func(e experiment.Experiment) (n int, err error) {
-				at, n, err = r.place(e)
+				at, n, err = r.place(cmd.Context(), e)
 				return n, err
 			}
 			resolved, err := r.resolve(cmd, args, f)
@@ -147,7 +148,7 @@ func (r running) resume(cmd *cobra.Command, args []string, o runFlags) (err erro
 	if err != nil {
 		return usageError{fmt.Errorf("--resume: %w", err)}
 	}
-	at, cpus, err := r.place(e)
+	at, cpus, err := r.place(cmd.Context(), e)
 	defer func() { err = errors.Join(err, closed(at)) }()
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (r running) resume(cmd *cobra.Command, args []string, o runFlags) (err erro
 }
 
 // place returns where the labs of an experiment will stand, and how many CPUs its hosts have. It reaches a cluster.
-func (r running) place(e experiment.Experiment) (at deploy.Deployment, cpus int, err error) {
+func (r running) place(ctx context.Context, e experiment.Experiment) (at deploy.Deployment, cpus int, err error) {
 	if e.Cluster == nil {
 		if r.refused != nil {
 			return nil, 0, r.refused
@@ -176,7 +177,10 @@ func (r running) place(e experiment.Experiment) (at deploy.Deployment, cpus int,
 	} else {
 		at = there(e, func(text string) { fmt.Fprintf(r.Err, "waiting: %s\n", text) })
 	}
-	list, err := at.CPUs()
+	list, err := at.CPUs(ctx)
+	if ctx.Err() != nil {
+		err = status(exitInterrupted)
+	}
 	return at, len(list), err
 }
 

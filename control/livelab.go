@@ -62,7 +62,7 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 			err = errors.Join(err, at.Close())
 		}
 	}()
-	if c.cpus, err = at.CPUs(); err != nil {
+	if c.cpus, err = at.CPUs(ctx); err != nil {
 		return nil, err
 	}
 	cells := make([]int, len(r.Cells))

@@ -131,7 +131,7 @@ func (p *Past) Experiment() (experiment.Experiment, error) {
 // Fits returns an error that wraps [ErrNotResumable] and names all that differs, unless plan, programs, machine and
 // kernel are those with which the run began.
 func (p *Past) Fits(ctx context.Context, o Options) error {
-	cpus, err := o.Deployment.CPUs()
+	cpus, err := o.Deployment.CPUs(ctx)
 	if err != nil {
 		return err
 	}

@@ -107,7 +107,7 @@ const reserve = 16
 // Outcome.Interrupted.
 func Run(ctx context.Context, o Options) (*Outcome, error) {
 	e := o.Resolved.Experiment
-	cpus, err := o.Deployment.CPUs()
+	cpus, err := o.Deployment.CPUs(ctx)
 	if err != nil {
 		return nil, err
 	}

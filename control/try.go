@@ -96,7 +96,7 @@ func Try(ctx context.Context, s Sample, at deploy.Deployment) (map[string]string
 		return nil, err
 	}
 	c := &configurator{resolved: resolved, deployment: at}
-	if c.cpus, err = at.CPUs(); err != nil {
+	if c.cpus, err = at.CPUs(ctx); err != nil {
 		return nil, err
 	}
 	cells := []int{0}
@@ -140,8 +140,8 @@ func Try(ctx context.Context, s Sample, at deploy.Deployment) (map[string]string
 }
 
 // CPUs returns on which CPUs of a deployment's hosts an experiment has its sources and its sinks by default.
-func CPUs(at deploy.Deployment) (sources, sinks []int, err error) {
-	cpus, err := at.CPUs()
+func CPUs(ctx context.Context, at deploy.Deployment) (sources, sinks []int, err error) {
+	cpus, err := at.CPUs(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

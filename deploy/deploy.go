@@ -18,7 +18,7 @@ import (
 // A Deployment is a place for labs. Its methods may be called from several goroutines.
 type Deployment interface {
 	// CPUs returns the numbers of the CPUs that workers of a host may use.
-	CPUs() ([]int, error)
+	CPUs(ctx context.Context) ([]int, error)
 	// Machines returns the machines of labs with this number of hosts, that of host 1 first. Each of them is listed once,
 	// with all of its hosts. All but the first have names.
 	Machines(ctx context.Context, hosts int) ([]Machine, error)

@@ -185,8 +185,8 @@ func (*Deployment) AsBuilt() string {
 }
 
 // CPUs returns the CPUs that every node has.
-func (d *Deployment) CPUs() ([]int, error) {
-	if err := d.open(context.Background()); err != nil {
+func (d *Deployment) CPUs(ctx context.Context) ([]int, error) {
+	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
 	cpus := d.nodes[0].about.CPUs

@@ -159,6 +159,7 @@ func TestCluster(t *testing.T) {
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
 	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
 	t.Run("no image", func(t *testing.T) { u.noImage(t) })
+	t.Run("few nodes", func(t *testing.T) { u.fewNodes(t) })
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
 	t.Run("rights", func(t *testing.T) { u.rights(t) })
 	t.Run("services", func(t *testing.T) { u.services(t) })
@@ -371,9 +372,9 @@ func (u *user) rights(t *testing.T) {
 		says      []string
 	}{
 		{"nettoll", 0, []string{
-			"runs are possible, but not all", "  create pods/exec           granted", "✗ create namespaces          missing",
+			"runs are possible, but not all", "  create pods/exec        granted", "✗ create namespaces       missing",
 		}},
-		{"default", 1, []string{"no run is possible", "✗ create jobs               missing"}},
+		{"default", 1, []string{"no run is possible", "✗ create jobs             missing"}},
 	} {
 		cmd, out, said := u.command(t.Context(), "doctor", "--cluster", "--namespace", c.namespace)
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+config)
@@ -499,6 +500,22 @@ func (u *user) kill(t *testing.T) (end time.Time) {
 	}
 	u.killed = names[0]
 	return time.Now()
+}
+
+// A run that waits for nodes says for what, and can be interrupted, which removes what it has made.
+func (u *user) fewNodes(t *testing.T) {
+	file := u.write(t, "few.yaml", "hosts: {kind: kubernetes, nodes: 3}\nfactors: {network: cni}\nworkloads: udp-rr\n")
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+	defer cancel()
+	cmd, _, said := u.command(ctx, "run", file, "-o", filepath.Join(u.dir, "few"))
+	began := time.Now()
+	_ = cmd.Run() // its status says it
+	if took := time.Since(began); cmd.ProcessState.ExitCode() != 130 || took > 15*time.Second ||
+		!strings.Contains(said.String(), "waiting: pod ") || !strings.Contains(said.String(), "it has no node: 0/2 nodes") {
+		t.Errorf("status %d after %v, want 130 soon after 6 s, and what it has waited for:\n%s", cmd.ProcessState.ExitCode(),
+			took, said)
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
 
 // When the controller is killed, the cluster removes everything by itself but the empty namespace, which nettoll clean

@@ -68,8 +68,10 @@ func (d *Deployment) start(ctx context.Context, name, pod string, command ...str
 		err = ctx.Err()
 	}
 	if err != nil {
-		if gone := r.gone(ctx); gone != nil && errors.Is(err, protocol.ErrEnded) {
-			err = gone
+		if errors.Is(err, protocol.ErrEnded) {
+			if gone := r.gone(ctx); gone != nil {
+				err = gone
+			}
 		}
 		_ = r.Kill()
 		return nil, fmt.Errorf("%s: %w%s", name, err, d.otherImage(err))

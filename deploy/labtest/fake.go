@@ -79,7 +79,7 @@ var (
 )
 
 // CPUs returns two CPUs.
-func (f *Fake) CPUs() ([]int, error) { return []int{0, 1}, nil }
+func (f *Fake) CPUs(context.Context) ([]int, error) { return []int{0, 1}, nil }
 
 // names returns the names of the machines.
 func (f *Fake) names() []string {

@@ -51,7 +51,7 @@ type Deployment struct {
 var _ deploy.Deployment = (*Deployment)(nil)
 
 // CPUs returns the CPUs of this process.
-func (d *Deployment) CPUs() ([]int, error) { return thread.CPUs() }
+func (d *Deployment) CPUs(context.Context) ([]int, error) { return thread.CPUs() }
 
 // Machines returns this machine, with facts about it and about the privileges of this process.
 func (d *Deployment) Machines(_ context.Context, hosts int) ([]deploy.Machine, error) {
@@ -307,7 +307,7 @@ func (d *Deployment) Begin(l traffic.Layout) (_ deploy.Generation, err error) {
 			_ = g.Close()
 		}
 	}()
-	cpus, err := d.CPUs()
+	cpus, err := thread.CPUs()
 	if err != nil {
 		return nil, err
 	}
