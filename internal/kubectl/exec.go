@@ -58,9 +58,9 @@ type Process struct {
 	// read, it waits after 128 KiB and what the network holds. Close ends the input. An API server that does not know
 	// v5.channel.k8s.io (before Kubernetes 1.30) cannot do that: the error is then an errors.ErrUnsupported.
 	Stdin io.WriteCloser
-	// Stdout and Stderr are the outputs of the program. Up to 1 MiB of each is kept for its reader. If one of them is full,
-	// nothing more is received until it is read, so that the program waits in the end. If the reader of the other one has
-	// then waited for a minute, the connection is dropped with [ErrLost]. Close discards what comes from then on.
+	// Stdout and Stderr are the outputs of the program. Up to 1 MiB of each is kept for its reader. If one of them is
+	// full, nothing more is received until it is read, so that the program waits in the end. If the reader of the other
+	// one has then waited for a minute, the connection is dropped with [ErrLost]. Close discards what comes from then on.
 	//
 	// Read returns io.EOF when the program has ended, and [ErrLost] if that is not known.
 	Stdout, Stderr io.ReadCloser
@@ -84,7 +84,7 @@ type Process struct {
 // Exec starts a program in a container. If the pod does not exist or the user may not do it, the error is a
 // [StatusError]. A container or program that does not exist is found later, and reported by [Process.Wait]. An API
 // server that cannot be reached is tried again as in [Client.Create]. When the context ends, the connection is dropped
-// as by [Process.Kill].
+// as by [Process.Kill]. Without that it lasts until the program ends.
 func (c *Client) Exec(ctx context.Context, t Target) (*Process, error) {
 	query := url.Values{
 		"command": t.Command, "stdin": {"true"}, "stdout": {"true"}, "stderr": {"true"},
@@ -170,15 +170,15 @@ func (u *upgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 //   - an [ErrLost] in all other cases: the program may still run.
 //
 // An API server that loses the kubelet reports success nevertheless (watchErrorStream,
-// k8s.io/client-go/tools/remotecommand, takes the end of the stream for it). So nil is certain only for a program whose
-// [Target.Success] is not 0; for it, status 0 is an ErrLost.
+// k8s.io/client-go/tools/remotecommand, takes the end of the stream for it). So nil is certain only for a program
+// whose [Target.Success] is not 0; for it, status 0 is an ErrLost.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.end
 }
 
-// Kill drops the connection at once. The program gets the end of its input, and no signal. Kill may be called again, and
-// does nothing if the program has ended.
+// Kill drops the connection at once. The program gets the end of its input, and no signal. Kill may be called again,
+// and does nothing if the program has ended.
 func (p *Process) Kill() { p.drop(errKilled) }
 
 var errKilled = errors.New("this process dropped it")
@@ -230,7 +230,7 @@ func (p *Process) receive() {
 	}
 	p.out.finish(over)
 	p.errors.finish(over)
-	p.in.finish()
+	p.in.finish(p.end)
 	close(p.done)
 }
 
@@ -329,10 +329,10 @@ func ending(text []byte, success int) error {
 	default:
 		return fmt.Errorf("%w: the API server reports the unknown status %q", ErrLost, s.Status)
 	}
-	switch {
-	case exit == success:
+	switch exit {
+	case success:
 		return nil
-	case exit == 0:
+	case 0:
 		return fmt.Errorf("%w: the API server reports its end with status 0 instead of %d", ErrLost, success)
 	}
 	return &ExitError{Code: exit}

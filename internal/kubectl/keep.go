@@ -9,8 +9,8 @@ import (
 
 // keep pings the server until the connection ends, and drops a connection that is dead.
 //
-// The server takes messages in their order. A program that does not read its input therefore delays the answer to a ping
-// behind that input, for as long as it likes. If the silence may be that, keep asks the API server over another
+// The server takes messages in their order. A program that does not read its input therefore delays the answer to a
+// ping behind that input, for as long as it likes. If the silence may be that, keep asks the API server over another
 // connection whether it is there: a server that is there would have ended a connection that it does not know.
 func (p *Process) keep() {
 	l := p.client.limits

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,8 @@ import (
 type Options struct {
 	// Context is the name of a context in the user's configuration; "" for the current one.
 	Context string
-	// Program is the name or path of kubectl; "" for "kubectl". A name is looked up in the PATH of this process.
+	// Program is the name or path of kubectl; "" for "kubectl". A name is looked up in the PATH of this process. If it is
+	// a script, it has to become kubectl (exec): only the process that was started is killed with this one.
 	Program string
 	// Env is the whole environment of kubectl, such as KUBECONFIG; nil for that of this process.
 	Env []string
@@ -80,14 +82,15 @@ const (
 	orphan = 100 * time.Millisecond
 	// poll is the time between two tries to reach the proxy's socket, which is there within 0.2 s.
 	poll = 5 * time.Millisecond
-	// base is the URL of the proxy: it accepts requests to this host (proxy.DefaultHostAcceptRE, k8s.io/kubectl/pkg/proxy).
+	// base is the URL of the proxy: it accepts requests to this host (proxy.DefaultHostAcceptRE,
+	// k8s.io/kubectl/pkg/proxy).
 	base = "http://localhost"
 )
 
-// Open starts kubectl and asks the API server for its version. Within five seconds it returns a client, or an error that
-// says what is wrong. If kubectl is not installed, the error is a [linux.UnsupportedError]. An API server that cannot be
-// reached is an [UnreachableError], and one that refuses the user's credentials a [StatusError]. The context bounds Open
-// only. [Client.Close] must be called.
+// Open starts kubectl and asks the API server for its version. Within five seconds it returns a client, or an error
+// that says what is wrong. If kubectl is not installed, the error is a [linux.UnsupportedError]. An API server that
+// cannot be reached is an [UnreachableError], and one that refuses the user's credentials a [StatusError]. The context
+// bounds Open only. [Client.Close] must be called.
 func Open(ctx context.Context, o Options) (*Client, error) { return open(ctx, o, usual()) }
 
 func open(ctx context.Context, o Options, l limits) (_ *Client, err error) {
@@ -190,10 +193,8 @@ func (c *Client) explain(ctx context.Context, name string, err error) error {
 	case name == "":
 		return fmt.Errorf("kubectl has no current context: %w (hint: choose one of %s)", err, strings.Join(names, ", "))
 	}
-	for _, n := range names {
-		if n == name {
-			return fmt.Errorf("read the configuration of context %q: %w", name, err)
-		}
+	if slices.Contains(names, name) {
+		return fmt.Errorf("read the configuration of context %q: %w", name, err)
 	}
 	return fmt.Errorf("kubectl has no context %q (valid: %s)", name, strings.Join(names, ", "))
 }
@@ -245,7 +246,8 @@ func (c *Client) start(ctx context.Context) error {
 	// The path of a socket has at most 107 bytes (unix(7)): the proxy finds the directory by a descriptor.
 	args := []string{
 		"proxy", "--context=" + c.context, "--unix-socket=/proc/self/fd/3/socket",
-		// By default it rejects exec, to protect those who listen at a port (k8s.io/kubectl/pkg/proxy). No path is like this.
+		// By default it rejects exec, to protect those who listen at a port (k8s.io/kubectl/pkg/proxy). No path is like
+		// this.
 		"--reject-paths=^$",
 	}
 	if u, err := url.Parse(c.server); err == nil && strings.Trim(u.Path, "/") != "" {
@@ -336,8 +338,8 @@ func (c *Client) Close() error {
 	return nil
 }
 
-// gone returns why the proxy is no longer there, or nil. It waits a moment, because a connection may end just before the
-// process.
+// gone returns why the proxy is no longer there, or nil. It waits a moment, because a connection may end just before
+// the process.
 func (c *Client) gone() error {
 	select {
 	case <-c.ended:

@@ -19,8 +19,8 @@ const (
 
 // Get reads an object or a list, such as "/api/v1/namespaces/x/pods", into a value that encoding/json takes.
 //
-// A request fails with a [StatusError] if the server refuses it, and with an [UnreachableError] if the server cannot be
-// reached. While the server is restarted or overloaded (429, 503), a request is repeated for at most 30 seconds.
+// A request fails with a [StatusError] if the server refuses it, and with an [UnreachableError] if the server cannot
+// be reached. While the server is restarted or overloaded (429, 503), a request is repeated for at most 30 seconds.
 func (c *Client) Get(ctx context.Context, path string, into any) error {
 	return c.request(ctx, http.MethodGet, path, nil, into)
 }
@@ -31,8 +31,8 @@ func (c *Client) Create(ctx context.Context, path string, object, into any) erro
 	return c.request(ctx, http.MethodPost, path, object, into)
 }
 
-// Delete deletes an object, such as "/api/v1/namespaces/x/pods/y". Options are those of the API (DeleteOptions); nil for
-// none. It is repeated like [Client.Get]: if a repetition does not find the object, it has been deleted.
+// Delete deletes an object, such as "/api/v1/namespaces/x/pods/y". Options are those of the API (DeleteOptions); nil
+// for none. It is repeated like [Client.Get]: if a repetition does not find the object, it has been deleted.
 func (c *Client) Delete(ctx context.Context, path string, options any) error {
 	return c.request(ctx, http.MethodDelete, path, options, nil)
 }
@@ -140,6 +140,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, int
 		err = json.NewDecoder(r.Body).Decode(into)
 	}
 	if err == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, 2) // a line's end and the body's: the connection can be used again
 		return nil
 	}
 	if ctx.Err() != nil {

@@ -88,8 +88,8 @@ func (c *Client) refusal(r *http.Response) error {
 		return err
 	}
 	text := strings.TrimSpace(string(body))
-	// The API server marks its answers (WithAuditInit, k8s.io/apiserver/pkg/endpoints/filters). The proxy answers 500, with
-	// a line that says what became of its own request (responder.Error, k8s.io/kubectl/pkg/proxy).
+	// The API server marks its answers (WithAuditInit, k8s.io/apiserver/pkg/endpoints/filters). The proxy answers 500,
+	// with a line that says what became of its own request (responder.Error, k8s.io/kubectl/pkg/proxy).
 	if r.StatusCode == http.StatusInternalServerError && r.Header.Get("Audit-Id") == "" &&
 		strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain") {
 		return c.unreachable(text)
@@ -110,8 +110,8 @@ func (c *Client) unreachable(why string) *UnreachableError {
 		return false
 	}
 	e := &UnreachableError{Server: c.server, Why: why}
-	// Errors of net, crypto/tls and k8s.io/client-go/plugin/pkg/client/auth/exec before anything is sent. Certificates and
-	// credentials do not become right by waiting.
+	// Errors of net, crypto/tls and k8s.io/client-go/plugin/pkg/client/auth/exec before anything is sent. Certificates
+	// and credentials do not become right by waiting.
 	e.last = has("x509: ", "tls: ", "getting credentials: ")
 	e.sent = !e.last && !has("dial tcp ", "dial tcp4 ", "dial tcp6 ", "TLS handshake timeout", "proxyconnect tcp: ")
 	return e

@@ -12,8 +12,8 @@ import (
 
 const (
 	// window is how many bytes of input may be on their way without an answer to a ping behind them. They fit into the
-	// buffer of a unix socket (net.core.wmem_default, 208 KiB), so that a ping, which the WebSocket library gives up after
-	// five seconds, never waits for them.
+	// buffer of a unix socket (net.core.wmem_default, 208 KiB), so that a ping, which the WebSocket library gives up
+	// after five seconds, never waits for them.
 	window = 128 << 10
 	// most is the largest message of input.
 	most = 32 << 10
@@ -34,7 +34,7 @@ type stdin struct {
 	sent    int64      // bytes, with overhead
 	taken   int64      // of sent: what the server took before it answered a ping
 	closed  bool
-	over    bool // the connection has ended
+	over    error // the connection has ended: what Write returns
 }
 
 func (s *stdin) begin(p *Process) {
@@ -64,14 +64,14 @@ func (s *stdin) Write(p []byte) (int, error) {
 func (s *stdin) room(n int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.sent+n-s.taken > window && !s.closed && !s.over {
+	for s.sent+n-s.taken > window && !s.closed && s.over == nil {
 		s.changed.Wait()
 	}
 	switch {
 	case s.closed:
 		return fmt.Errorf("write to a program: %w", io.ErrClosedPipe)
-	case s.over:
-		return fmt.Errorf("write to a program that has ended: %w", io.ErrClosedPipe)
+	case s.over != nil:
+		return s.over
 	}
 	s.sent += n
 	if s.sent-s.taken > window/2 {
@@ -87,8 +87,8 @@ func (s *stdin) room(n int64) error {
 func (s *stdin) failed(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		return fmt.Errorf("write to a program that has ended: %w", io.ErrClosedPipe)
+	if s.over != nil {
+		return s.over
 	}
 	return fmt.Errorf("write to a program: %w", err)
 }
@@ -98,7 +98,7 @@ func (s *stdin) Close() error {
 	s.mu.Lock()
 	before := s.closed
 	s.closed = true
-	over := s.over
+	over := s.over != nil
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	if before || over {
@@ -138,10 +138,13 @@ func (s *stdin) took(mark int64) {
 	s.changed.Broadcast()
 }
 
-// finish says that the connection has ended.
-func (s *stdin) finish() {
+// finish says how the connection has ended.
+func (s *stdin) finish(end error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.over = true
+	s.over = fmt.Errorf("write to a program that has ended: %w", io.ErrClosedPipe)
+	if errors.Is(end, ErrLost) {
+		s.over = fmt.Errorf("write to a program: %w", end)
+	}
 	s.changed.Broadcast()
 }

@@ -15,13 +15,13 @@ import (
 var ErrGone = errors.New("the API server no longer knows this version: list again")
 
 // Watch calls see with each change of the objects of a collection, such as
-// "/api/v1/namespaces/x/pods?resourceVersion=7&labelSelector=app=y", until see returns true or an error, or the context
-// ends. Kind is "ADDED", "MODIFIED" or "DELETED". It begins behind the resourceVersion of the path, which is that of a
-// list.
+// "/api/v1/namespaces/x/pods?resourceVersion=7&labelSelector=app=y", until see returns true or an error, or the
+// context ends. Kind is "ADDED", "MODIFIED" or "DELETED". It begins behind the resourceVersion of the path, which is
+// that of a list.
 //
 // It goes on from the last version after the connection was lost or the server ended it, so see sees each change once.
-// If the server has forgotten the version, the error is [ErrGone]. A server that cannot be reached is tried again as in
-// [Client.Get].
+// If the server has forgotten the version, the error is [ErrGone]. A server that cannot be reached is tried again as
+// in [Client.Get].
 func (c *Client) Watch(ctx context.Context, path string,
 	see func(kind string, object json.RawMessage) (done bool, err error),
 ) error {

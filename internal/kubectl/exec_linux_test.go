@@ -225,8 +225,10 @@ func TestExecEnds(t *testing.T) {
 			return ok && e.Code == 7
 		}},
 		{"a lost kubelet is reported as success", func(c conversation) { c.end(success) }, 9, "status 0 instead of 9", lost},
-		{"refused", func(c conversation) { c.end(`{"status":"Failure","message":"no such container","code":500}`) }, 0,
-			"no such container (500)", func(err error) bool { return code(err) == 500 && !lost(err) }},
+		{
+			"refused", func(c conversation) { c.end(`{"status":"Failure","message":"no such container","code":500}`) }, 0,
+			"no such container (500)", func(err error) bool { return code(err) == 500 && !lost(err) },
+		},
 		{"cut", func(conversation) {}, 0, "the connection to the program is lost", lost},
 		{"cut in the middle", func(c conversation) { c.end(success[:10]) }, 0, "a status that cannot be read", lost},
 		{"unknown", func(c conversation) { c.end(`{"status":"Perhaps"}`) }, 0, `unknown status "Perhaps"`, lost},
@@ -415,7 +417,8 @@ func TestExecSmallInput(t *testing.T) {
 	}
 }
 
-// A connection without answers is lost: at once if nothing can be in the way, and if the API server is not there either.
+// A connection without answers is lost: at once if nothing can be in the way, and if the API server is not there
+// either.
 func TestExecDead(t *testing.T) {
 	for _, input := range []int{0, 10, 1 << 20} {
 		t.Run(fmt.Sprint(input), func(t *testing.T) {
@@ -439,7 +442,7 @@ func TestExecDead(t *testing.T) {
 			if d, most := time.Since(begun), 5*(short().ping+short().quiet+short().ask); d > most {
 				t.Errorf("it took %v, want at most %v", d, most)
 			}
-			if err := <-wrote; (err != nil) != (input > window) {
+			if err := <-wrote; lost(err) != (input > window) {
 				t.Errorf("write: %v", err)
 			}
 		})

@@ -74,10 +74,14 @@ func TestWatchEnds(t *testing.T) {
 		want              string
 		is                error
 	}{
-		{"gone", "", `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}`, nil,
-			"watch /x?resourceVersion=1: the API server no longer knows this version: list again: too old (410 Expired)", ErrGone},
-		{"refused", "", `{"type":"ERROR","object":{"kind":"Status","code":500,"message":"broken"}}`, nil,
-			"watch /x?resourceVersion=1: broken (500)", nil},
+		{
+			"gone", "", `{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}`, nil,
+			"watch /x?resourceVersion=1: the API server no longer knows this version: list again: too old (410 Expired)", ErrGone,
+		},
+		{
+			"refused", "", `{"type":"ERROR","object":{"kind":"Status","code":500,"message":"broken"}}`, nil,
+			"watch /x?resourceVersion=1: broken (500)", nil,
+		},
 		{"own error", "", change("ADDED", 2), own, "own", own},
 		{"no JSON", "", "no", nil, "watch /x?resourceVersion=1: a change that the API server sent: invalid character", nil},
 		{"no object", "", `{"type":"ADDED","object":7}`, nil, "a change that the API server sent: json: cannot unmarshal", nil},

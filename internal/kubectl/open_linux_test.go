@@ -106,23 +106,37 @@ func TestOpenFails(t *testing.T) {
 		want   string
 		is     func(error) bool
 	}{
-		{"no kubectl", never, func(_ *settings, o *Options) { o.Program = "kubectl-of-nobody" },
+		{
+			"no kubectl", never, func(_ *settings, o *Options) { o.Program = "kubectl-of-nobody" },
 			`reach a Kubernetes cluster: not supported here: missing program "kubectl-of-nobody"`, func(err error) bool {
 				_, ok := errors.AsType[*linux.UnsupportedError](err)
 				return ok && strings.Contains(err.Error(), "https://kubernetes.io/docs/tasks/tools/")
-			}},
-		{"unknown context", never, func(_ *settings, o *Options) { o.Context = "elsewhere" },
-			`kubectl has no context "elsewhere" (valid: here, there)`, nil},
-		{"no current context", never, func(s *settings, _ *Options) { s.Current = "" },
-			"current-context must exist in order to minify (hint: choose one of here, there)", nil},
-		{"no configuration", never, func(s *settings, _ *Options) { s.Current, s.Contexts = "", nil },
-			"kubectl has no configuration of a cluster (hint: set KUBECONFIG", nil},
-		{"old", never, func(s *settings, _ *Options) { s.Unknown = "--reject-paths" },
-			"start kubectl proxy: unknown flag: --reject-paths (hint: this kubectl is too old", nil},
-		{"broken", never, func(s *settings, _ *Options) { s.Broken = "error: it is the wrong day" },
-			"start kubectl proxy: exit status 1: it is the wrong day", nil},
-		{"hangs", never, func(s *settings, _ *Options) { s.Hang = true }, "start kubectl proxy: context deadline exceeded",
-			func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+			},
+		},
+		{
+			"unknown context", never, func(_ *settings, o *Options) { o.Context = "elsewhere" },
+			`kubectl has no context "elsewhere" (valid: here, there)`, nil,
+		},
+		{
+			"no current context", never, func(s *settings, _ *Options) { s.Current = "" },
+			"current-context must exist in order to minify (hint: choose one of here, there)", nil,
+		},
+		{
+			"no configuration", never, func(s *settings, _ *Options) { s.Current, s.Contexts = "", nil },
+			"kubectl has no configuration of a cluster (hint: set KUBECONFIG", nil,
+		},
+		{
+			"old", never, func(s *settings, _ *Options) { s.Unknown = "--reject-paths" },
+			"start kubectl proxy: unknown flag: --reject-paths (hint: this kubectl is too old", nil,
+		},
+		{
+			"broken", never, func(s *settings, _ *Options) { s.Broken = "error: it is the wrong day" },
+			"start kubectl proxy: exit status 1: it is the wrong day", nil,
+		},
+		{
+			"hangs", never, func(s *settings, _ *Options) { s.Hang = true }, "start kubectl proxy: context deadline exceeded",
+			func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
+		},
 		{"unreachable", func(w http.ResponseWriter, _ *http.Request) {
 			proxyError(w, "dial tcp 192.0.2.1:6443: connect: connection refused")
 		}, nil, `context "here": cannot reach the API server https://cluster.test:6443: dial tcp 192.0.2.1:6443: connect: ` +
@@ -130,17 +144,23 @@ func TestOpenFails(t *testing.T) {
 		{"certificate", func(w http.ResponseWriter, _ *http.Request) {
 			proxyError(w, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
 		}, nil, "signed by unknown authority", nil},
-		{"silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil,
-			"cannot reach the API server https://cluster.test:6443: no answer within 2s", nil},
+		{
+			"silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil,
+			"cannot reach the API server https://cluster.test:6443: no answer within 2s", nil,
+		},
 		{"credentials", func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 		}, nil, `the API server https://cluster.test:6443 refuses the credentials of context "here"`, func(err error) bool {
 			return code(err) == http.StatusUnauthorized
 		}},
-		{"another server", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, nil,
-			"the answer of the API server: invalid character '<'", nil},
-		{"another API", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, map[string]any{}) }, nil,
-			"does not answer like an API server", nil},
+		{
+			"another server", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "<html>") }, nil,
+			"the answer of the API server: invalid character '<'", nil,
+		},
+		{
+			"another API", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, map[string]any{}) }, nil,
+			"does not answer like an API server", nil,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := serve(t, tt.handle)
@@ -238,8 +258,8 @@ func TestSweep(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	var dirs [2]string
 	for i := range dirs {
-		dir, err := os.MkdirTemp("", temporary)
-		if err != nil {
+		dir := filepath.Join(os.TempDir(), fmt.Sprint(temporary, i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, "socket"), nil, 0o600); err != nil {

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	testkube.Main(m)
 }
 
-// standIn is a variable with the settings of a program in the place of kubectl: it passes connections on to a server of
-// the test. The tests of a cluster run kubectl itself.
+// standIn is a variable with the settings of a program in the place of kubectl: it passes connections on to a server
+// of the test. The tests of a cluster run kubectl itself.
 const standIn = "NETTOLL_KUBECTL_STANDIN"
 
 type settings struct {

@@ -198,3 +198,46 @@ func TestRepeatEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Close ends what waits for an answer.
+func TestCloseEnds(t *testing.T) {
+	before := goroutines()
+	for name, ask := range map[string]func(*Client) error{
+		"get":    func(c *Client) error { return c.Get(t.Context(), "/x", nil) },
+		"create": func(c *Client) error { return c.Create(t.Context(), "/x", 1, nil) },
+		"exec":   func(c *Client) error { _, err := c.Exec(t.Context(), Target{}); return err },
+		"watch": func(c *Client) error {
+			return c.Watch(t.Context(), "/x?resourceVersion=1", func(string, json.RawMessage) (bool, error) { return false, nil })
+		},
+	} {
+		for _, begun := range []bool{false, true} { // the answer
+			t.Run(fmt.Sprint(name, " ", begun), func(t *testing.T) {
+				asked := make(chan struct{}, 1)
+				c := connect(t, func(w http.ResponseWriter, r *http.Request) {
+					if begun {
+						_ = http.NewResponseController(w).Flush()
+					}
+					_, _ = io.Copy(io.Discard, r.Body) // until then a server does not notice that its client is gone
+					asked <- struct{}{}
+					<-r.Context().Done()
+				})
+				got := make(chan error, 1)
+				go func() { got <- ask(c) }()
+				<-asked
+				time.Sleep(10 * time.Millisecond) // until the answer has begun
+				if err := c.Close(); err != nil {
+					t.Error(err)
+				}
+				select {
+				case err := <-got:
+					if err == nil || !begun && !errors.Is(err, errClosed) {
+						t.Errorf("got %v", err)
+					}
+				case <-time.After(5 * time.Second):
+					t.Fatal("it waits still")
+				}
+			})
+		}
+	}
+	soon(t, "the end of all goroutines", func() bool { return goroutines() <= before })
+}
