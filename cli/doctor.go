@@ -146,7 +146,8 @@ object: cluster, version, namespace, rights (what, without, needed, granted), ve
 	f.register(cmd)
 	registerCluster(cmd, &cluster, "ask the cluster of this context of the kubeconfig which rights you have; without a "+
 		"value, the current one")
-	cmd.Flags().StringVar(&namespace, "namespace", "", "with --cluster: the namespace of the runs (default: one that is made)")
+	cmd.Flags().StringVar(&namespace, "namespace", "", "with --cluster: the namespace of the runs (default: one that is "+
+		"made)")
 	return cmd
 }
 

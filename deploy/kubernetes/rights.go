@@ -59,7 +59,9 @@ func rights() []Right {
 
 // Rights asks a cluster which rights its user has in a namespace; "" for the whole cluster. It returns the context and
 // the version of the cluster, too, and changes nothing.
-func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, version string, list []Right, err error) {
+func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, version string, list []Right,
+	err error,
+) {
 	client, err := kubectl.Open(ctx, o)
 	if err != nil {
 		return "", "", nil, err
