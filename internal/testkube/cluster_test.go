@@ -468,7 +468,7 @@ func testNode(t *testing.T, c *testkube.Cluster) {
 	if err := n2.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if left := paths(t, "-n2"); len(left) > 0 {
+	if left := paths(t, filepath.Base(c.Dir())+"-n2"); len(left) > 0 {
 		t.Errorf("cgroups of a node that was stopped: %v", left)
 	}
 	ready(t, c, "n2", "Unknown")
