@@ -24,20 +24,40 @@ const (
 	kept = 30 * 24 * time.Hour
 )
 
+// A programs is a Go module of programs that are linked into one binary, and a folder of this package.
+type programs struct {
+	folder  string
+	file    string // begins the name of the binary
+	what    string
+	linking string
+	minutes string // how long building takes at most
+}
+
+func kubernetes() programs {
+	return programs{
+		folder: "cluster", file: "kube-", what: "the programs of Kubernetes " + version, minutes: "ten minutes",
+		linking: "-s -w -X k8s.io/component-base/version.gitVersion=" + version,
+	}
+}
+
 // Build builds the binary with all programs of a cluster (folder cluster), or finds the one of an earlier call in the
 // user's cache directory. It returns its path. Building took four minutes on two CPUs, and takes a quarter of a
 // minute if Go's build cache has the packages. Processes that build at a time wait for each other. Say is called with
 // what takes more than two seconds.
 func Build(ctx context.Context, say func(string)) (string, error) {
-	path, err := build(ctx, say)
+	return kubernetes().build(ctx, say)
+}
+
+func (p programs) build(ctx context.Context, say func(string)) (string, error) {
+	path, err := p.find(ctx, say)
 	if err != nil {
-		return "", fmt.Errorf("build the programs of Kubernetes: %w", err)
+		return "", fmt.Errorf("build %s: %w", p.what, err)
 	}
 	return path, nil
 }
 
-func build(ctx context.Context, say func(string)) (string, error) {
-	source, goVersion, err := source(ctx)
+func (p programs) find(ctx context.Context, say func(string)) (string, error) {
+	source, goVersion, err := source(ctx, p.folder)
 	if err != nil {
 		return "", err
 	}
@@ -54,7 +74,7 @@ func build(ctx context.Context, say func(string)) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, fmt.Sprintf("kube-%x", key.Sum(nil)[:8]))
+	path := filepath.Join(dir, fmt.Sprintf("%s%x", p.file, key.Sum(nil)[:8]))
 	if used(path) {
 		return path, nil
 	}
@@ -63,23 +83,22 @@ func build(ctx context.Context, say func(string)) (string, error) {
 		return "", err
 	}
 	defer lock.Close() // this gives the lock back
-	if err := wait(ctx, lock, say); err != nil {
+	if err := p.wait(ctx, lock, say); err != nil {
 		return "", err
 	}
 	if used(path) {
 		return path, nil // the other process has built it
 	}
-	if err := forget(dir); err != nil {
+	if err := forget(dir, p.file); err != nil {
 		return "", err
 	}
 	unfinished := path + ".new"
 	defer os.Remove(unfinished)
 	begun := time.AfterFunc(quiet, func() {
-		say("building the programs of Kubernetes " + version + ": this takes up to ten minutes once")
+		say("building " + p.what + ": this takes up to " + p.minutes + " once")
 	})
 	defer begun.Stop()
-	linking := "-s -w -X k8s.io/component-base/version.gitVersion=" + version
-	if err := compile(ctx, source, ".", unfinished, linking); err != nil {
+	if err := compile(ctx, source, ".", unfinished, p.linking); err != nil {
 		return "", err
 	}
 	return path, os.Rename(unfinished, path)
@@ -87,9 +106,9 @@ func build(ctx context.Context, say func(string)) (string, error) {
 
 // Program builds a command of this module, such as "./cmd/nettoll", as a static binary at a path.
 func Program(ctx context.Context, pkg, path string) error {
-	source, _, err := source(ctx)
+	source, _, err := source(ctx, "../..")
 	if err == nil {
-		err = compile(ctx, filepath.Join(source, "..", "..", ".."), pkg, path, "-s -w")
+		err = compile(ctx, source, pkg, path, "-s -w")
 	}
 	if err != nil {
 		return fmt.Errorf("build %s: %w", pkg, err)
@@ -108,12 +127,12 @@ func compile(ctx context.Context, dir, pkg, path, linking string) error {
 	return nil
 }
 
-// source returns the folder of the programs' module, which stands in the module of the working directory, and the
-// version of Go.
-func source(ctx context.Context) (dir, goVersion string, err error) {
+// source returns a folder of this package, whose source is in the module of the working directory, and the version of
+// Go.
+func source(ctx context.Context, folder string) (dir, goVersion string, err error) {
 	text, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/nettoll/nettoll").Output()
 	if err == nil {
-		dir = filepath.Join(string(bytes.TrimSpace(text)), "internal", "testkube", "cluster")
+		dir = filepath.Join(string(bytes.TrimSpace(text)), "internal", "testkube", folder)
 		text, err = exec.CommandContext(ctx, "go", "env", "GOVERSION").Output()
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -136,8 +155,8 @@ func cacheDir(name string) (string, error) {
 }
 
 // wait takes the lock of a file.
-func wait(ctx context.Context, lock *os.File, say func(string)) error {
-	waiting := time.AfterFunc(quiet, func() { say("another process builds the programs of Kubernetes: waiting for it") })
+func (p programs) wait(ctx context.Context, lock *os.File, say func(string)) error {
+	waiting := time.AfterFunc(quiet, func() { say("another process builds programs: waiting for it") })
 	defer waiting.Stop()
 	for {
 		if mine, err := process.Lock(lock); mine || err != nil {
@@ -157,9 +176,9 @@ func used(path string) bool {
 	return os.Chtimes(path, now, now) == nil
 }
 
-// forget removes binaries that nobody has used for long.
-func forget(dir string) error {
-	paths, err := filepath.Glob(filepath.Join(dir, "kube-*"))
+// forget removes binaries whose names begin so and that nobody has used for long.
+func forget(dir, file string) error {
+	paths, err := filepath.Glob(filepath.Join(dir, file+"*"))
 	if err != nil {
 		return err
 	}
