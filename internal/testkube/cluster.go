@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,8 @@ import (
 type Options struct {
 	// Nodes is the number of nodes, at most 9; 0 means 2.
 	Nodes int
+	// Network is how pods are joined: [Bridge], which "" means, or [Calico], which enforces NetworkPolicy.
+	Network string
 	// Proxy starts kube-proxy on every node: services have addresses that work.
 	Proxy bool
 	// Images are what pods can be made of. They are on every node.
@@ -37,6 +40,7 @@ type Cluster struct {
 	dir     string // with a directory for each machine, and the files of the authority
 	lock    *os.File
 	binary  string
+	policy  string // the binary with the programs of Calico; "" for none
 	ca      *authority
 	control *machine
 	bridge  int // the underlay, in the control plane
@@ -70,15 +74,24 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	if o.Nodes < 0 || o.Nodes > most {
 		return nil, fmt.Errorf("invalid number of nodes %d (valid: 1 to %d)", o.Nodes, most)
 	}
+	o.Network = cmp.Or(o.Network, Bridge)
+	if !slices.Contains(networks(), o.Network) {
+		return nil, fmt.Errorf("invalid network %q (valid: %s)", o.Network, strings.Join(networks(), ", "))
+	}
 	if o.Say == nil {
 		o.Say = func(string) {}
 	}
-	if err := Missing(); err != nil {
+	if err := MissingFor(o.Network); err != nil {
 		return nil, err
 	}
 	c := &Cluster{options: o}
 	if c.binary, err = Build(ctx, o.Say); err != nil {
 		return nil, err
+	}
+	if o.Network == Calico {
+		if c.policy, err = policies().build(ctx, o.Say); err != nil {
+			return nil, err
+		}
 	}
 	if err := Clean(); err != nil {
 		return nil, err
@@ -114,6 +127,9 @@ func (c *Cluster) begin(ctx context.Context) error {
 		return err
 	}
 	group, within = errgroup.WithContext(ctx)
+	if c.options.Network == Calico {
+		group.Go(func() error { return c.prepareCalico(within) })
+	}
 	for _, n := range c.nodes {
 		group.Go(func() error { return n.start(within) })
 	}

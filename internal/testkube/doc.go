@@ -13,6 +13,8 @@
 //	n2        198.18.0.12, fd00:198:18::c     pods: 10.244.2.0/24, fd00:10:244:2::/64
 //
 // Pods are joined to a bridge on their node by CNI plugins, and each node has a route to the pods of every other one.
+// With [Calico] as its network, each node routes to its pods instead, and enforces NetworkPolicy. [Start] then builds
+// Calico's programs, too (folder policy), and its daemon is a process of each node.
 //
 // The API server listens in the network namespace of the control plane only. A client of this process reaches it by
 // [Cluster.Dial], which opens a socket there (rest.Config has Dial for that), kubectl is started there

@@ -57,11 +57,15 @@ func (n *Node) start(ctx context.Context) error {
 	if err := n.furnish(); err != nil {
 		return err
 	}
+	binds := []process.Bind{
+		{From: filepath.Join(m.dir, "var"), To: "/var"}, {From: c.file("images"), To: images},
+	}
+	if c.policy != "" {
+		binds = append(binds, process.Bind{From: c.policy, To: policyProgram})
+	}
 	if err := m.start(ctx, c.binary, spec{
 		Node: process.Node{
-			Binds: []process.Bind{
-				{From: filepath.Join(m.dir, "var"), To: "/var"}, {From: c.file("images"), To: images},
-			},
+			Binds: binds,
 			// What the kubelet sets for its machine (pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables).
 			Settings: []string{
 				"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
@@ -74,6 +78,11 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	if err := n.join(); err != nil {
 		return err
+	}
+	if c.policy != "" {
+		if err := n.startFelix(ctx); err != nil {
+			return err
+		}
 	}
 	if err := m.daemon(ctx, containerd, containerd, "--config", inside+"/containerd.toml"); err != nil {
 		return err
@@ -97,10 +106,18 @@ func (n *Node) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := n.StartKubelet(ctx); err != nil || !c.options.Proxy {
+	if err := n.StartKubelet(ctx); err != nil {
 		return err
 	}
-	return m.kube(ctx, proxy, "--config="+inside+"/kube-proxy.yaml")
+	if c.options.Proxy {
+		if err := m.kube(ctx, proxy, "--config="+inside+"/kube-proxy.yaml"); err != nil {
+			return err
+		}
+	}
+	if c.policy != "" {
+		return n.waitForFelix(ctx)
+	}
+	return nil
 }
 
 // furnish writes the files of the node, those that are there too.
@@ -133,8 +150,14 @@ func (n *Node) furnish() error {
 	if err != nil {
 		return err
 	}
+	if c.policy != "" {
+		if err := n.furnishCalico(plugins); err != nil {
+			return err
+		}
+		plugins = inside + "/plugins"
+	}
 	for name, content := range map[string]any{
-		"kubelet.yaml": n.kubeletConfig(), "kube-proxy.yaml": n.proxyConfig(), "cni/10-bridge.conflist": n.conflist(),
+		"kubelet.yaml": n.kubeletConfig(), "kube-proxy.yaml": n.proxyConfig(), "cni/10-pods.conflist": n.conflist(),
 	} {
 		text, err := json.MarshalIndent(content, "", "  ")
 		if err != nil {
@@ -214,17 +237,20 @@ func (n *Node) proxyConfig() object {
 	}
 }
 
-// conflist joins pods to a bridge, with addresses of the node's ranges.
+// conflist is the configuration of the network, whose pods have addresses of the node's ranges.
 func (n *Node) conflist() object {
 	var ranges [][]object
 	for _, p := range n.Pods() {
 		ranges = append(ranges, []object{{"subnet": p.String()}})
 	}
+	ipam := object{
+		"type": "host-local", "ranges": ranges, "routes": []object{{"dst": "0.0.0.0/0"}, {"dst": "::/0"}},
+	}
+	if n.cluster.policy != "" {
+		return n.calicoConflist(ipam)
+	}
 	return object{"cniVersion": "0.4.0", "name": "pods", "plugins": []object{{
-		"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-		"ipam": object{
-			"type": "host-local", "ranges": ranges, "routes": []object{{"dst": "0.0.0.0/0"}, {"dst": "::/0"}},
-		},
+		"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": ipam,
 	}}}
 }
 

@@ -24,7 +24,7 @@ func Main(m *testing.M) {
 func New(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	testnet.Kube(t)
-	testnet.Skip(t, Missing())
+	testnet.Skip(t, MissingFor(o.Network))
 	if o.Say == nil {
 		o.Say = func(what string) { t.Log(what) }
 	}

@@ -1,0 +1,160 @@
+package testkube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/nettoll/nettoll/internal/linux"
+)
+
+// Networks are how pods are joined, for [Options.Network].
+const (
+	// Bridge joins the pods of a node to a bridge. NetworkPolicy has no effect.
+	Bridge = "bridge"
+	// Calico routes to each pod, and enforces NetworkPolicy on its node: Calico's CNI plugin and its daemon Felix, with
+	// the addresses and the routes between nodes that Bridge has. What it takes is built in addition, once.
+	Calico = "calico"
+)
+
+// networks lists the networks.
+func networks() []string { return []string{Bridge, Calico} }
+
+// The daemon of Calico, and where a node has the binary with its programs.
+const (
+	felix         = "felix"
+	policyProgram = "/run/policy"
+)
+
+// policies is the binary of Calico. Building it took three and a half minutes on two CPUs that had other work, too.
+func policies() programs {
+	return programs{
+		folder: "policy", file: "policy-", what: "the programs of Calico", minutes: "five minutes", linking: "-s -w",
+	}
+}
+
+// MissingFor is [Missing] for a cluster with a network.
+func MissingFor(network string) error {
+	if err := Missing(); err != nil || network != Calico {
+		return err
+	}
+	for _, name := range []string{"ipset", "conntrack"} { // Felix starts them
+		if _, err := exec.LookPath(name); err != nil {
+			return &linux.UnsupportedError{
+				What:    "start a Kubernetes cluster that enforces NetworkPolicy",
+				Missing: fmt.Sprintf("program %q", name), Hint: "apt-get install " + name, Err: err,
+			}
+		}
+	}
+	return nil
+}
+
+// prepareCalico makes the kinds of objects that Calico reads, and says that they are complete.
+func (c *Cluster) prepareCalico(ctx context.Context) error {
+	// They are part of the module, and no package has them.
+	dir, _, err := source(ctx, policies().folder)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/projectcalico/calico")
+	cmd.Dir = dir
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	text, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("find the source of Calico: %w: %s%s", err, text, said.Bytes())
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(text, &module); err != nil {
+		return fmt.Errorf("find the source of Calico: %w", err)
+	}
+	kinds := filepath.Join(module.Dir, "libcalico-go", "config", "crd")
+	if _, err := c.Kubectl(ctx, "create", "-f", kinds); err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s"); err != nil {
+		return err
+	}
+	return c.Apply(ctx, `{"apiVersion": "crd.projectcalico.org/v1", "kind": "ClusterInformation",
+		"metadata": {"name": "default"}, "spec": {"clusterType": "k8s", "datastoreReady": true}}`)
+}
+
+// statusDir is where Felix writes that an endpoint is protected. The plugin waits for that: a pod has its policies
+// before its first container starts. Felix makes it (felix/statusrep), but no directory above it.
+const statusDir = "/run/endpoint-status"
+
+// felixConfig is the configuration of Felix.
+func (n *Node) felixConfig() string {
+	return fmt.Sprintf(`[global]
+DatastoreType = kubernetes
+FelixHostname = %s
+LogFilePath = none
+LogSeveritySys = FATAL
+LogSeverityScreen = INFO
+UsageReportingEnabled = false
+XDPEnabled = false
+DefaultEndpointToHostAction = ACCEPT
+EndpointStatusPathPrefix = %s
+HealthEnabled = true
+HealthHost = 127.0.0.1
+HealthPort = %d
+`, n.Name(), filepath.Dir(statusDir), felixHealth)
+}
+
+// felixHealth is the port at which Felix says whether it is ready.
+const felixHealth = 9099
+
+// furnishCalico writes the files of Calico on the node, with a directory of all plugins.
+func (n *Node) furnishCalico(plugins string) error {
+	c, m := n.cluster, n.machine
+	if err := c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, "calico.kubeconfig")); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, "felix.cfg"), []byte(n.felixConfig()), 0o600); err != nil {
+		return err
+	}
+	dir := filepath.Join(m.dir, "plugins")
+	if err := os.RemoveAll(dir); err != nil { // of a node that starts again
+		return err
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{"host-local", "loopback"} {
+		if err := os.Symlink(filepath.Join(plugins, name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return os.Symlink(policyProgram, filepath.Join(dir, "calico"))
+}
+
+// calicoConflist is the configuration of Calico's plugin.
+func (n *Node) calicoConflist(ipam object) object {
+	return object{"cniVersion": "0.3.1", "name": "pods", "plugins": []object{{
+		"type": "calico", "datastore_type": "kubernetes", "nodename": n.Name(), "nodename_file_optional": true,
+		"log_level": "info", "log_file_path": inside + "/calico.log", "ipam": ipam,
+		"policy": object{"type": "k8s"}, "kubernetes": object{"kubeconfig": inside + "/calico.kubeconfig"},
+		"policy_setup_timeout_seconds": 60, "endpoint_status_dir": statusDir,
+	}}}
+}
+
+// startFelix starts Felix.
+func (n *Node) startFelix(ctx context.Context) error {
+	return n.machine.daemon(ctx, felix, policyProgram, felix, inside+"/felix.cfg", inside+"/calico.kubeconfig")
+}
+
+// waitForFelix returns when Felix has put into the kernel what is known of pods and policies.
+func (n *Node) waitForFelix(ctx context.Context) error {
+	m := n.machine
+	return n.cluster.until(ctx, "Felix on "+m.name, func() error {
+		if err := m.alive(ctx, felix); err != nil {
+			return final{err}
+		}
+		_, err := m.run(ctx, "busybox", "wget", "-q", "-O", "-", fmt.Sprintf("http://127.0.0.1:%d/readiness", felixHealth))
+		return err
+	})
+}
