@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-slow test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-kube test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
+build test test-slow test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-kube test-kube-full test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -98,6 +98,14 @@ KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
 test-kube: export NETTOLL_KUBE = 1
 test-kube: ## start a real Kubernetes cluster in namespaces and run tests in it (two minutes; ten the first time)
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
+
+# Packages with tests of clusters that make test-kube has no time for (testnet.KubeFull): TestKubeFullIsWhole holds the list whole.
+KUBE_FULL_PKG := ./internal/testkube
+
+.PHONY: test-kube-full
+test-kube-full: export NETTOLL_KUBE = full
+test-kube-full: ## run these, and tests in a cluster that enforces NetworkPolicy (five minutes; a quarter of an hour the first time)
+	$(GO) test -p 1 -count=1 -timeout 1h $(TESTFLAGS) $(KUBE_FULL_PKG)
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
 WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/netns ./runtime/oci ./runtime/podman \

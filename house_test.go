@@ -434,6 +434,11 @@ func TestSlowIsWhole(t *testing.T) { whole(t, "SLOW_PKG", "make test-slow", "Slo
 // Every package with tests that start a Kubernetes cluster is tested by make test-kube, and no other.
 func TestKubeIsWhole(t *testing.T) { whole(t, "KUBE_PKG", "make test-kube", "Kube") }
 
+// Every package with tests of clusters that make test-kube has no time for is tested by make test-kube-full, and no other.
+func TestKubeFullIsWhole(t *testing.T) {
+	whole(t, "KUBE_FULL_PKG", "make test-kube-full", "KubeFull")
+}
+
 // whole wants a list of the Makefile to have the packages whose tests call one of these functions of testnet, by
 // themselves or through a suite, and no other.
 func whole(t *testing.T, list, target string, functions ...string) {

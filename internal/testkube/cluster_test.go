@@ -29,8 +29,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == killedCommand {
-		os.Exit(beKilled())
+	if len(os.Args) > 2 && os.Args[1] == killedCommand {
+		os.Exit(beKilled(os.Args[2]))
 	}
 	testkube.Main(m)
 }
@@ -102,10 +102,44 @@ func until(t *testing.T, what string, f func() error) {
 	}
 }
 
-// The tests share a cluster, which takes seconds to start, and go from what leaves it as it was to what does not.
+// A subtest is one that shares its cluster, which takes seconds to start, with others.
+type subtest struct {
+	name string
+	test func(*testing.T, *testkube.Cluster)
+}
+
+// subtests go from what leaves a cluster as it was to what does not.
+func subtests() []subtest {
+	return []subtest{
+		{"nodes", testNodes},
+		{"traffic", testTraffic},
+		{"service", testService},
+		{"exec", testExec},
+		{"logs", testLogs},
+		{"delete", testDelete},
+		{"clients", testClients},
+		{"kubelet", testKubelet},
+		{"server", testServer},
+		{"node", testNode},
+	}
+}
+
 func TestCluster(t *testing.T) {
 	testnet.Kube(t)
 	testnet.Skip(t, testkube.Missing())
+	testCluster(t, testkube.Options{Proxy: true}, subtests()...)
+}
+
+// A cluster whose network enforces NetworkPolicy is a cluster.
+func TestCalico(t *testing.T) {
+	testnet.KubeFull(t, "it builds Calico")
+	testnet.Skip(t, testkube.MissingFor(testkube.Calico))
+	testCluster(t, testkube.Options{Proxy: true, Network: testkube.Calico},
+		append([]subtest{{"policy", testPolicy}}, subtests()...)...)
+}
+
+func testCluster(t *testing.T, o testkube.Options, subtests ...subtest) {
+	t.Helper()
 	var c *testkube.Cluster
 	t.Cleanup(func() { // after Stop; TestMain looks for processes, mounts, links and namespaces
 		if c == nil {
@@ -120,22 +154,9 @@ func TestCluster(t *testing.T) {
 			}
 		}
 	})
-	c = testkube.New(t, testkube.Options{Images: images(t), Proxy: true})
-	for _, one := range []struct {
-		name string
-		test func(*testing.T, *testkube.Cluster)
-	}{
-		{"nodes", testNodes},
-		{"traffic", testTraffic},
-		{"service", testService},
-		{"exec", testExec},
-		{"logs", testLogs},
-		{"delete", testDelete},
-		{"clients", testClients},
-		{"kubelet", testKubelet},
-		{"server", testServer},
-		{"node", testNode},
-	} {
+	o.Images = images(t)
+	c = testkube.New(t, o)
+	for _, one := range subtests {
 		if !t.Run(one.name, func(t *testing.T) { one.test(t, c) }) {
 			return // what follows would only fail for the same reason
 		}
@@ -344,8 +365,9 @@ func paths(t *testing.T, suffix string) (list []string) {
 	return list
 }
 
-// A client of this process reaches the API server by Dial, and a program of the machine by a relay.
-func testClients(t *testing.T, c *testkube.Cluster) {
+// client returns a client of the API server, which reaches it by Dial, and the server's URL.
+func client(t *testing.T, c *testkube.Cluster) (*http.Client, string) {
+	t.Helper()
 	var config struct {
 		Clusters []struct {
 			Cluster struct {
@@ -377,8 +399,14 @@ func testClients(t *testing.T, c *testkube.Cluster) {
 		DialContext:     c.Dial,
 		TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{pair}},
 	}
-	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Get(config.Clusters[0].Cluster.Server + "/api/v1/nodes")
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}, config.Clusters[0].Cluster.Server
+}
+
+// A client of this process reaches the API server by Dial, and a program of the machine by a relay.
+func testClients(t *testing.T, c *testkube.Cluster) {
+	api, server := client(t, c)
+	response, err := api.Get(server + "/api/v1/nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -488,11 +516,11 @@ func testNode(t *testing.T, c *testkube.Cluster) {
 	}
 }
 
-// killedCommand has the test program start a cluster and wait to be killed.
+// killedCommand has the test program start a cluster with a network, which follows, and wait to be killed.
 const killedCommand = "be-killed"
 
-func beKilled() int {
-	c, err := testkube.Start(context.Background(), testkube.Options{Nodes: 1})
+func beKilled(network string) int {
+	c, err := testkube.Start(context.Background(), testkube.Options{Nodes: 1, Network: network})
 	if err != nil {
 		fmt.Println(err)
 		return 1
@@ -507,7 +535,41 @@ func beKilled() int {
 func TestKilled(t *testing.T) {
 	testnet.Kube(t)
 	testnet.Skip(t, testkube.Missing())
-	cmd := exec.Command("/proc/self/exe", killedCommand)
+	testKilled(t, testkube.Bridge)
+}
+
+// Rules, sets and routes of a network that enforces NetworkPolicy end with its nodes.
+func TestCalicoKilled(t *testing.T) {
+	testnet.KubeFull(t, "it builds Calico")
+	testnet.Skip(t, testkube.MissingFor(testkube.Calico))
+	before := state(t)
+	testKilled(t, testkube.Calico)
+	if after := state(t); after != before {
+		t.Errorf("the network namespace of the test had\n%s\nand has\n%s", before, after)
+	}
+}
+
+// state is what a network could leave behind in the network namespace of this test.
+func state(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, command := range []string{
+		"iptables-save", "ip6tables-save", "iptables-legacy-save", "ip6tables-legacy-save", "ip link", "ip rule",
+		"ip -4 route show table all", "ip -6 route show table all", "ipset save",
+	} {
+		args := strings.Fields(command)
+		out, err := exec.Command(args[0], args[1:]...).Output()
+		if err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+		fmt.Fprintf(&all, "%s:\n%s", command, out)
+	}
+	return all.String()
+}
+
+func testKilled(t *testing.T, network string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", killedCommand, network)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

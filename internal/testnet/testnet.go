@@ -203,15 +203,27 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
-// kube is the variable of make test-kube.
-const kube = "NETTOLL_KUBE"
+// kube is the variable of make test-kube and make test-kube-full, and full what the latter sets it to.
+const (
+	kube = "NETTOLL_KUBE"
+	full = "full"
+)
 
-// Kube skips a test that starts a Kubernetes cluster unless make test-kube runs it. The Makefile lists the package
-// (KUBE_PKG).
+// Kube skips a test that starts a Kubernetes cluster unless make test-kube or make test-kube-full runs it. The Makefile
+// lists the package (KUBE_PKG).
 func Kube(t testing.TB) {
 	t.Helper()
-	if os.Getenv(kube) != "1" {
+	if set := os.Getenv(kube); set != "1" && set != full {
 		t.Skip("left to make test-kube: it starts a Kubernetes cluster")
+	}
+}
+
+// KubeFull skips a test that starts a Kubernetes cluster unless make test-kube-full runs it. Why says what make
+// test-kube has no time for. The Makefile lists the package (KUBE_FULL_PKG).
+func KubeFull(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv(kube) != full {
+		t.Skipf("left to make test-kube-full: %s", why)
 	}
 }
 
