@@ -17,6 +17,7 @@ import (
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testkube"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -37,7 +38,7 @@ type user struct {
 }
 
 // newUser starts a cluster whose nodes have the image of nettoll.
-func newUser(t *testing.T) *user {
+func newUser(t *testing.T, o testkube.Options) *user {
 	t.Helper()
 	testnet.Kube(t)
 	h, err := link.Open()
@@ -57,10 +58,8 @@ func newUser(t *testing.T) *user {
 	if err := testkube.Program(t.Context(), "./cmd/nettoll", u.nettoll); err != nil {
 		t.Fatal(err)
 	}
-	u.cluster = testkube.New(t, testkube.Options{
-		Proxy:  true, // services have addresses that work
-		Images: []testkube.Image{{Name: experiment.DefaultImage, Files: map[string]string{"/nettoll": u.nettoll}}},
-	})
+	o.Images = []testkube.Image{{Name: experiment.DefaultImage, Files: map[string]string{"/nettoll": u.nettoll}}}
+	u.cluster = testkube.New(t, o)
 	config, err := u.cluster.Relay(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +151,8 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 
 // A user measures on a cluster of two nodes, with what can go wrong there.
 func TestCluster(t *testing.T) {
-	u := newUser(t)
-	var end time.Time // of the run that was killed; the cluster has the time of all other runs for it
+	u := newUser(t, testkube.Options{Proxy: true}) // services have addresses that work
+	var end time.Time                              // of the run that was killed; the cluster has the time of all other runs for it
 	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
 	t.Run("example", func(t *testing.T) { u.example(t) })
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
@@ -165,6 +164,56 @@ func TestCluster(t *testing.T) {
 	t.Run("services", func(t *testing.T) { u.services(t) })
 	t.Run("restarts", func(t *testing.T) { u.restarts(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
+}
+
+// A network plugin that enforces policies does so in time, and what they refuse does not pass: in both families, on one
+// node and across nodes, and between pairs. A policy of somebody else that allows more is a leak, which is found.
+func TestPolicies(t *testing.T) {
+	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
+	u := newUser(t, testkube.Options{Network: testkube.Calico})
+	const text = "baseline: cni\nfactors: {network: cni, filter: [none, {networkpolicy: {rules: 3}}], pairs: 2, " +
+		"family: [ipv4, ipv6]}\nworkloads: udp-rr\n"
+	t.Run("hold", func(t *testing.T) {
+		dir := filepath.Join(u.dir, "hold")
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+text),
+			"--time", "2s", "-o", dir)
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, out, said)
+		}
+		_, log := records(t, dir)
+		refused, enforced := 0, 0
+		for _, p := range log.Proofs {
+			if p.Name == proof.Refuses && p.OK {
+				refused++
+			}
+		}
+		for _, l := range log.Labs {
+			if l.Metrics[filter.EnforceTime] > 0 {
+				enforced++
+			}
+		}
+		if refused == 0 || enforced == 0 {
+			t.Errorf("%d proofs that something is refused, %d times until that was so; want some", refused, enforced)
+		}
+	})
+	t.Run("too wide", func(t *testing.T) {
+		u.kubectl(t, "create", "namespace", "wide")
+		if err := u.cluster.Apply(t.Context(), `{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+			"metadata": {"name": "wide", "namespace": "wide"}, "spec": {"podSelector": {}, "ingress": [{}], "egress": [{}],
+			"policyTypes": ["Ingress", "Egress"]}}`); err != nil {
+			t.Fatal(err)
+		}
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "wide.yaml",
+			"hosts: {kind: kubernetes, nodes: 2, namespace: wide}\n"+text), "--time", "2s", "-o", filepath.Join(u.dir, "wide"))
+		_ = cmd.Run() // its status says it
+		if cmd.ProcessState.ExitCode() != 4 ||
+			!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "the filter allows packets that it must refuse") {
+			t.Errorf("status %d, want 4 and the leak:\n%s\n%s", cmd.ProcessState.ExitCode(), out, said)
+		}
+		if kept := u.kubectl(t, "get", "networkpolicies", "--namespace", "wide", "-o", "name"); len(kept) != 1 {
+			t.Errorf("policies of the user's namespace: %v, want the own one", kept)
+		}
+	})
 }
 
 // The example measures to its end, proves that packets pass, records the nodes, and leaves nothing.
