@@ -152,7 +152,8 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 // A user measures on a cluster of two nodes, with what can go wrong there.
 func TestCluster(t *testing.T) {
 	u := newUser(t, testkube.Options{Proxy: true}) // services have addresses that work
-	var end time.Time                              // of the run that was killed; the cluster has the time of all other runs for it
+	// Of the run that was killed: the cluster has the time of all other runs for it.
+	var end time.Time
 	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
 	t.Run("example", func(t *testing.T) { u.example(t) })
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
