@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/nettoll/nettoll/byhand"
@@ -25,6 +24,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/worker"
 )
 
@@ -136,19 +136,28 @@ func (unclosed) Close() error { return nil }
 // here is the deployment on this machine, with the journals of this user.
 func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }
 
-// there is the deployment on the cluster of an experiment. It tells what it waits for.
-func there(e experiment.Experiment, say func(string)) *kubernetes.Deployment {
+// there is the deployment on the cluster of an experiment, whose stacks are of these kinds. It tells what it waits for.
+func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) *kubernetes.Deployment {
 	d := &kubernetes.Deployment{
 		Options: kubectl.Options{Context: e.Cluster.Context}, Namespace: e.Cluster.Namespace,
 		Image: cmp.Or(e.Cluster.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Say: say,
 	}
-	choices := slices.Concat(append(e.Factors.Parts, e.Baseline.Parts)...)
+	all := []stack.Stack{e.Baseline.Parts}
 	for _, s := range e.Stacks {
-		choices = append(choices, s.Parts...)
+		all = append(all, s.Parts)
 	}
-	for _, c := range choices {
-		shares, is := c.Part.Value.(network.Sharer)
-		d.Privileged = d.Privileged || is && shares.Shares(c.Params)
+	for _, choices := range e.Factors.Parts {
+		for _, c := range choices {
+			all = append(all, stack.Stack{c})
+		}
+	}
+	for _, s := range all {
+		whole, err := kinds.Complete(s)
+		if err != nil {
+			continue // a filter alone, which says nothing of networks
+		}
+		shared, params, ok := stack.PartOf[network.Sharer](whole)
+		d.Privileged = d.Privileged || ok && shared.Shares(params)
 	}
 	return d
 }

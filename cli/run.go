@@ -175,7 +175,7 @@ func (r running) place(ctx context.Context, e experiment.Experiment) (at deploy.
 		}
 		at = here(uid)
 	} else {
-		at = there(e, func(text string) { fmt.Fprintf(r.Err, "waiting: %s\n", text) })
+		at = there(e, r.catalogue.Cluster, func(text string) { fmt.Fprintf(r.Err, "waiting: %s\n", text) })
 	}
 	list, err := at.CPUs(ctx)
 	if ctx.Err() != nil {

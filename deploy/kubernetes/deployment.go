@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -116,6 +117,8 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		return fmt.Errorf("look at job %q: %w", d.scouts, err)
 	}
 	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": d.scouts, "uid": made.Metadata.UID}
+	// The hosts of a run that is resumed are on the nodes on which they were.
+	slices.SortFunc(pods, func(a, b pod) int { return cmp.Compare(a.Spec.Node, b.Spec.Node) })
 	d.nodes = make([]node, len(pods))
 	group, inGroup := errgroup.WithContext(ctx)
 	for i, p := range pods {
@@ -132,7 +135,10 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.cluster = map[string]any{
-		"cluster": d.client.Context(), "kubernetes": d.client.Version(), "namespace": d.namespace, "image": d.Image,
+		"cluster": d.client.Context(), "kubernetes": d.client.Version(), "image": d.Image,
+	}
+	if d.Namespace != "" { // else it is another one in each part of a run
+		d.cluster["namespace"] = d.Namespace
 	}
 	if plugins := d.plugins(ctx); plugins != nil {
 		d.cluster["network_plugins"] = plugins

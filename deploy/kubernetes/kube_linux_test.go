@@ -160,6 +160,7 @@ func TestCluster(t *testing.T) {
 	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
 	t.Run("no image", func(t *testing.T) { u.noImage(t) })
 	t.Run("few nodes", func(t *testing.T) { u.fewNodes(t) })
+	t.Run("resumed", func(t *testing.T) { u.resumed(t) })
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
 	t.Run("rights", func(t *testing.T) { u.rights(t) })
 	t.Run("services", func(t *testing.T) { u.services(t) })
@@ -550,6 +551,42 @@ func (u *user) kill(t *testing.T) (end time.Time) {
 	}
 	u.killed = names[0]
 	return time.Now()
+}
+
+// A run that was interrupted goes on, in another namespace and on the same nodes.
+func (u *user) resumed(t *testing.T) {
+	file := u.write(t, "resumed.yaml", "hosts: {kind: kubernetes, nodes: 2}\nfactors: {network: cni, placement: cross-host}\n"+
+		"workloads: udp-rr\n")
+	dir := filepath.Join(u.dir, "resumed")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	cmd, out, said := u.command(ctx, "run", file, "--time", "3s", "-o", dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(dir, control.RecordsFile))
+		if bytes.Contains(text, []byte(`"type":"generation"`)) {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no generation after a minute:\n%s", said)
+		}
+	}
+	cancel()
+	_ = cmd.Wait() // its status says it
+	if cmd.ProcessState.ExitCode() != 130 {
+		t.Fatalf("status %d, want 130\n%s\n%s", cmd.ProcessState.ExitCode(), out, said)
+	}
+	cmd, out, said = u.command(t.Context(), "run", "--resume", dir)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	if _, log := records(t, dir); len(log.Resumes) != 1 || len(log.Generations) < 5 {
+		t.Errorf("%d resumptions and %d generations, want 1 and 5 or more", len(log.Resumes), len(log.Generations))
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
 
 // A run that waits for nodes says for what, and can be interrupted, which removes what it has made.
