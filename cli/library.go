@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/suite"
 )
 
@@ -19,16 +20,20 @@ type library struct{ catalogue catalogue.Catalogue }
 // its help use it.
 func (l library) entries() []entry {
 	var all []entry
-	for _, kind := range l.catalogue.Kinds {
-		d := kind.Describe()
-		for _, p := range kind.Parts() {
-			summary := p.Summary
-			if d.Note != "" {
-				summary += "; " + d.Note
+	add := func(where string, kinds stack.Kinds) {
+		for _, kind := range kinds {
+			d := kind.Describe()
+			for _, p := range kind.Parts() {
+				summary := p.Summary
+				if d.Note != "" {
+					summary += "; " + d.Note
+				}
+				all = append(all, newEntry(where+d.Name, p.Name, summary, p.Implementation, p.Params))
 			}
-			all = append(all, newEntry(d.Name, p.Name, summary, p.Implementation, p.Params))
 		}
 	}
+	add("", l.catalogue.Kinds)
+	add("cluster-", l.catalogue.Cluster)
 	for _, w := range l.catalogue.Workloads {
 		d := w.Describe()
 		all = append(all, newEntry("workload", d.Name, d.Summary, "", d.Params))

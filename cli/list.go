@@ -20,7 +20,10 @@ func listCommand(std Streams, lib library) *cobra.Command {
 		Short: "List the parts and their parameters, and the example experiments",
 		Long: `Lists what an experiment can consist of: the parts by kind, each with its parameters as NAME=DEFAULT, and the
 experiments that come with nettoll. Parameters that several parts of a kind share are explained once, after these
-parts. The kinds are ` + strings.Join(kinds, ", ") + `. With the name of a part it lists that part.
+parts. With the name of a part it lists that part. The kinds are:
+  ` + strings.Join(kinds[:len(kinds)/2], ", ") + `,
+  ` + strings.Join(kinds[len(kinds)/2:], ", ") + `
+Those that begin with cluster- are of stacks on a Kubernetes cluster (hosts: {kind: kubernetes}).
 
 With --output json it prints one list of objects: kind, name, summary, and, if there are any, implementation and
 params. Each parameter has name, default, summary, and values if only these are valid. With --output jsonl each object

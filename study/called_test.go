@@ -17,7 +17,7 @@ import (
 func TestCalled(t *testing.T) {
 	testnet.Root(t)
 	parts := catalogue.New().Parts()
-	const text = "{factors: {network: bridge}, workloads: [udp-rr, tcp-stream, quake3], " +
+	const text = "{factors: {network: bridge}, workloads: [tcp-stream, quake3], " +
 		"design: {time: 2s}}"
 	e, err := experiment.Read("the experiment", []byte(text), nil, parts)
 	if err != nil {
