@@ -97,3 +97,14 @@ func TestPlugins(t *testing.T) {
 		}
 	}
 }
+
+// Which rights a program in a pod takes depends on the version of the API server.
+func TestCreatesExec(t *testing.T) {
+	for version, want := range map[string]bool{
+		"v1.35.4": true, "v1.36.0": true, "v1.34.9": false, "v1.9.11-gke.1": false, "v1.35.0-eks-1a2b": true, "": true, "v2.0": true,
+	} {
+		if got := createsExec(version); got != want {
+			t.Errorf("%q: %v, want %v", version, got, want)
+		}
+	}
+}

@@ -24,16 +24,28 @@ type Right struct {
 	everywhere                 bool // it is one of the whole cluster
 }
 
-// rights are those that runs use.
-func rights() []Right {
+// createsExec reports whether an API server of that version, such as v1.35.4, asks for the right to create pods/exec
+// when a program is started by WebSocket. An unknown version may.
+func createsExec(version string) bool {
+	var major, minor int
+	n, _ := fmt.Sscanf(version, "v%d.%d", &major, &minor)
+	return n < 2 || major > 1 || minor >= 35
+}
+
+// rights are those that runs use on a cluster of a version.
+func rights(version string) []Right {
 	const none = "no run is possible"
 	return []Right{
 		{verb: "create", group: "batch", resource: "jobs", Needed: true, Without: none},
 		{verb: "get", group: "batch", resource: "jobs", Needed: true, Without: none},
 		{verb: "delete", group: "batch", resource: "jobs", Needed: true, Without: none},
 		{verb: "list", resource: "pods", Needed: true, Without: none},
-		{verb: "create", resource: "pods", sub: "exec", Needed: true, Without: none},
-		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: none + " before Kubernetes 1.35"},
+		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: none},
+		{
+			// AuthorizePodWebsocketUpgradeCreatePermission, pkg/features of k8s.io/kubernetes
+			verb: "create", resource: "pods", sub: "exec", Needed: createsExec(version),
+			Without: none + " from Kubernetes 1.35 on",
+		},
 		{verb: "list", resource: "events", Without: "it is not known why a Job gets no pods"},
 		{
 			verb: "create", group: "networking.k8s.io", resource: "networkpolicies",
@@ -67,7 +79,7 @@ func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, 
 		return "", "", nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	list = rights()
+	list = rights(client.Version())
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range list {
 		r := &list[i]
