@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -18,8 +19,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// All workers of a test are in this process, and their threads hold a P while they wait for an opening.
+	// All workers of a test are in this process, and their threads hold a P while they wait for an opening: a garbage
+	// collection would stop all others until they have it.
 	runtime.GOMAXPROCS(100)
+	debug.SetGCPercent(-1)
 	if serveAlone() {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -157,7 +158,8 @@ func serve(t *testing.T, at netip.AddrPort, given string) (stop func()) {
 		t.Fatal(err)
 	}
 	end, done := make(chan struct{}), make(chan struct{})
-	before := runtime.GOMAXPROCS(6) // a thread in a loop never gives its P back
+	// A thread in a loop never gives its P back, and a garbage collection would stop all others until it does.
+	before, collect := runtime.GOMAXPROCS(6), debug.SetGCPercent(-1)
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
@@ -177,6 +179,7 @@ func serve(t *testing.T, at netip.AddrPort, given string) (stop func()) {
 		<-done
 		sink.Close()
 		runtime.GOMAXPROCS(before)
+		debug.SetGCPercent(collect)
 	}
 }
 

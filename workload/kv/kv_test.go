@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -125,8 +126,12 @@ func TestMisbehaviour(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			before := runtime.GOMAXPROCS(6) // the source's thread never gives its P back
-			defer runtime.GOMAXPROCS(before)
+			// The source's thread never gives its P back, and a garbage collection would stop the server until it does.
+			before, collect := runtime.GOMAXPROCS(6), debug.SetGCPercent(-1)
+			defer func() {
+				runtime.GOMAXPROCS(before)
+				debug.SetGCPercent(collect)
+			}()
 			go answerAll(l, tt.answer, tt.hangUp)
 			at := l.Addr().(*net.TCPAddr).AddrPort()
 			e, err := kv.Workload{}.Open(workload.Spec{
