@@ -620,7 +620,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 	}
 	c.Trial, c.Warm = g.trial(cmp.Or(r.Experiment.Workloads[g.asked].Trial, r.Experiment.Design.Trial), r.cpus)
 	if r.Experiment.Cluster != nil {
-		c.Trial, c.Warm = called(c.Trial, c.Warm)
+		c.Trial, c.Warm = called(c.Trial, c.Warm, g.pairs)
 	}
 	if g.mixed() {
 		c.LabPairs = g.pairs

@@ -19,7 +19,7 @@ const (
 	look = 200 * time.Millisecond
 	// perPod is how much longer that is for each of them.
 	perPod = time.Millisecond
-	// quiet is how long nothing is said about what is waited for.
+	// quiet is how long nothing is said about what is waited for, at first; then it is said ever more rarely.
 	quiet = 2 * time.Second
 	// refusedAfter is when the events of a Job are read that has no pods: it tells there that it may not make any.
 	refusedAfter = time.Second
@@ -60,7 +60,7 @@ func (d *Deployment) create(ctx context.Context, j jobSpec) (pods []pod, err err
 
 // await waits until all pods of a Job run.
 func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
-	began, said := time.Now(), ""
+	began, said, pause := time.Now(), time.Now(), quiet
 	for {
 		pods, err := d.podsOf(ctx, j.name)
 		if err != nil {
@@ -77,7 +77,7 @@ func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 				return nil, fmt.Errorf("pod %q: %s%s", p.Metadata.Name, why, d.imageHint(why))
 			}
 			if waits == "" {
-				waits = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits())
+				waits = fmt.Sprintf("pod %q, of %d that are to run: %s", p.Metadata.Name, j.pods, p.waits())
 			}
 		}
 		if up == j.pods {
@@ -91,9 +91,9 @@ func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 		if waits == "" {
 			waits = fmt.Sprintf("job %q has %d of %d pods", j.name, len(pods), j.pods)
 		}
-		if d.Say != nil && time.Since(began) > quiet && waits != said {
+		if d.Say != nil && time.Since(said) > pause {
 			d.Say(waits)
-			said = waits
+			said, pause = time.Now(), 2*pause
 		}
 		select {
 		case <-ctx.Done():
