@@ -28,24 +28,6 @@ type Parts struct {
 	there bool
 }
 
-// A Cluster is a Kubernetes cluster whose nodes are the hosts of an experiment.
-type Cluster struct {
-	Context   string `json:"context,omitempty"`   // of the user's kubeconfig; "": the current one
-	Namespace string `json:"namespace,omitempty"` // in which the pods are; "": one is made for the run
-	Image     string `json:"image,omitempty"`     // of the pods; "": [DefaultImage]
-}
-
-// DefaultImage is the image of pods, as nettoll image names it.
-const DefaultImage = "nettoll:latest"
-
-// For returns what stacks on these hosts are made of: on a cluster, or on hosts of this machine if that is nil.
-func (p Parts) For(c *Cluster) Parts {
-	if c != nil && !p.there {
-		p.Kinds, p.there = p.Cluster, true
-	}
-	return p
-}
-
 // Placement is the placement of the two containers of a pair.
 type Placement string
 

@@ -398,15 +398,6 @@ func (g group) trial(asked time.Duration, cpus int) (length, warm time.Duration)
 	return length, time.Duration(share * float64(length))
 }
 
-// called returns the length and the warm-up of a trial of so many pairs whose turn passes by calls to the workers. In
-// these calls nothing is measured: a trial is so long that they are about 5 % of it. They took 7 ms for a pair and
-// 0.1 s for 15 pairs in a cluster that was all on one machine of two CPUs, and the first ones of a block three to four
-// times as long. Threads begin when their machine has woken them up, and what counts begins later.
-func called(length, warm time.Duration, pairs int) (time.Duration, time.Duration) {
-	const least, each, late = 200 * time.Millisecond, 140 * time.Millisecond, 20 * time.Millisecond
-	return max(length, least, time.Duration(pairs)*each), max(warm, late)
-}
-
 // refused returns why a group cannot be measured; "" if it can.
 func (g group) refused(cpus int) string {
 	if n := len(g.members); g.pairs < n {

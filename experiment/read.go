@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
@@ -256,71 +255,6 @@ func whole(s string, lo, hi int, to *int) error {
 	}
 	*to = n
 	return nil
-}
-
-// Kinds of hosts.
-const (
-	onMachine = "local"
-	onCluster = "kubernetes"
-)
-
-// clusterOf returns the cluster of an experiment that has not been read; nil if its hosts are of this machine. What it
-// names is read later: first it must be known of which parts stacks are.
-func clusterOf(n *node) *Cluster {
-	i := n.index("hosts")
-	if i < 0 {
-		return nil
-	}
-	at := n.values[i]
-	if kind := at.index("kind"); kind < 0 || at.values[kind].text != onCluster {
-		return nil
-	}
-	return &Cluster{}
-}
-
-func hosts(e *Experiment) shape {
-	number := func(s string) error { return whole(s, minHosts, maxHosts, &e.Hosts) }
-	name := func(to func(*Cluster) *string) func(string) error {
-		return func(s string) error {
-			if e.Cluster == nil {
-				return fmt.Errorf("only hosts of kind %s have one", onCluster)
-			}
-			if s == "" || strings.ContainsFunc(s, unicode.IsSpace) {
-				return fmt.Errorf("invalid name %q (valid: a name without spaces)", s)
-			}
-			*to(e.Cluster) = s
-			return nil
-		}
-	}
-	return shape{
-		doc: "Number and kind of the container hosts of a cross-host lab.",
-		either: []shape{
-			{number: true, pattern: `^[0-9]+$`, example: "2", take: number},
-			{fields: []field{
-				{name: "kind", shape: shape{
-					doc: "Kind of the hosts.", values: []choice{
-						{onMachine, "private namespaces on this machine"},
-						{onCluster, "nodes of a Kubernetes cluster, in whose pods the traffic runs"},
-					},
-				}},
-				{name: "count", alias: "nodes", required: true, shape: shape{
-					doc: "Number of hosts.", number: true, pattern: `^[0-9]+$`, example: "2", take: number,
-				}},
-				{name: "context", shape: shape{
-					doc:     "Context of the kubeconfig that names the cluster. The default is the current one.",
-					example: "kind-kind", take: name(func(c *Cluster) *string { return &c.Context }),
-				}},
-				{name: "namespace", shape: shape{
-					doc:     "Namespace of the cluster in which the pods are. The default is one that is made for the run.",
-					example: "measure", take: name(func(c *Cluster) *string { return &c.Namespace }),
-				}},
-				{name: "image", shape: shape{
-					doc:     "Image of the pods, which holds nettoll. The default is " + DefaultImage + ".",
-					example: "registry.example.org/nettoll:v1", take: name(func(c *Cluster) *string { return &c.Image }),
-				}},
-			}},
-		},
-	}
 }
 
 // stackFields returns the fields of one stack: one part of each kind.

@@ -163,30 +163,6 @@ func check(e Experiment) error {
 	return nil
 }
 
-// onCluster says what of an experiment on a cluster is not nettoll's to choose there, and where a file has it.
-func (e Experiment) onCluster() (key []string, err error) {
-	none := network.Medium{}
-	switch {
-	case e.Cluster == nil:
-	case e.Underlay != none:
-		return []string{"underlay"}, errors.New("underlay: the nodes of a cluster have a network of their own")
-	case len(e.Factors.MTUs) > 0:
-		return []string{"factors", "mtu"}, errOwnMTU
-	case e.Tune.MTU != usualMTU:
-		return []string{"tune", "mtu"}, errOwnMTU
-	case e.Baseline.MTU > 0:
-		return []string{"baseline"}, errOwnMTU
-	case slices.ContainsFunc(e.Stacks, func(s Stack) bool { return s.MTU > 0 }):
-		return []string{"stacks"}, errOwnMTU
-	case e.Design.Probe != "":
-		return []string{"design", "probe"}, fmt.Errorf("probe %s: it cannot be loaded on the nodes of a cluster",
-			e.Design.Probe)
-	}
-	return nil, nil
-}
-
-var errOwnMTU = errors.New("mtu: the pods of a cluster have the MTU that its network plugin gives them")
-
 // group holds what cells that are compared with each other have in common; each member of a mix has such cells.
 type group struct {
 	members   []member // one, or the members of a mix

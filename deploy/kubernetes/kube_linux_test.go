@@ -18,11 +18,11 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testkube"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) { testkube.Main(m) }
@@ -41,18 +41,7 @@ type user struct {
 func newUser(t *testing.T, o testkube.Options) *user {
 	t.Helper()
 	testnet.Kube(t)
-	h, err := link.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	lo, err := h.ByName("lo") // the machine of a test has only a loopback link, which is down
-	if err == nil {
-		err = h.SetUp(lo.Index, true)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	workloadtest.Loopback(t)
 	u := &user{dir: t.TempDir()}
 	u.nettoll = filepath.Join(u.dir, "nettoll")
 	if err := testkube.Program(t.Context(), "./cmd/nettoll", u.nettoll); err != nil {

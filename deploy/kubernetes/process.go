@@ -54,8 +54,12 @@ func (d *Deployment) start(ctx context.Context, name, pod string, command ...str
 	}()
 	go func() {
 		<-r.client.Done()
-		r.process.Kill()
+		if r.killed.Load() {
+			r.process.Kill()
+		}
+		late := time.AfterFunc(lastWords, r.process.Kill)
 		err := r.process.Wait()
+		late.Stop()
 		end()
 		last := <-said
 		if !r.killed.Load() {
@@ -84,8 +88,8 @@ func ended(name, pod string, err error, last string) error {
 	if last != "" {
 		last = "; its last lines:\n\t" + last
 	}
-	if err == nil {
-		return fmt.Errorf("%s in pod %q has ended%s", name, pod, last)
+	if err == nil { // an API server says so, too, when it loses the kubelet
+		return fmt.Errorf("%s in pod %q has ended, or its node was lost%s", name, pod, last)
 	}
 	return fmt.Errorf("%s in pod %q: %w%s", name, pod, err, last)
 }
@@ -100,6 +104,9 @@ func (r *running) gone(ctx context.Context) error {
 	}
 	return nil
 }
+
+// lastWords is how long a process that does not answer any more has to say why it ended.
+const lastWords = time.Second
 
 // killLimit is how long the end of a process may take that has lost its connection.
 const killLimit = 5 * time.Second

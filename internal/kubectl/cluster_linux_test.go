@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testkube"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 type object = map[string]any
@@ -44,25 +44,16 @@ func TestCluster(t *testing.T) {
 	testnet.Kube(t)
 	testnet.Skip(t, testkube.Missing())
 	k := &kube{Cluster: testkube.New(t, testkube.Options{Nodes: 1})}
-	h, err := link.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	lo, err := h.ByName("lo") // the machine of this test has only a loopback link, which is down
-	if err == nil {
-		err = h.SetUp(lo.Index, true)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	workloadtest.Loopback(t)
 	bin := t.TempDir()
 	if err := k.LinkKubectl(bin); err != nil {
 		t.Fatal(err)
 	}
-	if k.config, err = k.Relay(t.Context()); err != nil {
+	config, err := k.Relay(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
+	k.config = config
 	k.options = Options{Program: filepath.Join(bin, "kubectl"), Env: append(os.Environ(), "KUBECONFIG="+k.config)}
 	begun := time.Now()
 	if k.client, err = Open(t.Context(), k.options); err != nil {

@@ -22,10 +22,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/testkube"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 func TestMain(m *testing.M) {
@@ -415,19 +415,7 @@ func testClients(t *testing.T, c *testkube.Cluster) {
 		t.Errorf("nodes by Dial: %s, %v: %s", response.Status, err, body)
 	}
 
-	// The machine of this test has only a loopback link, which is down.
-	h, err := link.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer h.Close()
-	lo, err := h.ByName("lo")
-	if err == nil {
-		err = h.SetUp(lo.Index, true)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	workloadtest.Loopback(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	path, err := c.Relay(ctx)
