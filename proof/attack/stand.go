@@ -45,6 +45,7 @@ type stand struct {
 	magic    [8]byte
 	forged   [8]byte // begins keys in errors of ICMP: those that are honest may quote the other
 	filled   bool    // the table of connections of a host
+	begun    int     // flows of containers in it
 	flooded  bool    // switches, with MAC addresses
 	number   uint32  // of the last try
 	pieces   uint16  // number of the last packet that was cut

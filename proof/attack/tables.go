@@ -23,7 +23,7 @@ const (
 	spare = 1 << 30
 	// rest is how many connections the containers themselves fill the table with. The entries before them are put
 	// there directly: sending a packet for each of them shows the same, and takes a minute on a busy machine.
-	rest = 2048
+	rest = 1024
 	// filler marks those.
 	filler = 0x6e746674
 	// staying is how long those stay if nobody removes them.
@@ -31,6 +31,8 @@ const (
 	// assured is how old a flow has to be for its next packet to make it one that the kernel does not drop for another:
 	// 2 s (nf_conntrack_proto_udp.c).
 	assured = 2100 * time.Millisecond
+	// rounds is how often the containers try to fill what is left: packets of theirs may be lost.
+	rounds = 4
 )
 
 // tracked returns how many connections a host tracks in its kernel; 0 if it tracks none.
@@ -83,8 +85,6 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 		return nil, 0, "no host of the lab tracks connections in its kernel", nil
 	case room.Conntrack == 0:
 		return nil, 0, "the size of the table of connections is not known", nil
-	case n >= room.Conntrack:
-		return m, n, "", nil
 	case room.Memory < need && !s.filled:
 		return nil, 0, fmt.Sprintf("to fill a table of %d connections takes %d MiB of free memory, and %d MiB are left",
 			room.Conntrack, need>>20, room.Memory>>20), nil
@@ -94,13 +94,33 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 			return nil, 0, err.Error(), nil
 		}
 	}
-	if err := s.occupy(source, sink, v6); err != nil {
-		return nil, 0, "", fmt.Errorf("fill the table of %s: %w", m.name, err)
+	flows := s.flows(source, sink, v6)
+	for range rounds {
+		if n, err = m.assured(); err != nil || n >= room.Conntrack {
+			return m, n, "", err
+		}
+		var next [][2]netip.AddrPort
+		for range min(room.Conntrack-n, len(flows)) {
+			next = append(next, flows[s.begun%len(flows)])
+			s.begun++
+		}
+		if err := s.occupy(source, sink, v6, next); err != nil {
+			return nil, 0, "", fmt.Errorf("fill the table of %s: %w", m.name, err)
+		}
 	}
-	if n, err = m.tracked(); err == nil && n < room.Conntrack {
-		why = fmt.Sprintf("the table of %s has %d connections, and room for %d", m.name, n, room.Conntrack)
+	if n, err = m.assured(); err == nil && n < room.Conntrack {
+		why = fmt.Sprintf("the table of %s has %d connections that stay, and room for %d", m.name, n, room.Conntrack)
 	}
 	return m, n, why, err
+}
+
+// assured has a host forget the connections that the kernel would drop for others, now or when it next looks for such
+// ones, and returns how many stay.
+func (m *machine) assured() (int, error) {
+	if err := netns.Do(int(m.ns.Fd()), conntrack.FlushUnassured); err != nil {
+		return 0, err
+	}
+	return m.tracked()
 }
 
 // beforehand puts connections between nobody and nobody (TEST-NET-1, RFC 5737) into the table of a host.
@@ -114,8 +134,8 @@ func (s *stand) beforehand(m *machine, count int) error {
 	})
 }
 
-// occupy has a source and its sink begin flows for the rest of the table, answer them, and go on.
-func (s *stand) occupy(source, sink *end, v6 bool) error {
+// occupy has a source and its sink begin flows, answer them, and go on.
+func (s *stand) occupy(source, sink *end, v6 bool, flows [][2]netip.AddrPort) error {
 	ways, back := s.forth(source, sink, v6), s.back(source, sink, v6)
 	forth := func(f [2]netip.AddrPort) error {
 		return source.send(source.in(udp(f[0], f[1], ""), ways[0])[0])
@@ -130,7 +150,7 @@ func (s *stand) occupy(source, sink *end, v6 bool) error {
 		if i == 2 {
 			time.Sleep(time.Until(began.Add(assured)))
 		}
-		for _, f := range s.flows(source, sink, rest+rest/2, v6) {
+		for _, f := range flows {
 			if err := round(f); err != nil {
 				return err
 			}
@@ -142,14 +162,10 @@ func (s *stand) occupy(source, sink *end, v6 bool) error {
 	return nil
 }
 
-// flows returns pairs of ports of a source and of its sink to which it may send: count of them, or all if there are
-// fewer.
-func (s *stand) flows(source, sink *end, count int, v6 bool) (list [][2]netip.AddrPort) {
+// flows returns the pairs of ports of a source and of its sink between which it may send.
+func (s *stand) flows(source, sink *end, v6 bool) (list [][2]netip.AddrPort) {
 	for from := int(source.First) + 2*flowing; from <= int(source.Last); from++ {
 		for to := int(sink.First); to < int(sink.Last); to++ {
-			if len(list) == count {
-				return list
-			}
 			list = append(list, [2]netip.AddrPort{
 				netip.AddrPortFrom(source.Own(v6), uint16(from)), netip.AddrPortFrom(sink.Public(v6), uint16(to)),
 			})

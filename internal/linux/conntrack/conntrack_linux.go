@@ -17,12 +17,13 @@ import (
 // Attributes without names in the library, and states of a connection
 // (include/uapi/linux/netfilter/nfnetlink_conntrack.h, nf_conntrack_common.h).
 const (
-	ctaStatus   = 3
-	ctaNATSrc   = 6
-	ctaMark     = 8
-	ctaMarkMask = 21
-	ctaMinIP    = 1
-	ctaMaxIP    = 2
+	ctaStatus     = 3
+	ctaNATSrc     = 6
+	ctaMark       = 8
+	ctaMarkMask   = 21
+	ctaStatusMask = 26
+	ctaMinIP      = 1
+	ctaMaxIP      = 2
 
 	answered  = 1 << 1 // IPS_SEEN_REPLY
 	assured   = 1 << 2 // IPS_ASSURED: it is not evicted when the table is full
@@ -155,14 +156,28 @@ func Fill(f Filling) error {
 
 // Flush removes the connections with a mark; 0 means the unmarked ones.
 func Flush(mark uint32) error {
+	return explain(fmt.Sprintf("forget tracked connections with the mark %#x", mark), flush(func(b []byte) []byte {
+		return number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1)
+	}))
+}
+
+// FlushUnassured removes the connections that the kernel drops for others when the table is full (early_drop and
+// gc_worker in nf_conntrack_core.c). Linux before 5.18 removes all.
+func FlushUnassured() error {
+	return explain("forget tracked connections that are not assured", flush(func(b []byte) []byte {
+		return number(number(b, ctaStatus, 0), ctaStatusMask, assured)
+	}))
+}
+
+// flush removes the connections that match the attributes that filter appends.
+func flush(filter func([]byte) []byte) error {
 	c, err := dial()
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	b := c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_UNSPEC)
-	_, err = c.exchange(end(number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1), 0))
-	return explain(fmt.Sprintf("forget tracked connections with the mark %#x", mark), err)
+	_, err = c.exchange(end(filter(c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_UNSPEC)), 0))
+	return err
 }
 
 // Count returns the number of connections with that mark.

@@ -45,6 +45,12 @@ func TestFill(t *testing.T) {
 		if n, err := conntrack.Count(mark); n != count || err != nil {
 			t.Errorf("after others were removed %d are there (%v), want %d", n, err, count)
 		}
+		if err := conntrack.FlushUnassured(); err != nil {
+			return err
+		}
+		if n, err := conntrack.Count(mark); n != count || err != nil {
+			t.Errorf("after those that are not assured were removed %d are there (%v), want %d", n, err, count)
+		}
 		if err := conntrack.Fill(filling(1)); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("one that is there was made: %v", err)
 		}

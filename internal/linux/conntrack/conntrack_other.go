@@ -18,6 +18,9 @@ func Fill(Filling) error { return unsupported() }
 // Flush is not supported here.
 func Flush(uint32) error { return unsupported() }
 
+// FlushUnassured is not supported here.
+func FlushUnassured() error { return unsupported() }
+
 // Count is not supported here.
 func Count(uint32) (int, error) { return 0, unsupported() }
 
