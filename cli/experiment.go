@@ -258,7 +258,7 @@ func cpusHere(experiment.Experiment) (int, error) {
 
 // onlyHere refuses an experiment on a cluster for what needs hosts of this machine.
 func onlyHere(e experiment.Experiment, what string) error {
-	if e.Cluster == nil {
+	if e.Clusters == nil {
 		return nil
 	}
 	return usageError{fmt.Errorf("%s needs hosts of this machine, and those of the experiment are nodes of a cluster "+

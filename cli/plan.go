@@ -214,7 +214,7 @@ func (p planned) sheet() sheet {
 
 // fits returns an error if the machine is too small for the run.
 func fits(r *experiment.Resolved) error {
-	if r.Experiment.Cluster != nil {
+	if r.Experiment.Clusters != nil {
 		return nil // nothing of it is on this machine
 	}
 	l := procfs.ReadLimits()
@@ -367,7 +367,10 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	if f.Proving > 0 {
 		fmt.Fprintf(out, ", and trying who reaches whom up to %v", round(f.Proving))
 	}
-	fmt.Fprintf(out, "; memory about %d MB.\n", f.Memory/1e6)
+	if e.Clusters == nil { // else it is the nodes'
+		fmt.Fprintf(out, "; memory about %d MB", f.Memory/1e6)
+	}
+	fmt.Fprint(out, ".\n")
 	fmt.Fprintf(out, "Expect 95 %% intervals of ±%s if %s.\n", percent(f.HalfWidth), p.Assumption)
 	switch {
 	case f.Enough == 0:

@@ -136,12 +136,8 @@ func (unclosed) Close() error { return nil }
 // here is the deployment on this machine, with the journals of this user.
 func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }
 
-// there is the deployment on the cluster of an experiment, whose stacks are of these kinds. It tells what it waits for.
-func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) *kubernetes.Deployment {
-	d := &kubernetes.Deployment{
-		Options: kubectl.Options{Context: e.Cluster.Context}, Namespace: e.Cluster.Namespace,
-		Image: cmp.Or(e.Cluster.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Say: say,
-	}
+// there is the deployment on the clusters of an experiment, whose stacks are of these kinds. It tells what it waits for.
+func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) deploy.Standing {
 	all := []stack.Stack{e.Baseline.Parts}
 	for _, s := range e.Stacks {
 		all = append(all, s.Parts)
@@ -151,13 +147,28 @@ func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) *kubern
 			all = append(all, stack.Stack{c})
 		}
 	}
+	privileged := false
 	for _, s := range all {
 		whole, err := kinds.Complete(s)
 		if err != nil {
 			continue // a filter alone, which says nothing of networks
 		}
 		shared, params, ok := stack.PartOf[network.Sharer](whole)
-		d.Privileged = d.Privileged || ok && shared.Shares(params)
+		privileged = privileged || ok && shared.Shares(params)
 	}
-	return d
+	var several kubernetes.Several
+	for _, c := range e.Clusters {
+		d := &kubernetes.Deployment{
+			Options: kubectl.Options{Context: c.Context}, Namespace: c.Namespace,
+			Image: cmp.Or(c.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Privileged: privileged, Say: say,
+		}
+		if len(e.Clusters) == 1 {
+			return d
+		}
+		if say != nil {
+			d.Say = func(text string) { say("cluster " + c.Name + ": " + text) }
+		}
+		several.Names, several.Clusters = append(several.Names, c.Name), append(several.Clusters, d)
+	}
+	return &several
 }

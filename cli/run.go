@@ -165,7 +165,7 @@ func (r running) resume(cmd *cobra.Command, args []string, o runFlags) (err erro
 
 // place returns where the labs of an experiment will stand, and how many CPUs its hosts have. It reaches a cluster.
 func (r running) place(ctx context.Context, e experiment.Experiment) (at deploy.Deployment, cpus int, err error) {
-	if e.Cluster == nil {
+	if e.Clusters == nil {
 		if r.refused != nil {
 			return nil, 0, r.refused
 		}
@@ -216,7 +216,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	if err != nil {
 		return err
 	}
-	if resolved.Experiment.Cluster == nil { // else what is measured is not on this machine
+	if resolved.Experiment.Clusters == nil { // else what is measured is not on this machine
 		if err := meet(cmd.Context(), r.Err, how.wait); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -48,6 +49,14 @@ func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration)
 	return s.records.flush(false)
 }
 
+// lookFor says in a format what a person can do to find a cause; "" where no lab can stand alone.
+func lookFor(at deploy.Deployment, format string) string {
+	if _, standing := at.(deploy.Standing); standing {
+		return ""
+	}
+	return fmt.Sprintf(format, "look for the cause with nettoll lab up")
+}
+
 // maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
 const maxMissed = 3
 
@@ -56,8 +65,8 @@ func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.lost[lab] = reason.Error()
 	s.records.warn(measure.Warning{
 		Lab: s.options.Resolved.Labs[lab].ID,
-		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one (if that is often so, look for the cause with "+
-			"nettoll lab up): %v", g.number, reason),
+		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one%s: %v", g.number,
+			lookFor(s.options.Deployment, " (if that is often so, %s)"), reason),
 	})
 	if l := g.labs[lab]; l != nil {
 		l.close()
@@ -85,8 +94,8 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 			if err == nil {
 				w.lab.restarted()
 				s.records.warn(measure.Warning{
-					Lab: w.lab.ID, Text: f.reason + ": it was started again (if that is often so, look for the cause with nettoll " +
-						"lab up)",
+					Lab: w.lab.ID, Text: f.reason + ": it was started again" +
+						lookFor(s.options.Deployment, " (if that is often so, %s)"),
 				})
 				continue
 			}

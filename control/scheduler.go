@@ -129,7 +129,10 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	thread.Reserve(reserve)
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
-		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
+		workload: &workloadControl{
+			probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits,
+			hint: lookFor(o.Deployment, ": %s"),
+		},
 		monitor:  newMonitor(o.Deployment.Watch),
 		wake:     w,
 		lost:     map[int]string{},
@@ -383,11 +386,9 @@ func (s *scheduler) drop(lab int, reason error) {
 	for i, c := range s.cells {
 		if c.Lab == lab && s.gone[i] == "" {
 			s.gone[i] = reason.Error()
-			text := "not measured any more (look for the cause with nettoll lab up): "
-			if _, standing := s.options.Deployment.(deploy.Standing); standing { // no lab can stand there alone
-				text = "not measured any more: "
-			}
-			s.records.warn(measure.Warning{Cell: c.ID, Text: text + reason.Error()})
+			s.records.warn(measure.Warning{
+				Cell: c.ID, Text: "not measured any more" + lookFor(s.options.Deployment, " (%s)") + ": " + reason.Error(),
+			})
 		}
 	}
 }

@@ -82,15 +82,16 @@ func Families() []string { return []string{"ipv4", "ipv6"} }
 type Experiment struct {
 	Name  string `json:"name"`
 	Hosts int    `json:"hosts"` // of a cross-host lab
-	// Cluster has them as its nodes; nil: they are namespaces of this machine.
-	Cluster   *Cluster `json:"cluster,omitempty"`
-	Baseline  Stack    `json:"baseline"`
-	Factors   Factors  `json:"factors"`
-	Stacks    []Stack  `json:"stacks,omitempty"` // in addition to those that the factors make
-	Workloads []Load   `json:"workloads"`
-	Design    Design   `json:"design"`
-	Tune      Tune     `json:"tune"`
-	Proof     Proof    `json:"proof,omitzero"`
+	// Clusters have them as their nodes; nil: they are namespaces of this machine. If there are several, each stack says
+	// on which of them it is, see [stack.OnCluster].
+	Clusters  []Cluster `json:"clusters,omitempty"`
+	Baseline  Stack     `json:"baseline"`
+	Factors   Factors   `json:"factors"`
+	Stacks    []Stack   `json:"stacks,omitempty"` // in addition to those that the factors make
+	Workloads []Load    `json:"workloads"`
+	Design    Design    `json:"design"`
+	Tune      Tune      `json:"tune"`
+	Proof     Proof     `json:"proof,omitzero"`
 	// Underlay is the network that joins the hosts of cross-host labs.
 	Underlay network.Medium `json:"underlay,omitzero"`
 	Plants   []Plant        `json:"plants,omitempty"` // study only

@@ -42,6 +42,7 @@ const (
 	hostTime      = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end them
 	containerTime = 1500 * time.Microsecond
 	turnTime      = 150 * time.Microsecond // dead time of a turn
+	callTime      = 7 * time.Millisecond   // the same for each pair of a lab, where turns pass by calls
 	// to switch the probe on and off: the kernel patches its own code, on every CPU
 	switchTime      = 10 * time.Millisecond
 	hostMemory      = 3 << 20   // bytes: PID 1 and agent
@@ -98,11 +99,20 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	for _, c := range r.Cells {
 		f.Memory += int64(2*c.Pairs) * endpointMemory
 	}
+	if on := len(r.Experiment.Clusters); on > 0 { // labs share the nodes
+		f.Hosts = on * r.Experiment.MostHosts()
+	}
 	build := time.Duration(f.Hosts)*hostTime + time.Duration(f.Containers)*containerTime
 	for _, l := range r.Labs {
 		build += l.Stack.BuildTime(l.Hosts, 2*l.Pairs)
 	}
-	f.Block = r.blockTime() + time.Duration(len(r.Visits))*turnTime
+	f.Block = r.blockTime()
+	for _, v := range r.Visits {
+		f.Block += turnTime
+		if r.Experiment.Clusters != nil {
+			f.Block += time.Duration(r.Cells[v.Cells[0]].Pairs) * callTime
+		}
+	}
 	for _, c := range r.Cells {
 		if c.Probe != "" {
 			f.Probed += c.Trial + turnTime

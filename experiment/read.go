@@ -29,12 +29,12 @@ func Read(name string, text []byte, settings []Setting, parts Parts) (Experiment
 			return Experiment{}, err
 		}
 	}
-	cluster := clusterOf(n)
-	if parts = parts.For(cluster); len(parts.Kinds) == 0 {
+	clusters := clustersOf(n)
+	if parts = parts.For(clusters); len(parts.Kinds) == 0 {
 		return Experiment{}, n.key("hosts").wrong("hosts: stacks cannot be on a cluster here (valid: kind %s)", onMachine)
 	}
 	e := Base(parts)
-	e.Cluster = cluster
+	e.Clusters = clusters
 	if err := grammar(&e, parts).read("", n); err != nil {
 		return Experiment{}, err
 	}
@@ -83,6 +83,9 @@ func grammar(e *Experiment, parts Parts) shape {
 			}
 			if err := e.base(n, baseline, parts); err != nil {
 				return err
+			}
+			if err := e.spread(parts.Kinds); err != nil {
+				return n.wrong("%w", err)
 			}
 			if key, err := e.onCluster(); err != nil {
 				if k := n.key(key...); k != nil {

@@ -264,7 +264,42 @@ func TestReadErrors(t *testing.T) {
 		},
 		{
 			"hosts as a list", head + "workloads: udp-rr\nhosts: [2]\n",
-			`f.yaml:5:8: hosts is a list (valid: a value such as 2, or a map with kind, count, context, namespace, image)`,
+			`f.yaml:5:8: hosts lists 1 (valid: 2 to 8)`,
+		},
+		{
+			"clusters with one name", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n" +
+				"- {kind: kubernetes, nodes: 2, context: b, name: a}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:3:3: hosts: two clusters have the name "a" (first at line 2)`,
+		},
+		{
+			"one cluster twice", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n" +
+				"- {kind: kubernetes, nodes: 2, context: a, name: b}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:3:3: hosts: two clusters have the context "a" (first at line 2)`,
+		},
+		{
+			"clusters with different numbers of nodes", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n" +
+				"- {kind: kubernetes, nodes: 3, context: b}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:3:3: hosts: a cluster with 3 nodes beside one with 2 (valid: equally many)`,
+		},
+		{
+			"a cluster without its context", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n" +
+				"- {kind: kubernetes, nodes: 2}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:3:3: hosts: missing key "context"`,
+		},
+		{
+			"hosts of this machine beside a cluster", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n" +
+				"- {kind: local, nodes: 2, context: b}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:3:10: unknown kind "local" (known: kubernetes)`,
+		},
+		{
+			"another cluster", "hosts:\n- {kind: kubernetes, nodes: 2, context: a}\n- {kind: kubernetes, nodes: 2, context: b}\n" +
+				"factors:\n  network: cni\n  runtime: {pod: {cluster: c}}\nworkloads: udp-rr\n",
+			`f.yaml:6:3: unknown cluster "c" (known: a, b)`,
+		},
+		{
+			"a cluster with a name where there is one", "hosts: {kind: kubernetes, nodes: 2, context: a}\n" +
+				"factors:\n  network: cni\n  runtime: {pod: {cluster: a}}\nworkloads: udp-rr\n",
+			`f.yaml:4:3: cluster "a": hosts lists no clusters with names`,
 		},
 		{
 			"name", "name: ../../etc\n" + head[8:] + "workloads: udp-rr\n",

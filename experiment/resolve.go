@@ -201,7 +201,7 @@ func Resolve(e Experiment, parts Parts, cpus int) (*Resolved, error) {
 	if err := check(e); err != nil {
 		return nil, err
 	}
-	parts = parts.For(e.Cluster)
+	parts = parts.For(e.Clusters)
 	r := &expansion{
 		Resolved: &Resolved{Experiment: e, Metrics: parts.Metrics}, parts: parts, cpus: cpus,
 		recordedStacks: map[string]recordedStack{},
@@ -595,7 +595,7 @@ func (r *expansion) cell(s calledStack, g group, m member, id string) int {
 		Asked: g.asked,
 	}
 	c.Trial, c.Warm = g.trial(cmp.Or(r.Experiment.Workloads[g.asked].Trial, r.Experiment.Design.Trial), r.cpus)
-	if r.Experiment.Cluster != nil {
+	if r.Experiment.Clusters != nil {
 		c.Trial, c.Warm = called(c.Trial, c.Warm, g.pairs)
 	}
 	if g.mixed() {

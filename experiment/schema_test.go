@@ -61,6 +61,11 @@ func TestSchema(t *testing.T) {
 		{true, "hosts: {kind: kubernetes, nodes: 2, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{true, "hosts: {kind: kubernetes, count: 2, image: a/b:c}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"},
 		{false, "hosts: {kind: kubernetes, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
+		{true, "hosts: [{kind: kubernetes, nodes: 2, context: a}, {kind: kubernetes, nodes: 2, context: b, name: x}]\n" +
+			"factors: {network: cni}\nworkloads: udp-rr\n"},
+		{false, "hosts: [{kind: kubernetes, nodes: 2, context: a}, {kind: kubernetes, nodes: 2}]\n" +
+			"factors: {network: cni}\nworkloads: udp-rr\n"},
+		{false, "hosts: [{kind: kubernetes, nodes: 2, context: a}]\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{true, "stacks: [{name: a, network: bridge}]\nworkloads: udp-rr\ndesign: {trial: 100ms, precision: 0.05, time: " +
 			"1m30s}\ntune: {mtu: 9000B}\n"},
 		{true, neighbour},

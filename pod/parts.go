@@ -2,6 +2,8 @@ package pod
 
 import (
 	"errors"
+	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -84,6 +86,16 @@ func (runtimes) Parts() []stack.Part {
 	return []stack.Part{{Value: Runtime{}, Description: Runtime{}.Describe()}}
 }
 
+// named checks the name of a cluster.
+func named(text string) (string, error) {
+	if !names.MatchString(text) {
+		return "", fmt.Errorf("invalid name of a cluster %q (valid: a name that hosts has)", text)
+	}
+	return text, nil
+}
+
+var names = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)?$`)
+
 // BuildTime returns how long pods take, as a guess: a kubelet makes some in a second.
 func (runtimes) BuildTime(_ stack.Stack, _, containers int) time.Duration {
 	return time.Second + time.Duration(containers)*100*time.Millisecond
@@ -96,7 +108,13 @@ var _ runtime.Populated = Runtime{}
 
 // Describe returns the description of the runtime.
 func (Runtime) Describe() runtime.Description {
-	return runtime.Description{Name: name, Summary: "each container is a pod of the cluster", Implementation: "kernel"}
+	return runtime.Description{
+		Name: name, Summary: "each container is a pod of the cluster", Implementation: "kernel",
+		Params: part.List{{
+			Name: stack.Cluster, Check: named, Quiet: true,
+			Summary: "the cluster on which the pods are, by its name in hosts, if an experiment has several",
+		}},
+	}
 }
 
 // Containers is not possible: the cluster makes pods, and not a host of this machine.

@@ -153,6 +153,19 @@ func PartOf[T any](s Stack) (T, part.Params, bool) {
 	return none, nil, false
 }
 
+// Cluster is the parameter of a part that names the cluster on which a stack is, where there are several.
+const Cluster = "cluster"
+
+// OnCluster returns the name of the cluster on which a stack is; "" if it names none.
+func OnCluster(s Stack) string {
+	for _, c := range s {
+		if name := c.Params[Cluster]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // Kinds are all kinds that a stack has a choice of, in the order of ids and sentences.
 type Kinds []Kind
 

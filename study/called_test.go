@@ -24,7 +24,7 @@ func TestCalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts.Cluster = parts.Kinds
-	e.Cluster = &experiment.Cluster{} // trials are as long as calls need
+	e.Clusters = []experiment.Cluster{{}} // trials are as long as calls need
 	cpus, err := thread.CPUs()
 	if err != nil {
 		t.Fatal(err)

@@ -195,8 +195,13 @@ func (d *Deployment) CPUs(ctx context.Context) ([]int, error) {
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	cpus := d.nodes[0].about.CPUs
-	for _, n := range d.nodes[1:] {
+	return common(d.nodes)
+}
+
+// common returns the numbers of CPUs that all nodes have.
+func common(nodes []node) ([]int, error) {
+	cpus := nodes[0].about.CPUs
+	for _, n := range nodes[1:] {
 		cpus = slices.DeleteFunc(slices.Clone(cpus), func(cpu int) bool { return !slices.Contains(n.about.CPUs, cpu) })
 	}
 	if len(cpus) == 0 {

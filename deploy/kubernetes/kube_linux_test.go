@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -153,6 +154,7 @@ func TestCluster(t *testing.T) {
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
 	t.Run("rights", func(t *testing.T) { u.rights(t) })
 	t.Run("services", func(t *testing.T) { u.services(t) })
+	t.Run("several", func(t *testing.T) { u.several(t) })
 	t.Run("restarts", func(t *testing.T) { u.restarts(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
 }
@@ -272,6 +274,78 @@ func (u *user) ownNamespace(t *testing.T) {
 	}
 	if kept := u.kubectl(t, "get", "namespace", "mine", "-o", "name"); len(kept) != 1 {
 		t.Errorf("namespace mine: %v", kept)
+	}
+}
+
+// Two clusters are measured in the same blocks, each stack on its own. Here both contexts are of one cluster, and only
+// the namespaces show where pods are.
+func (u *user) several(t *testing.T) {
+	config := filepath.Join(u.dir, "several.config")
+	text, err := os.ReadFile(u.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(config, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := func(args ...string) string {
+		t.Helper()
+		out, err := u.cluster.Kubectl(t.Context(), append([]string{"--kubeconfig", config, "config"}, args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(out)
+	}
+	cluster := set("view", "-o", "jsonpath={.contexts[0].context.cluster}")
+	user := set("view", "-o", "jsonpath={.contexts[0].context.user}")
+	for _, context := range []string{"one", "an/other"} {
+		set("set-context", context, "--cluster", cluster, "--user", user)
+	}
+	u.kubectl(t, "create", "namespace", "first")
+	u.kubectl(t, "create", "namespace", "second")
+	file := u.write(t, "several.yaml", "hosts:\n"+
+		"- {kind: kubernetes, nodes: 2, context: one, namespace: first}\n"+
+		"- {kind: kubernetes, nodes: 2, context: an/other, namespace: second}\n"+
+		"baseline: cni\nfactors: {network: cni, placement: cross-host}\nworkloads: [udp-rr, tcp-stream]\n")
+	dir := filepath.Join(u.dir, "several")
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "4s", "-o", dir)
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+config)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	run, log := records(t, dir)
+	t.Logf("%s", out)
+	stacks, good := map[string]bool{}, map[string]int{}
+	for _, trial := range log.Trials {
+		if trial.Failed == "" {
+			good[trial.Cell]++
+		}
+	}
+	for _, c := range run.Cells {
+		stacks[c.Stack] = true
+		if good[c.ID] == 0 {
+			t.Errorf("%s: no trial counts", c.ID)
+		}
+	}
+	if want := map[string]bool{"cni@pod(cluster=one)": true, "cni@pod(cluster=cluster2)": true}; !maps.Equal(stacks, want) {
+		t.Errorf("stacks %v, want %v", stacks, want)
+	}
+	var machines []string
+	for _, m := range run.Machines {
+		machines = append(machines, m.Machine)
+	}
+	if want := []string{"one/n2", "cluster2/n1", "cluster2/n2"}; !slices.Equal(machines, want) {
+		t.Errorf("machines %v, want %v, and one/n1 before them", machines, want)
+	}
+	for _, namespace := range []string{"first", "second"} {
+		made := u.kubectl(t, "get", "events", "--namespace", namespace, "--field-selector", "reason=SuccessfulCreate", "-o",
+			"jsonpath={.items[*].involvedObject.name}")
+		if !slices.ContainsFunc(made, func(job string) bool { return !strings.HasSuffix(job, "-scouts") }) {
+			t.Errorf("Jobs that were in namespace %s: %v, want some of labs", namespace, made)
+		}
+		if left := u.kubectl(t, "get", "jobs,pods", "--namespace", namespace, "-o", "name"); len(left) > 0 {
+			t.Errorf("left in namespace %s: %v", namespace, left)
+		}
 	}
 }
 
