@@ -49,12 +49,12 @@ func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration)
 	return s.records.flush(false)
 }
 
-// lookFor says in a format what a person can do to find a cause; "" where no lab can stand alone.
-func lookFor(at deploy.Deployment, format string) string {
+// lookFor says what a person can do to find a cause.
+func lookFor(at deploy.Deployment) string {
 	if _, standing := at.(deploy.Standing); standing {
-		return ""
+		return "see what the machines of its hosts log" // no lab can stand there alone
 	}
-	return fmt.Sprintf(format, "look for the cause with nettoll lab up")
+	return "look for the cause with nettoll lab up"
 }
 
 // maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
@@ -65,8 +65,8 @@ func (s *scheduler) lose(g *generation, lab int, reason error) {
 	s.lost[lab] = reason.Error()
 	s.records.warn(measure.Warning{
 		Lab: s.options.Resolved.Labs[lab].ID,
-		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one%s: %v", g.number,
-			lookFor(s.options.Deployment, " (if that is often so, %s)"), reason),
+		Text: fmt.Sprintf("lost in generation %d, rebuilt in the next one (if that is often so, %s): %v", g.number,
+			lookFor(s.options.Deployment), reason),
 	})
 	if l := g.labs[lab]; l != nil {
 		l.close()
@@ -94,8 +94,8 @@ func (s *scheduler) mend(ctx context.Context, g *generation, f *fault) error {
 			if err == nil {
 				w.lab.restarted()
 				s.records.warn(measure.Warning{
-					Lab: w.lab.ID, Text: f.reason + ": it was started again" +
-						lookFor(s.options.Deployment, " (if that is often so, %s)"),
+					Lab: w.lab.ID, Text: fmt.Sprintf("%s: it was started again (if that is often so, %s)", f.reason,
+						lookFor(s.options.Deployment)),
 				})
 				continue
 			}

@@ -129,10 +129,7 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	thread.Reserve(reserve)
 	s := &scheduler{
 		options: o, experiment: e, cells: o.Resolved.Cells,
-		workload: &workloadControl{
-			probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits,
-			hint: lookFor(o.Deployment, ": %s"),
-		},
+		workload: &workloadControl{probe: o.Resolved.Probe, cells: o.Resolved.Cells, visits: o.Resolved.Visits},
 		monitor:  newMonitor(o.Deployment.Watch),
 		wake:     w,
 		lost:     map[int]string{},
@@ -284,7 +281,7 @@ func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run,
 	if w.why != "" {
 		run.Facts["idle_deep"] = w.why
 	}
-	if _, standing := o.Deployment.(deploy.Standing); !standing { // else their links are as they are: proofs say their MTU
+	if _, run.Standing = o.Deployment.(deploy.Standing); !run.Standing { // else links are as they are: proofs say their MTU
 		run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	}
 	if why := o.Resolved.Experiment.Implied; why != "" {
@@ -387,7 +384,7 @@ func (s *scheduler) drop(lab int, reason error) {
 		if c.Lab == lab && s.gone[i] == "" {
 			s.gone[i] = reason.Error()
 			s.records.warn(measure.Warning{
-				Cell: c.ID, Text: "not measured any more" + lookFor(s.options.Deployment, " (%s)") + ": " + reason.Error(),
+				Cell: c.ID, Text: fmt.Sprintf("not measured any more (%s): %v", lookFor(s.options.Deployment), reason),
 			})
 		}
 	}

@@ -42,7 +42,6 @@ type workloadControl struct {
 	probe  probe.Probe // nil: nothing is probed
 	cells  []experiment.Cell
 	visits []experiment.Visit
-	hint   string // how to look for the cause of a failure, with what goes before it; "": there is no way
 }
 
 // lab returns the lab of a visit.
@@ -314,8 +313,8 @@ func (c *workloadControl) tellBeside(members []trial) {
 		for i := range members {
 			if m := &members[i]; m.cell != failed.cell && m.failure == "" {
 				m.result.Warnings = append(m.result.Warnings,
-					fmt.Sprintf("the other end, the %s, failed: %s%s", c.cells[failed.cell].Workload.Describe().Name,
-						failed.failure, c.hint))
+					fmt.Sprintf("the other end, the %s, failed: %s: look for the cause there",
+						c.cells[failed.cell].Workload.Describe().Name, failed.failure))
 			}
 		}
 	}

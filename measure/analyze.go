@@ -342,6 +342,10 @@ func (a *analyzer) index() {
 			a.out.Failed = append(a.out.Failed, f)
 		case len(reasons) > 0:
 			for _, r := range reasons {
+				if a.run.Standing {
+					a.warn(id, "%d of %d trials failed: %s: see what the machines of its hosts log", r.n, n, r.text)
+					continue
+				}
 				a.warn(id, "%d of %d trials failed: %s: look for the cause with nettoll lab up", r.n, n, r.text)
 			}
 		}

@@ -30,6 +30,8 @@ type Run struct {
 	// Machines holds the facts about the other machines, if hosts are on several. The fact "hosts" then has those of the
 	// first.
 	Machines []MachineFacts `json:"machines,omitempty"`
+	// Standing says that the hosts stand without nettoll, which can build no lab there to look at.
+	Standing bool `json:"standing,omitempty"`
 }
 
 // MachineFacts holds the facts about one machine, as in [Run].
