@@ -145,8 +145,8 @@ func (r *Result) there(c Claim) Judged {
 			for _, t := range ratio.Under {
 				r.term(&p, &scale, at.with(t), -1)
 			}
-			if links := c.unwired(r.run); links != "" {
-				p.untried, p.Missing, p.terms, p.cells = true, "it needs "+links, nil, nil
+			if needed := c.lacks(r.run); needed != "" {
+				p.untried, p.Missing, p.terms, p.cells = true, "it needs "+needed, nil, nil
 			}
 			p.Finding = p.Bounds.Of(p.There)
 			exact = append(exact, measure.Answer{Finding: p.Finding})
@@ -233,7 +233,7 @@ func coordinate(name, value string) string {
 		return "across hosts"
 	case name == "payload" && strings.Trim(value, "0123456789") == "":
 		return value + " bytes"
-	case name == metricOf || name == stackOf || name == "placement" || name == "payload":
+	case name == metricOf || name == stackOf || name == "placement" || name == "payload" || name == "plugin":
 		return value
 	}
 	return name + " " + value

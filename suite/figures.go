@@ -175,10 +175,10 @@ func (s *Suite) cell(run *measure.Run, p Point) *measure.Cell {
 	return nil
 }
 
-// at reports whether a cell lies at the coordinates of a point on all axes.
+// at reports whether a cell lies at the coordinates of a point on all axes that a run has.
 func (s *Suite) at(c *measure.Cell, p Point) bool {
 	for _, k := range s.Axes {
-		if property(c, k) != p[k] {
+		if property(c, k) != p[k] && !slices.Contains(s.Theirs, k) {
 			return false
 		}
 	}

@@ -51,8 +51,8 @@ func (s *Suite) Items(run *measure.Run) []Item {
 		if c.Untried != "" {
 			i.Missing = []string{c.Untried}
 		}
-		if links := c.unwired(run); links != "" {
-			i.Missing = []string{links}
+		if needed := c.lacks(run); needed != "" {
+			i.Missing = []string{needed}
 			list = append(list, i)
 			continue
 		}

@@ -31,7 +31,10 @@ type Suite struct {
 	Paper  Paper
 	Stacks []Stack
 	// the coordinates of figures beside metric and stack: properties of a cell, or parameters of its workload
-	Axes      []string
+	Axes []string
+	// Theirs are the axes that only the paper has, such as its network plugins where a run has that of its cluster: a cell
+	// lies at each of their values.
+	Theirs    []string
 	Metrics   []Metric
 	Reference []string // stacks: ratios are to the first one with a figure at the same place
 	Differs   []string // differences between what the paper measured and what the suite measures
@@ -109,9 +112,13 @@ type Claim struct {
 	Untried string `yaml:"untried"`
 	// Wire is the rate in Mbit/s of the links that the claim is about. A run whose links between hosts are faster, or have
 	// no rate, does not try it. 0: the claim is about any links.
-	Wire   float64 `yaml:"wire"`
-	Each   Space   `yaml:"each"`
-	Ratios []Ratio `yaml:"ratios"`
+	Wire float64 `yaml:"wire"`
+	// Plugins are the network plugins that the claim is about, by the names of their images ("cilium", "calico"): one of
+	// them suffices. A run on a cluster with another one, or with one that is not known, does not try it. nil: the claim
+	// is about any network.
+	Plugins []string `yaml:"plugins"`
+	Each    Space    `yaml:"each"`
+	Ratios  []Ratio  `yaml:"ratios"`
 }
 
 // Ratio is a ratio of products of figures, with its bounds. A term gives some coordinates of its point; those of the
@@ -260,6 +267,7 @@ func decode(files fs.FS, name string, known measure.Vocabulary) (*Suite, error) 
 		Paper       Paper         `yaml:"paper"`
 		Stacks      []Stack       `yaml:"stacks"`
 		Axes        []string      `yaml:"axes"`
+		Theirs      []string      `yaml:"theirs"`
 		Metrics     []Metric      `yaml:"metrics"`
 		Reference   []string      `yaml:"reference"`
 		Unpublished []unpublished `yaml:"unpublished"`
@@ -271,7 +279,8 @@ func decode(files fs.FS, name string, known measure.Vocabulary) (*Suite, error) 
 	if err := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&raw); err != nil {
 		return nil, fmt.Errorf("suite.yaml: %w", err)
 	}
-	s.Paper, s.Stacks, s.Axes, s.Metrics, s.Reference = raw.Paper, raw.Stacks, raw.Axes, raw.Metrics, raw.Reference
+	s.Paper, s.Stacks, s.Axes, s.Theirs = raw.Paper, raw.Stacks, raw.Axes, raw.Theirs
+	s.Metrics, s.Reference = raw.Metrics, raw.Reference
 	s.Differs, s.Checks, s.Claims, s.unpublished = raw.Differs, raw.Checks, raw.Claims, raw.Unpublished
 	s.Drawings = raw.Drawings
 	if err := s.check(known); err != nil {
@@ -321,6 +330,11 @@ func (s *Suite) check(known measure.Vocabulary) error {
 			if n == "" || slices.Contains(names[:i], n) {
 				return fmt.Errorf("%s %q is empty or listed twice", what, n)
 			}
+		}
+	}
+	for _, x := range s.Theirs {
+		if !slices.Contains(s.Axes, x) {
+			return fmt.Errorf("theirs: unknown axis %q (known: %s)", x, strings.Join(s.Axes, ", "))
 		}
 	}
 	for _, x := range s.Stacks {

@@ -1,0 +1,48 @@
+package suite
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nettoll/nettoll/measure"
+)
+
+// networkPlugins is the fact of a run that names the network plugins of its cluster, such as "cilium:v1.19.1".
+const networkPlugins = "network_plugins"
+
+// lacks describes what a claim is about and a run does not have; "" if the run can try the claim.
+func (c Claim) lacks(run *measure.Run) string { return cmp.Or(c.unwired(run), c.unplugged(run)) }
+
+// unplugged describes the network plugins that a claim is about if the cluster of a run has none of them, or the records
+// do not say which it has; "" if the run can try the claim. A run that has not begun may be on any cluster.
+func (c Claim) unplugged(run *measure.Run) string {
+	if len(c.Plugins) == 0 || run.Facts == nil {
+		return ""
+	}
+	found := pluginsOf(run)
+	if slices.ContainsFunc(found, func(image string) bool {
+		return slices.ContainsFunc(c.Plugins, func(name string) bool { return strings.HasPrefix(image, name) })
+	}) {
+		return ""
+	}
+	here := "it is not known which this one has"
+	if len(found) > 0 {
+		here = "this one has " + strings.Join(found, ", ")
+	}
+	return fmt.Sprintf("a cluster with %s (%s)", strings.Join(c.Plugins, " or "), here)
+}
+
+// pluginsOf returns the network plugins of the cluster of a run; nil if the records do not say.
+func pluginsOf(run *measure.Run) (names []string) {
+	switch list := run.Facts[networkPlugins].(type) {
+	case []string:
+		return list
+	case []any: // read from a file
+		for _, x := range list {
+			names = append(names, fmt.Sprint(x))
+		}
+	}
+	return names
+}
