@@ -598,7 +598,7 @@ func TestFind(t *testing.T) {
 	_, err := Find("nobody1999", parts().Metrics)
 	var unknown *UnknownError
 	if !errors.As(err, &unknown) ||
-		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, docker-network, felter2015, ji2019, lezcano2007, seconetbench-multi, seconetbench-single)` {
+		err.Error() != `unknown suite "nobody1999" (known: alibaba-eni, cilium-benchmark, cni-quick, docker-network, felter2015, ji2019, lezcano2007, seconetbench-kubernetes, seconetbench-multi, seconetbench-single)` {
 		t.Errorf("%v", err)
 	}
 	if _, err := Find("../suite", parts().Metrics); err == nil {
@@ -644,6 +644,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"experiment.yaml", "# a paper\n", "", "not a comment"},
 		{"suite.yaml", "title: Rate", "titel: Rate", "titel"},
 		{"suite.yaml", "reference: [a]", "reference: [z]", `unknown stack "z" (known: a, b)`},
+		{"suite.yaml", "axes: [pairs]", "axes: [pairs]\ntheirs: [plugin]", `theirs: unknown axis "plugin" (known: pairs)`},
 		{"suite.yaml", "{pairs: 2}", "{pears: 2}", `unpublished: unknown coordinate "pears"`},
 		{"suite.yaml", "why not", "''", "missing where or reason"},
 		{"suite.yaml", "goodput", "goodputs", `"goodputs" is not a metric`},

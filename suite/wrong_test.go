@@ -13,7 +13,10 @@ import (
 // Every claim holds on data that agree with it, and does not hold on data that do not. A claim that could not fail
 // would have no meaning.
 func TestClaimsFail(t *testing.T) {
-	for _, name := range []string{"alibaba-eni", "docker-network", "felter2015", "lezcano2007", "seconetbench-multi", "seconetbench-single"} {
+	for _, name := range []string{
+		"alibaba-eni", "cilium-benchmark", "cni-quick", "docker-network", "felter2015", "lezcano2007",
+		"seconetbench-kubernetes", "seconetbench-multi", "seconetbench-single",
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := find(t, name)
 			run := runOf(resolve(t, s))
@@ -129,11 +132,14 @@ func (s *Suite) even(run measure.Run, by map[string]float64) *measure.Log {
 // The findings about the claims on their sources' own figures, and the claims without figures.
 func TestClaimsOnTheirOwnFigures(t *testing.T) {
 	for name, want := range map[string]string{
-		"lezcano2007":         "10 claims, 10 hold, 0 without figures",
-		"felter2015":          "7 claims, 3 hold, 4 without figures",
-		"docker-network":      "21 claims, 5 hold, 16 without figures",
-		"seconetbench-multi":  "21 claims, 2 hold, 18 without figures",
-		"seconetbench-single": "26 claims, 1 hold, 25 without figures",
+		"lezcano2007":             "10 claims, 10 hold, 0 without figures",
+		"felter2015":              "7 claims, 3 hold, 4 without figures",
+		"docker-network":          "21 claims, 5 hold, 16 without figures",
+		"cilium-benchmark":        "11 claims, 2 hold, 8 without figures",
+		"cni-quick":               "3 claims, 3 hold, 0 without figures",
+		"seconetbench-kubernetes": "21 claims, 1 hold, 16 without figures",
+		"seconetbench-multi":      "21 claims, 2 hold, 18 without figures",
+		"seconetbench-single":     "26 claims, 1 hold, 25 without figures",
 	} {
 		s := find(t, name)
 		run := runOf(resolve(t, s))
