@@ -143,6 +143,27 @@ func TestResolveWithoutPorts(t *testing.T) {
 	}
 }
 
+// A ping is not measured under policies of a cluster, whose rules have ports.
+func TestResolveWithoutPortsOnACluster(t *testing.T) {
+	e := read(t, "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
+		"factors: {network: cni, filter: [none, networkpolicy]}\nworkloads: [ping, udp-rr]\n")
+	r, err := experiment.Resolve(e, catalogue.New().Parts(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := map[string]bool{} // policies, by workload
+	for _, c := range r.Cells {
+		with[c.Workload.Describe().Name] = with[c.Workload.Describe().Name] || c.Part("filter") == "networkpolicy"
+	}
+	if diff := cmp.Diff(map[string]bool{"ping": false, "udp-rr": true}, with); diff != "" {
+		t.Errorf("measured under policies (-want +got):\n%s", diff)
+	}
+	const reason = "ping uses no ports, and cni+networkpolicy can only allow ports"
+	if !slices.ContainsFunc(r.Omitted, func(o experiment.Omission) bool { return o.Reason == reason }) {
+		t.Errorf("left out: %+v, want %q among the reasons", r.Omitted, reason)
+	}
+}
+
 func TestResolveErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -439,6 +439,8 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	translator, ofTranslator, translates := stack.PartOf[network.Translator](s.Parts)
 	sharer, ofSharer, shares := stack.PartOf[network.Sharer](s.Parts)
 	translates, shares = translates && translator.Translates(g.hosts, ofTranslator), shares && sharer.Shares(ofSharer)
+	ported, _, filtered := stack.PartOf[network.Ported](s.Parts)
+	filtered = filtered && ported.OnlyPorts()
 	taken := map[string]bool{} // ports in use, by host
 	first := 0
 	for i, pairs := range g.pairsOf() {
@@ -446,6 +448,8 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 		switch {
 		case translates && d.Alone:
 			reason = fmt.Sprintf("%s uses no ports, and %s can only translate ports", d.Name, named)
+		case filtered && d.Alone:
+			reason = fmt.Sprintf("%s uses no ports, and %s can only allow ports", d.Name, named)
 		case translates && d.Port != 0:
 			reason = fmt.Sprintf("%s listens only at port %d, which %s does not allow", d.Name,
 				d.Port, named)

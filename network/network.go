@@ -63,6 +63,12 @@ type Translator interface {
 	Translates(hosts int, p part.Params) bool
 }
 
+// A Ported part, such as a filter, lets nothing pass that has no ports, such as echo requests.
+type Ported interface {
+	// OnlyPorts says so.
+	OnlyPorts() bool
+}
+
 // A Publisher is a network in which every port at which others reach a container is a rule of its own.
 type Publisher interface {
 	// Publishes says whether that is so.

@@ -63,6 +63,7 @@ var (
 	_ filter.Filter  = NetworkPolicy{}
 	_ filter.Naming  = NetworkPolicy{}
 	_ filter.Decoyed = NetworkPolicy{}
+	_ network.Ported = NetworkPolicy{}
 )
 
 // MaxRules is the largest number of decoy rules: policies with so many peers still are objects that etcd takes.
@@ -96,6 +97,10 @@ func (NetworkPolicy) Build(filter.Site) ([]host.Step, error) {
 
 // Names implements [filter.Naming].
 func (NetworkPolicy) Names() bool { return true }
+
+// OnlyPorts implements [network.Ported]: rules have ports of TCP, UDP and SCTP, and whether a rule without ports allows
+// echo requests is the plugin's (https://kubernetes.io/docs/concepts/services-networking/network-policies).
+func (NetworkPolicy) OnlyPorts() bool { return true }
 
 // Decoys implements [filter.Decoyed].
 func (NetworkPolicy) Decoys(p part.Params) int { return p.Count(filter.Rules) }
