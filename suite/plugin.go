@@ -15,8 +15,9 @@ const networkPlugins = "network_plugins"
 // lacks describes what a claim is about and a run does not have; "" if the run can try the claim.
 func (c Claim) lacks(run *measure.Run) string { return cmp.Or(c.unwired(run), c.unplugged(run)) }
 
-// unplugged describes the network plugins that a claim is about if the cluster of a run has none of them, or the records
-// do not say which it has; "" if the run can try the claim. A run that has not begun may be on any cluster.
+// unplugged describes the network plugins that a claim is about if the cluster of a run has none of them, or if it is
+// not known which it has; "" if the run can try the claim. A run that has not begun may be on any cluster, and of
+// several clusters the first counts.
 func (c Claim) unplugged(run *measure.Run) string {
 	if len(c.Plugins) == 0 || run.Facts == nil {
 		return ""
