@@ -113,10 +113,16 @@ func TestProcesses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var first []traffic.Window // of the first worker
 	for i, client := range clients {
 		var windows []traffic.Window
 		if err := client.Call(t.Context(), windowsMethod, nil, &windows); err != nil || len(windows) != trials {
 			t.Fatalf("windows of worker %d: %v, %v", i, err, windows)
+		}
+		if i == 0 {
+			first = windows
+		} else if diff := cmp.Diff(first, windows); diff != "" {
+			t.Errorf("windows of two workers that read one clock (-worker 0 +worker 1):\n%s", diff)
 		}
 		for n, x := range timings {
 			// They have the clock of this process, too: the error of the offset is all that differs.

@@ -116,6 +116,7 @@ func (p *peer) journeys() (all []journey) {
 func connect(t testing.TB, there, back delay) *peer {
 	t.Helper()
 	p := &peer{turn: NewTurn(), there: newLine(there), back: newLine(back)}
+	p.turn.name = "" // it stands for another machine
 	server := protocol.NewServer(p.there.in, p.back, p.turn.Methods())
 	p.client = protocol.Dial(p.back.in, p.there, func(string, json.RawMessage) {})
 	t.Cleanup(func() {

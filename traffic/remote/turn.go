@@ -20,6 +20,7 @@ import (
 type Turn struct {
 	meters traffic.Meters
 	now    func() int64 // CLOCK_MONOTONIC in ns; tests have others
+	name   string       // of that clock
 	called uint32       // wait word: ticket of the last trial
 
 	mu     sync.Mutex            // of the methods; threads do not take it
@@ -56,7 +57,7 @@ type trial struct {
 type seat struct{ arrived, began, left atomic.Int64 }
 
 // NewTurn returns a turn that no controller has called yet.
-func NewTurn() *Turn { return &Turn{now: clock.Now} }
+func NewTurn() *Turn { return &Turn{now: clock.Now, name: clock.Name()} }
 
 // Open returns the turn, which reads these meters from now on. It is called once, before the first trial. If several
 // workers are on one machine, only one of them has meters of that machine: the controller adds them up.
@@ -73,9 +74,9 @@ func (t *Turn) Methods() protocol.Methods {
 	}
 }
 
-func (t *Turn) clock(context.Context, struct{}) (times, error) {
+func (t *Turn) clock(context.Context, struct{}) (clockAnswer, error) {
 	now := t.now()
-	return times{now, now}, nil
+	return clockAnswer{times{now, now}, t.name}, nil
 }
 
 func (t *Turn) call(ctx context.Context, p callParams) (times, error) {

@@ -50,6 +50,7 @@ type worker struct {
 	number int
 	call   traffic.Caller
 	clock  offset
+	reads  string // which clock, see clock.Name; "": one of its own
 	// The last messages to it, newest first, at most recent.
 	passages []passage
 	last     *traffic.Timing // of its last trial in this block; nil before
@@ -138,9 +139,10 @@ func (t *Turns) readClocks(ctx context.Context, exchanges int, order []int, thre
 		}
 	}
 	for range exchanges {
-		calls := ask[times](ctx, a.workers, Clock, func(int) any { return nil })
-		silent, err := calls.wait(ctx, a.patience(gateLimit), func(i int, x exchange[times]) {
-			a.workers[i].learn(x.sent, x.sent, x.result, x.got)
+		calls := ask[clockAnswer](ctx, a.workers, Clock, func(int) any { return nil })
+		silent, err := calls.wait(ctx, a.patience(gateLimit), func(i int, x exchange[clockAnswer]) {
+			a.workers[i].reads = x.result.Name
+			a.workers[i].learn(x.sent, x.sent, x.result.times, x.got)
 		})
 		calls.cancel()
 		if err != nil {
@@ -282,7 +284,7 @@ func (a *attempt) orders() (opening, []openParams) {
 	}
 	orders := make([]openParams, len(a.workers))
 	for i, w := range a.workers {
-		by := w.clock.ns
+		by := a.offset(w, window.Close)
 		orders[i] = openParams{
 			Ticket: a.ticket,
 			Window: traffic.Window{Open: window.Open + by, Start: window.Start + by, Close: window.Close + by},
@@ -290,6 +292,22 @@ func (a *attempt) orders() (opening, []openParams) {
 		}
 	}
 	return o, orders
+}
+
+// offset returns how far the clock of a worker is ahead of the controller's at a time, in ns. Workers that read the same
+// clock get the same one, the least wrong of theirs: their windows open together, and times that one of them writes
+// mean the same to the others.
+func (a *attempt) offset(w *worker, at int64) int64 {
+	best := &w.clock
+	if w.reads == "" {
+		return best.ns
+	}
+	for _, other := range slices.Backward(a.workers) { // of equals the first, whichever worker asks
+		if other.reads == w.reads && other.clock.error(at) <= best.error(at) {
+			best = &other.clock
+		}
+	}
+	return best.ns
 }
 
 // abandon ends the trial early and returns why: the given error, or that it stalled.

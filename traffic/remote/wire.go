@@ -4,7 +4,7 @@ import "github.com/nettoll/nettoll/traffic"
 
 // Methods of a worker. All times are in nanoseconds of its CLOCK_MONOTONIC.
 const (
-	// Clock returns the time: nothing → times.
+	// Clock returns the time: nothing → clockAnswer.
 	Clock = "turn.clock"
 	// Call gives the turn to the threads and returns when all have arrived: callParams → times.
 	Call = "turn.call"
@@ -19,6 +19,12 @@ const (
 type times struct {
 	Received int64 `json:"received"`
 	Answered int64 `json:"answered"`
+}
+
+// clockAnswer says which clock the times are of.
+type clockAnswer struct {
+	times
+	Name string `json:"name,omitempty"` // see clock.Name
 }
 
 type callParams struct {
