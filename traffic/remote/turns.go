@@ -294,9 +294,9 @@ func (a *attempt) orders() (opening, []openParams) {
 	return o, orders
 }
 
-// offset returns how far the clock of a worker is ahead of the controller's at a time, in ns. Workers that read the same
-// clock get the same one, the least wrong of theirs: their windows open together, and times that one of them writes
-// mean the same to the others.
+// offset returns how far the clock of a worker is ahead of the controller's at a time, in ns. Workers that read the
+// same clock get the same one, the least wrong of theirs: their windows open together, and times that one of them
+// writes mean the same to the others.
 func (a *attempt) offset(w *worker, at int64) int64 {
 	best := &w.clock
 	if w.reads == "" {
