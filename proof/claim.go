@@ -133,13 +133,16 @@ func (l Lab) path(ways *Ways) Claim {
 
 // passes is that every pair passes packets of full size.
 func (l Lab) passes() Claim {
-	c := Claim{
-		Name: Passes, Expected: "an answer, equal byte by byte",
-		Text: fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", l.MTU),
-	}
+	text := fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", l.MTU)
+	c := Claim{Name: Passes, Expected: "an answer, equal byte by byte", Text: text}
 	for pair, p := range l.Pairs {
 		source, sink := l.container(p.Source), l.container(p.Sink)
 		for _, family := range l.Families {
+			if v6 := family == "ipv6"; sink.Own(v6) != sink.Public(v6) {
+				// The sockets of both ends are connected: the sink's hears the source's own address alone, and the source's the
+				// translated one.
+				c.Text = text + ", to the translated address of its sink"
+			}
 			c.Tries = append(c.Tries, Try{
 				Name: fmt.Sprintf("pair %d, %s", pair, family), Pair: pair, Family: family,
 				From: source.End(family, source.First), To: sink.End(family, sink.First),

@@ -377,6 +377,19 @@ func TestClaims(t *testing.T) {
 	if said := uncounted.Claims(&proof.Ways{})[1].Text; !strings.Contains(said, "of command: at least 1 packet") {
 		t.Errorf("of a workload that does not count its packets the claim says %q", said)
 	}
+	translated := described(1)
+	translated.Hosts = slices.Clone(translated.Hosts)
+	for i := range translated.Hosts {
+		h := &translated.Hosts[i]
+		h.Containers = slices.Clone(h.Containers)
+		for j := range h.Containers {
+			h.Containers[j].PublicIPv6 = netip.MustParseAddr("2001:db8::1")
+		}
+	}
+	const says = ", to the translated address of its sink"
+	if plain, other := described(1).Claims(nil)[0].Text, translated.Claims(nil)[0].Text; other != plain+says {
+		t.Errorf("with a translated address the claim says %q, and without %q", other, plain)
+	}
 	try := described(2).Claims(nil)[0].Tries[1]
 	if try.Payload != 1452 || !strings.HasPrefix(try.Name, "pair 0, ipv6") || !try.Answered || try.More == 0 {
 		t.Errorf("the second try is %+v, want a full datagram of IPv6 and more", try)
