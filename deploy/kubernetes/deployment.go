@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -68,9 +69,11 @@ var _ deploy.Standing = (*Deployment)(nil)
 
 // A node is a host.
 type node struct {
-	name  string
-	scout *running
-	about about
+	name       string
+	ipv4, ipv6 netip.Addr // not valid if it has none
+	scout      *running
+	about      about
+	facts      map[string]any // that its object has
 }
 
 // open reaches the cluster and puts a scout on each node.
@@ -125,18 +128,21 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		group.Go(func() (err error) {
 			n := &d.nodes[i]
 			n.name = p.Spec.Node
+			n.ipv4, n.ipv6 = p.node()
 			if n.scout, err = d.start(inGroup, "scout of "+n.name, p.Metadata.Name, ScoutCommand); err != nil {
 				return err
 			}
+			n.facts = d.readNode(inGroup, n.name)
 			return n.scout.Call(inGroup, methodAbout, nil, &n.about)
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	d.cluster = map[string]any{
+	d.cluster = d.readSettings(ctx).facts()
+	maps.Copy(d.cluster, map[string]any{
 		"cluster": d.client.Context(), "kubernetes": d.client.Version(), "image": d.Image,
-	}
+	})
 	if d.Namespace != "" { // else it is another one in each part of a run
 		d.cluster["namespace"] = d.Namespace
 	}
@@ -221,6 +227,7 @@ func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine,
 			Name: n.name, Hosts: []string{network.Host{Index: i + 1}.Name()}, Facts: maps.Clone(n.about.Facts),
 		}
 		m.Facts["node"] = n.name
+		maps.Copy(m.Facts, n.facts)
 		if i == 0 {
 			maps.Copy(m.Facts, d.cluster)
 		}

@@ -129,6 +129,8 @@ type pod struct {
 		Reason     string `json:"reason"`
 		Message    string `json:"message"`
 		IPs        []ip   `json:"podIPs"`
+		HostIP     string `json:"hostIP"`  // an address of its node
+		HostIPs    []ip   `json:"hostIPs"` // those of all families, from Kubernetes 1.29 on
 		Conditions []struct {
 			Type    string `json:"type"`
 			Status  string `json:"status"`
@@ -170,8 +172,16 @@ func (p *pod) index() int {
 }
 
 // addresses are those of the pod; invalid where it has none of a family.
-func (p *pod) addresses() (v4, v6 netip.Addr) {
-	for _, one := range p.Status.IPs {
+func (p *pod) addresses() (v4, v6 netip.Addr) { return byFamily(p.Status.IPs) }
+
+// node are the addresses of the pod's node; invalid where none of a family is known.
+func (p *pod) node() (v4, v6 netip.Addr) {
+	return byFamily(append(slices.Clone(p.Status.HostIPs), ip{p.Status.HostIP}))
+}
+
+// byFamily returns the first address of each family.
+func byFamily(list []ip) (v4, v6 netip.Addr) {
+	for _, one := range list {
 		a, err := netip.ParseAddr(one.IP)
 		switch {
 		case err != nil:

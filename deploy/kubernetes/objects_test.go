@@ -18,6 +18,7 @@ func read(t *testing.T, text string) pod {
 
 const up = `{"metadata": {"name": "a", "uid": "1", "labels": {"batch.kubernetes.io/job-completion-index": "3"}},
 	"spec": {"nodeName": "n1"}, "status": {"phase": "Running", "podIPs": [{"ip": "10.244.1.7"}, {"ip": "fd00::7"}],
+	"hostIP": "192.0.2.7", "hostIPs": [{"ip": "192.0.2.7"}, {"ip": "2001:db8::7"}],
 	"containerStatuses": [{"state": {"running": {"startedAt": "2026-11-27T10:00:00Z"}}}]}}`
 
 // What the cluster says of a pod becomes a sentence: whether it runs, may still, or never will.
@@ -26,6 +27,13 @@ func TestPod(t *testing.T) {
 	if v4, v6 := p.addresses(); !p.runs() || p.never() != "" || p.index() != 3 || v4.String() != "10.244.1.7" ||
 		v6.String() != "fd00::7" {
 		t.Errorf("a pod that runs: %v, %q, index %d, %v, %v", p.runs(), p.never(), p.index(), v4, v6)
+	}
+	if v4, v6 := p.node(); v4.String() != "192.0.2.7" || v6.String() != "2001:db8::7" {
+		t.Errorf("its node has the addresses %v and %v", v4, v6)
+	}
+	old := read(t, strings.Replace(up, `"hostIPs"`, `"others"`, 1)) // before Kubernetes 1.29
+	if v4, v6 := old.node(); v4.String() != "192.0.2.7" || v6.IsValid() {
+		t.Errorf("the node of an old cluster has the addresses %v and %v", v4, v6)
 	}
 	if differs(p, []pod{p}) != nil {
 		t.Errorf("it differs from itself: %v", differs(p, []pod{p}))

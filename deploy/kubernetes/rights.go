@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,39 @@ type Right struct {
 	Granted bool `json:"granted"`
 
 	verb, group, resource, sub string
-	everywhere                 bool // it is one of the whole cluster
+	everywhere                 bool     // it is one of the whole cluster
+	in                         string   // the namespace; "": that of the run
+	names                      []string // of objects; nil: of all
+}
+
+// factRights are those by which records say what a cluster is like.
+func factRights() []Right {
+	const says = "records do not say "
+	return []Right{
+		{
+			verb: "list", group: "apps", resource: "daemonsets", everywhere: true, Without: says + "which network plugin it is",
+		},
+		{
+			verb: "get", resource: "nodes", everywhere: true,
+			Without: says + "which system, container runtime and kubelet nodes have",
+		},
+		{
+			verb: "get", resource: "configmaps", in: system, names: append(proxyMaps(), ciliumMap, flannelMap),
+			Without: says + "how services are made, nor what Cilium's tunnel and encryption are",
+		},
+		{
+			verb: "get", resource: "configmaps", in: ofFlannel, names: []string{flannelMap},
+			Without: says + "what flannel's tunnel and encryption are",
+		},
+		{
+			verb: "list", group: calicoGroup, resource: "ippools", everywhere: true,
+			Without: says + "what Calico's tunnel is",
+		},
+		{
+			verb: "get", group: calicoGroup, resource: "felixconfigurations", everywhere: true, names: []string{"default"},
+			Without: says + "what Calico's encryption is",
+		},
+	}
 }
 
 // createsExec reports whether an API server of that version, such as v1.35.4, asks for the right to create pods/exec
@@ -34,17 +67,17 @@ func createsExec(version string) bool {
 
 // rights are those that runs use on a cluster of a version.
 func rights(version string) []Right {
-	const none = "no run is possible"
-	return []Right{
-		{verb: "create", group: "batch", resource: "jobs", Needed: true, Without: none},
-		{verb: "get", group: "batch", resource: "jobs", Needed: true, Without: none},
-		{verb: "delete", group: "batch", resource: "jobs", Needed: true, Without: none},
-		{verb: "list", resource: "pods", Needed: true, Without: none},
-		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: none},
+	const noRun = "no run is possible"
+	return append([]Right{
+		{verb: "create", group: "batch", resource: "jobs", Needed: true, Without: noRun},
+		{verb: "get", group: "batch", resource: "jobs", Needed: true, Without: noRun},
+		{verb: "delete", group: "batch", resource: "jobs", Needed: true, Without: noRun},
+		{verb: "list", resource: "pods", Needed: true, Without: noRun},
+		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: noRun},
 		{
 			// AuthorizePodWebsocketUpgradeCreatePermission, pkg/features of k8s.io/kubernetes
 			verb: "create", resource: "pods", sub: "exec", Needed: createsExec(version),
-			Without: none + " from Kubernetes 1.35 on",
+			Without: noRun + " from Kubernetes 1.35 on",
 		},
 		{verb: "list", resource: "events", Without: "it is not known why a Job gets no pods"},
 		{
@@ -55,18 +88,14 @@ func rights(version string) []Right {
 			verb: "delete", group: "networking.k8s.io", resource: "networkpolicies",
 			Without: "policies stay until the run has ended",
 		},
-		{verb: "create", resource: "services", Without: "cni(via=clusterip) cannot be measured"},
+		{verb: "create", resource: "services", Without: "cni(via=clusterip) and cni(via=nodeport) cannot be measured"},
 		{verb: "delete", resource: "services", Without: "services stay until the run has ended"},
 		{
 			verb: "create", resource: "namespaces", everywhere: true,
 			Without: "a namespace that exists has to be named (hosts.namespace)",
 		},
 		{verb: "delete", resource: "namespaces", everywhere: true, Without: "the namespace of a run is left"},
-		{
-			verb: "list", group: "apps", resource: "daemonsets", everywhere: true,
-			Without: "records do not say which network plugin it is",
-		},
-	}
+	}, factRights()...)
 }
 
 // Rights asks a cluster which rights its user has in a namespace; "" for the whole cluster. It returns the context and
@@ -83,29 +112,52 @@ func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, 
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range list {
 		r := &list[i]
-		r.What = r.verb + " " + r.resource
-		if r.sub != "" {
-			r.What += "/" + r.sub
-		}
-		asked := object{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
-		if !r.everywhere {
-			asked["namespace"] = namespace
-		}
-		group.Go(func() error {
-			var answer struct {
-				Status struct {
-					Allowed bool `json:"allowed"`
-				} `json:"status"`
-			}
-			if err := client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", object{
-				"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
-				"spec": object{"resourceAttributes": asked},
-			}, &answer); err != nil {
+		r.What = r.name()
+		group.Go(func() (err error) {
+			if r.Granted, err = granted(ctx, client, namespace, *r); err != nil {
 				return fmt.Errorf("ask for the right to %s: %w", r.What, err)
 			}
-			r.Granted = answer.Status.Allowed
 			return nil
 		})
 	}
 	return client.Context(), client.Version(), list, group.Wait()
+}
+
+// name is the right in a few words.
+func (r Right) name() string {
+	name := r.verb + " " + r.resource
+	if r.sub != "" {
+		name += "/" + r.sub
+	}
+	if r.in != "" {
+		name += " in " + r.in
+	}
+	return name
+}
+
+// granted asks whether the user has a right: for all of its names, if it has some.
+func granted(ctx context.Context, client *kubectl.Client, namespace string, r Right) (bool, error) {
+	asked := object{"verb": r.verb, "group": r.group, "resource": r.resource, "subresource": r.sub}
+	if !r.everywhere {
+		asked["namespace"] = cmp.Or(r.in, namespace)
+	}
+	names := r.names
+	if names == nil {
+		names = []string{""}
+	}
+	for _, name := range names {
+		asked["name"] = name
+		var answer struct {
+			Status struct {
+				Allowed bool `json:"allowed"`
+			} `json:"status"`
+		}
+		if err := client.Create(ctx, "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", object{
+			"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+			"spec": object{"resourceAttributes": asked},
+		}, &answer); err != nil || !answer.Status.Allowed {
+			return false, err
+		}
+	}
+	return true, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic/program"
+	"github.com/nettoll/nettoll/worker"
 )
 
 // Commands of this program in pods.
@@ -58,7 +59,13 @@ func Scout(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 	return protocol.Serve(ctx, in, out, protocol.Methods{
 		methodAbout: protocol.Method(func(context.Context, struct{}) (about, error) {
 			cpus, err := thread.CPUs()
-			return about{Facts: procfs.Machine(), CPUs: cpus}, err
+			a := about{Facts: procfs.Machine(), CPUs: cpus}
+			if links, err := worker.OwnLinks(); err == nil {
+				if mtu := leastMTU(links); mtu > 0 {
+					a.Facts[podMTU] = mtu
+				}
+			}
+			return a, err
 		}),
 		methodLoad: protocol.Method(func(context.Context, struct{}) (l load, err error) {
 			l.At = clock.Now()

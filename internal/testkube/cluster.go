@@ -126,6 +126,9 @@ func (c *Cluster) begin(ctx context.Context) error {
 	if err := c.announce(ctx); err != nil {
 		return err
 	}
+	if err := c.publishProxyConfig(ctx); err != nil {
+		return err
+	}
 	group, within = errgroup.WithContext(ctx)
 	if c.options.Network == Calico {
 		group.Go(func() error { return c.prepareCalico(within) })
@@ -159,6 +162,26 @@ func (c *Cluster) announce(ctx context.Context) error {
 		})
 	}
 	text, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": items})
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, string(text))
+}
+
+// publishProxyConfig stores the configuration of kube-proxy in the cluster, where kubeadm does
+// (cmd/kubeadm/app/phases/addons/proxy of k8s.io/kubernetes). Nodes have files of their own.
+func (c *Cluster) publishProxyConfig(ctx context.Context) error {
+	if !c.options.Proxy {
+		return nil
+	}
+	config, err := json.Marshal(c.nodes[0].proxyConfig())
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(object{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": proxy, "namespace": "kube-system"},
+		"data": object{"config.conf": string(config)},
+	})
 	if err != nil {
 		return err
 	}
