@@ -131,12 +131,12 @@ func (c *configurator) describe(l *lab, seed uint64) error {
 	return nil
 }
 
-// placed notes where the containers of a lab are.
+// placed notes where the containers of a lab are, and which ports they have.
 func (l *lab) placed(site *network.Site) {
 	l.mtu = site.Lab.MTU
 	for pair, p := range l.spec.Pairs {
-		source, sink := l.spec.Net.Hosts[p.Source.Host].Containers[p.Source.Container],
-			l.spec.Net.Hosts[p.Sink.Host].Containers[p.Sink.Container]
+		source, sink := site.Lab.Hosts[p.Source.Host].Containers[p.Source.Container],
+			site.Lab.Hosts[p.Sink.Host].Containers[p.Sink.Container]
 		l.at[pair] = pairAddresses{
 			sourceHost: p.Source.Host + 1, sinkHost: p.Sink.Host + 1,
 			source: site.Endpoints[p.Source.Host][p.Source.Container], sink: site.Endpoints[p.Sink.Host][p.Sink.Container],

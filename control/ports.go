@@ -22,7 +22,8 @@ const (
 	firstPort = 20000 // ports are drawn from [firstPort, lastPort)
 	lastPort  = 60000
 	// standingLastPort is that on hosts that stand without nettoll, such as nodes of a cluster: there, services have the
-	// ports behind it (--service-node-port-range of kube-apiserver), and then the kernel gives its own.
+	// ports behind it (--service-node-port-range of kube-apiserver), and then the kernel gives its own. Sinks that others
+	// reach at their host get theirs from there.
 	standingLastPort = 30000
 )
 
@@ -30,13 +31,19 @@ const (
 type portRange struct{ first, last int }
 
 // portsOf are those of a lab. Hosts of labs have namespaces of their own, unless they stand without nettoll: there all
-// those labs share ports whose containers share the namespace of their host.
+// those labs share ports whose containers share the namespace of their host. If sinks of some lab get theirs from such
+// a host, no lab has ports of that range: all labs have as many.
 func (c *configurator) portsOf(l *lab) portRange {
 	all := portRange{firstPort, lastPort}
-	if _, standing := c.deployment.(deploy.Standing); !standing || !shares(l.Lab) {
+	if _, standing := c.deployment.(deploy.Standing); !standing {
 		return all
 	}
-	all.last = standingLastPort
+	if shares(l.Lab) || slices.ContainsFunc(c.resolved.Labs, atHosts) {
+		all.last = standingLastPort
+	}
+	if !shares(l.Lab) {
+		return all
+	}
 	of, at := 0, 0
 	for _, other := range c.resolved.Labs {
 		if other.ID == l.ID {
@@ -138,6 +145,16 @@ func filtered(l experiment.Lab) bool {
 func published(l experiment.Lab) bool {
 	p, params, ok := stack.PartOf[network.Publisher](l.Stack)
 	return ok && p.Publishes(params)
+}
+
+// atHosts says whether sinks of a lab are reached at their hosts.
+func atHosts(l experiment.Lab) bool {
+	p, params, ok := stack.PartOf[network.HostPublisher](l.Stack)
+	if !ok {
+		return false
+	}
+	_, ok = p.PublishedAt(network.Pair{}, params)
+	return ok
 }
 
 // leastEphemeral is how many ports a container has at least where half of them are ephemeral.

@@ -79,4 +79,10 @@ func TestPortsOf(t *testing.T) {
 	if diff := cmp.Diff([]portRange{{20000, 25000}, whole, {25000, 30000}}, get(), cmp.AllowUnexported(portRange{})); diff != "" {
 		t.Errorf("on a cluster (-want +got):\n%s", diff)
 	}
+	r.Labs = append(r.Labs, labOf("c", "cni(via=nodeport)"))
+	few := portRange{20000, 30000}
+	if diff := cmp.Diff([]portRange{{20000, 25000}, few, {25000, 30000}, few}, get(),
+		cmp.AllowUnexported(portRange{})); diff != "" {
+		t.Errorf("on a cluster with node ports (-want +got):\n%s", diff)
+	}
 }

@@ -119,7 +119,8 @@ type Spec struct {
 
 // A Lab exists until it is closed.
 type Lab interface {
-	// Site describes its containers: the endpoints, and the MTU that they have.
+	// Site describes its containers: the endpoints, the MTU and the ports that they have. A sink that others reach at its
+	// host ([network.HostPublisher]) may have other ports than the spec says, and as many: those that the host gives it.
 	Site() *network.Site
 	// Waited returns how much of the building time was spent waiting for other labs, or measuring costs.
 	Waited() time.Duration

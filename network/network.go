@@ -75,6 +75,13 @@ type Publisher interface {
 	Publishes(p part.Params) bool
 }
 
+// A HostPublisher is a [Publisher] whose rules may be at the hosts: sources reach sinks at an address of a host.
+type HostPublisher interface {
+	Publisher
+	// PublishedAt returns the host of which that is for a pair; ok is false if it is none.
+	PublishedAt(pair Pair, p part.Params) (host int, ok bool)
+}
+
 // A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.

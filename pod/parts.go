@@ -27,7 +27,7 @@ func (networks) Describe() stack.Description {
 // Parts lists the networks, the baseline first.
 func (networks) Parts() []stack.Part {
 	return []stack.Part{
-		{Value: Network{node: true}, Description: part.Description{
+		{Value: Network{shared: true}, Description: part.Description{
 			Name: "host", Implementation: "kernel",
 			Summary: "pods share the namespace and the addresses of their node (hostNetwork)",
 		}},
@@ -35,16 +35,34 @@ func (networks) Parts() []stack.Part {
 			Name: "cni", Implementation: "plugin",
 			Summary: "pods have what the network plugin of the cluster (CNI) gives them",
 			Params: part.List{{
-				Name: via, Default: direct, Values: []string{direct, clusterIP},
-				Summary: "how a source reaches its sink: by the address of its pod, or by that of a service (ClusterIP)",
+				Name: via, Default: direct, Values: []string{direct, clusterIP, nodePort},
+				Summary: "how a source reaches its sink: by the address of its pod, by that of a service (ClusterIP), or by a " +
+					"port of a node (NodePort)",
+			}, {
+				Name: node, Default: ofSink, Values: []string{ofSink, ofSource},
+				Summary: "which node that is: the one of the sink, or the source's own, which sends packets on to the sink",
 			}},
 		}},
 	}
 }
 
+// Refuse returns why the network of a stack means nothing in labs with that number of nodes.
+func (networks) Refuse(s stack.Stack, hosts int) string {
+	_, params, ok := stack.PartOf[Network](s)
+	switch {
+	case !ok || params[node] != ofSource:
+		return ""
+	case params[via] != nodePort:
+		return "only via=nodeport has a node to choose (leave out node=source)"
+	case hosts == 1:
+		return "on one node node=source equals node=sink"
+	}
+	return ""
+}
+
 // Network is a network that pods can have.
 type Network struct {
-	node bool // pods share that of their node
+	shared bool // pods have that of their node
 }
 
 // via is the parameter of the network of pods that says how a source reaches its sink.
@@ -52,22 +70,38 @@ const (
 	via       = "via"
 	direct    = "pod"
 	clusterIP = "clusterip"
+	nodePort  = "nodeport"
+)
+
+// node is the parameter that says to which node a source sends.
+const (
+	node     = "node"
+	ofSink   = "sink"
+	ofSource = "source"
 )
 
 var (
-	_ network.Sharer     = Network{}
-	_ network.Publisher  = Network{}
-	_ network.Translator = Network{}
+	_ network.Sharer        = Network{}
+	_ network.HostPublisher = Network{}
+	_ network.Translator    = Network{}
 )
 
 // Shares implements [network.Sharer].
-func (n Network) Shares(part.Params) bool { return n.node }
+func (n Network) Shares(part.Params) bool { return n.shared }
 
 // Publishes implements [network.Publisher]: a service has a rule for each of its ports.
-func (Network) Publishes(p part.Params) bool { return p[via] == clusterIP }
+func (Network) Publishes(p part.Params) bool { return p[via] == clusterIP || p[via] == nodePort }
 
-// Translates implements [network.Translator]: the address of a service is nobody's.
-func (Network) Translates(_ int, p part.Params) bool { return p[via] == clusterIP }
+// PublishedAt implements [network.HostPublisher].
+func (Network) PublishedAt(pair network.Pair, p part.Params) (host int, ok bool) {
+	if p[node] == ofSource {
+		return pair.Source.Host, p[via] == nodePort
+	}
+	return pair.Sink.Host, p[via] == nodePort
+}
+
+// Translates implements [network.Translator]: the address of a service is nobody's, and that of a node not the pod's.
+func (n Network) Translates(_ int, p part.Params) bool { return n.Publishes(p) }
 
 // runtimes is the kind of runtimes, of which a cluster has one.
 type runtimes struct{}

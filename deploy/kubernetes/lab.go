@@ -41,8 +41,9 @@ type lab struct {
 	name       string // among the labs of all runs
 	spec       deploy.Spec
 	site       *network.Site
-	jobs       []string // by host, from 0; "": it has no containers
-	pods       [][]pod  // by host and container, as they were when the lab was built
+	jobs       []string  // by host, from 0; "": it has no containers
+	pods       [][]pod   // by host and container, as they were when the lab was built
+	services   []service // of the sink of each pair; nil if it has none
 
 	mu      sync.Mutex
 	started map[string]*running // workers that nobody has asked for yet, by pod
@@ -74,6 +75,9 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		if len(h.Containers) > 0 {
 			l.jobs[i] = g.jobName(h.Name())
 		}
+	}
+	if err := l.serve(ctx); err != nil { // before others name its ports
+		return nil, err
 	}
 	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
 		return nil, err
@@ -140,7 +144,7 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 		return err
 	}
 	l.site.Lab.MTU = mtu
-	if err := l.serve(ctx); err != nil {
+	if err := l.publish(); err != nil {
 		return err
 	}
 	return l.talk()

@@ -41,7 +41,7 @@ func (l *lab) policies() []object {
 			}),
 			l.policy(fmt.Sprintf("source%d", i), source, object{
 				"policyTypes": []string{"Egress"},
-				"egress":      []object{{"to": []object{{"podSelector": sink}}, "ports": ports}},
+				"egress":      []object{{"to": l.targets(p), "ports": ports}},
 			}))
 	}
 	decoys, at := f.Decoys(params), decoyBase
