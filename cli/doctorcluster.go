@@ -32,7 +32,7 @@ func doctorCluster(ctx context.Context, std Streams, of, namespace, format strin
 	some := slices.ContainsFunc(d.Rights, func(r kubernetes.Right) bool { return !r.Granted })
 	switch {
 	case needed:
-		d.Verdict = "no run is possible: rights are missing (packaging/rbac.yaml has them)"
+		d.Verdict = "no run is possible: rights are missing (packaging/kubernetes has them)"
 	case some:
 		d.Verdict = "runs are possible, but not all of what they can measure"
 	default:

@@ -5,16 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
@@ -163,21 +166,23 @@ func TestCluster(t *testing.T) {
 // node and across nodes, and between pairs. A policy of somebody else that allows more is a leak, which is found.
 func TestPolicies(t *testing.T) {
 	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
-	u := newUser(t, testkube.Options{Network: testkube.Calico})
-	const text = "baseline: cni\nfactors: {network: cni, filter: [none, {networkpolicy: {rules: 3}}], pairs: 2, " +
+	u := newUser(t, testkube.Options{Network: testkube.Calico, Proxy: true})
+	const text = "baseline: cni\nfactors: {network: [{cni: {via: %s}}], filter: {networkpolicy: {rules: 3}}, pairs: 2, " +
 		"family: [ipv4, ipv6]}\nworkloads: udp-rr\n"
 	t.Run("hold", func(t *testing.T) {
 		dir := filepath.Join(u.dir, "hold")
-		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+text),
-			"--time", "2s", "-o", dir)
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
+			fmt.Sprintf(text, "[pod, clusterip, nodeport]")), "--time", "2s", "-o", dir)
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
 		_, log := records(t, dir)
-		refused, enforced := 0, 0
+		refused, enforced := map[string]int{}, 0 // by how sinks are reached
 		for _, p := range log.Proofs {
-			if p.Name == proof.Refuses && p.OK {
-				refused++
+			if !p.OK {
+				t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+			} else if p.Name == proof.Refuses {
+				refused[viaOf(p.Lab)]++
 			}
 		}
 		for _, l := range log.Labs {
@@ -185,8 +190,9 @@ func TestPolicies(t *testing.T) {
 				enforced++
 			}
 		}
-		if refused == 0 || enforced == 0 {
-			t.Errorf("%d proofs that something is refused, %d times until that was so; want some", refused, enforced)
+		if len(refused) != 3 || enforced == 0 {
+			t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused,
+				enforced)
 		}
 	})
 	t.Run("too wide", func(t *testing.T) {
@@ -197,7 +203,8 @@ func TestPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "wide.yaml",
-			"hosts: {kind: kubernetes, nodes: 2, namespace: wide}\n"+text), "--time", "2s", "-o", filepath.Join(u.dir, "wide"))
+			"hosts: {kind: kubernetes, nodes: 2, namespace: wide}\n"+fmt.Sprintf(text, "pod")), "--time", "2s", "-o",
+			filepath.Join(u.dir, "wide"))
 		_ = cmd.Run() // its status says it
 		if cmd.ProcessState.ExitCode() != 4 ||
 			!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "the filter allows packets that it must refuse") {
@@ -207,6 +214,50 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("policies of the user's namespace: %v, want the own one", kept)
 		}
 	})
+	t.Run("addresses changed", func(t *testing.T) { u.masked(t) })
+}
+
+// A plugin that changes the source address of what pods send to other nodes keeps answers from them: that is what the
+// proof says, and such a stack is not measured. By their own node they are answered. The records have what Calico's
+// settings say.
+func (u *user) masked(t *testing.T) {
+	for name, pods := range map[string]string{"pods4": "10.244.0.0/16", "pods6": "fd00:10:244::/48"} {
+		if err := u.cluster.Apply(t.Context(), fmt.Sprintf(`{"apiVersion": "crd.projectcalico.org/v1", "kind": "IPPool",
+			"metadata": {"name": %q}, "spec": {"cidr": %q, "ipipMode": "Never", "natOutgoing": true}}`, name, pods)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := u.cluster.Apply(t.Context(), `{"apiVersion": "crd.projectcalico.org/v1", "kind": "FelixConfiguration",
+		"metadata": {"name": "default"}, "spec": {}}`); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3 * time.Second) // until Felix has done so
+	dir := filepath.Join(u.dir, "masked")
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "masked.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
+		"baseline: cni\nfactors: {network: [{cni: {via: nodeport, node: [sink, source]}}], placement: cross-host, "+
+		"family: [ipv4, ipv6]}\nworkloads: udp-rr\n"), "--time", "1s", "-o", dir)
+	_ = cmd.Run() // its status says it
+	if cmd.ProcessState.ExitCode() != 4 {
+		t.Fatalf("status %d, want 4\n%s\n%s", cmd.ProcessState.ExitCode(), out, said)
+	}
+	run, log := records(t, dir)
+	for _, p := range log.Proofs {
+		if want := p.Name != proof.Passes || viaOf(p.Lab) != "nodeport"; p.OK != want {
+			t.Errorf("%s: %s: %v (%s), want %v", p.Lab, p.Claim, p.OK, p.Detail, want)
+		}
+	}
+	good := map[string]int{}
+	for _, trial := range log.Trials {
+		if trial.Failed == "" {
+			good[viaOf(trial.Cell)]++
+		}
+	}
+	if good["nodeport"] > 0 || good["nodeport,node=source"] == 0 {
+		t.Errorf("trials that count, by path: %v", good)
+	}
+	if run.Facts["pod_tunnel"] != "none (calico)" || run.Facts["pod_encryption"] != "off (calico)" {
+		t.Errorf("tunnel %v, encryption %v, want none and off", run.Facts["pod_tunnel"], run.Facts["pod_encryption"])
+	}
 }
 
 // The example measures to its end, proves that packets pass, records the nodes, and leaves nothing.
@@ -437,15 +488,11 @@ func (u *user) policy(t *testing.T) {
 	})
 }
 
-// The rights of packaging/rbac.yaml are enough for a namespace that exists. What is missing for another one is named.
+// The namespace of packaging/kubernetes and its rights are enough for a run. What is missing for another one is named.
+// With facts.yaml its records say more of the cluster.
 func (u *user) rights(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "packaging", "rbac.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := u.cluster.Apply(t.Context(), string(text)); err != nil {
-		t.Fatal(err)
-	}
+	packaged := filepath.Join("..", "..", "packaging", "kubernetes")
+	u.kubectl(t, "apply", "-k", packaged)
 	token := strings.Join(u.kubectl(t, "create", "token", "measurer", "--namespace", "nettoll"), "")
 	config := u.write(t, "measurer.kubeconfig", "")
 	admin, err := os.ReadFile(u.config)
@@ -469,16 +516,30 @@ func (u *user) rights(t *testing.T) {
 	if err := os.WriteFile(config, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run := func(file string) (string, error) {
-		cmd, out, said := u.command(t.Context(), "run", file, "--time", "2s", "-o", filepath.Join(t.TempDir(), "run"))
+	run := func(file string) (dir, said string, err error) {
+		dir = filepath.Join(t.TempDir(), "run")
+		cmd, out, words := u.command(t.Context(), "run", file, "--time", "2s", "-o", dir)
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+config)
-		err := cmd.Run()
-		return out.String() + said.String(), err
+		err = cmd.Run()
+		return dir, out.String() + words.String(), err
 	}
 	whole := u.write(t, "rights.yaml", "hosts: {kind: kubernetes, nodes: 2, namespace: nettoll}\nbaseline: cni\n"+
 		"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
-	if text, err := run(whole); err != nil {
-		t.Errorf("with all rights: %v\n%s", err, text)
+	for _, known := range []bool{false, true} {
+		if known {
+			u.kubectl(t, "apply", "-f", filepath.Join(packaged, "facts.yaml"))
+		}
+		dir, text, err := run(whole)
+		if err != nil {
+			t.Fatalf("with all rights: %v\n%s", err, text)
+		}
+		facts, _ := records(t, dir)
+		proxy, _ := facts.Facts["service_proxy"].(string)
+		runtime, _ := facts.Facts["container_runtime"].(string)
+		if (proxy == "kube-proxy: iptables") != known || strings.HasPrefix(runtime, "containerd ") != known ||
+			facts.Facts["pod_mtu"] != 1500.0 {
+			t.Errorf("facts.yaml %v: services by %q, runtime %q, MTU %v", known, proxy, runtime, facts.Facts["pod_mtu"])
+		}
 	}
 	for _, c := range []struct {
 		namespace string
@@ -486,9 +547,10 @@ func (u *user) rights(t *testing.T) {
 		says      []string
 	}{
 		{"nettoll", 0, []string{
-			"runs are possible, but not all", "  create pods/exec        granted", "✗ create namespaces       missing",
+			"runs are possible, but not all", "  create pods/exec granted", "✗ create namespaces missing",
+			"  get configmaps in kube-system granted",
 		}},
-		{"default", 1, []string{"no run is possible", "✗ create jobs             missing"}},
+		{"default", 1, []string{"no run is possible", "✗ create jobs missing"}},
 	} {
 		cmd, out, said := u.command(t.Context(), "doctor", "--cluster", "--namespace", c.namespace)
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+config)
@@ -497,25 +559,46 @@ func (u *user) rights(t *testing.T) {
 			t.Errorf("doctor in namespace %s: status %d, want %d\n%s", c.namespace, got, c.status, said)
 		}
 		for _, want := range c.says {
-			if !strings.Contains(out.String(), want) {
+			if !strings.Contains(spaced.ReplaceAllString(out.String(), "$1 "), want) {
 				t.Errorf("doctor in namespace %s does not say %q:\n%s", c.namespace, want, out)
 			}
 		}
 	}
 	without := u.write(t, "without.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
 		"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
-	if text, err := run(without); err == nil || !strings.Contains(text, `cannot create resource "namespaces"`) {
+	if _, text, err := run(without); err == nil || !strings.Contains(text, `cannot create resource "namespaces"`) {
 		t.Errorf("without the right to make namespaces: %v\n%s", err, text)
 	}
 }
 
-// Sources reach their sinks by the addresses of services, in both families, on one node and across nodes; and so do
-// echo requests between pods, which are not root.
+// viaOf returns how sources reach their sinks in a lab or cell, by its name; "" if it is by their pods.
+func viaOf(name string) string {
+	_, after, _ := strings.Cut(name, "via=")
+	via, _, _ := strings.Cut(after, ")")
+	return via
+}
+
+// spaced are the spaces of a table.
+var spaced = regexp.MustCompile(`(\S) {2,}`)
+
+// Sources reach their sinks by the addresses of services and by ports of either node, in both families, on one node and across
+// nodes; and so do echo requests between pods, which are not root. Ports of nodes that others have are left alone.
 func (u *user) services(t *testing.T) {
+	u.kubectl(t, "create", "namespace", "others")
+	var taken []string // so many that a block of free ones is rarely found at once
+	for port := 30010; port < 32767; port += 45 {
+		taken = append(taken, fmt.Sprintf(`{"name": "p%d", "port": %d, "nodePort": %d}`, port, port, port))
+	}
+	if err := u.cluster.Apply(t.Context(), `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other",
+		"namespace": "others"}, "spec": {"type": "NodePort", "selector": {"no": "such"}, "ports": [`+
+		strings.Join(taken, ",")+`]}}`); err != nil {
+		t.Fatal(err)
+	}
 	file := u.write(t, "services.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
-		"factors: {network: [{cni: {via: clusterip}}], family: [ipv4, ipv6]}\nworkloads: [udp-rr, ping]\n")
+		"factors: {network: [{cni: {via: [clusterip, nodeport]}}, {cni: {via: nodeport, node: source}}], "+
+		"family: [ipv4, ipv6]}\nworkloads: [udp-rr, ping]\n")
 	dir := filepath.Join(u.dir, "services")
-	cmd, out, said := u.command(t.Context(), "run", file, "--time", "2s", "-o", dir)
+	cmd, out, said := u.command(t.Context(), "run", file, "--time", "4s", "-o", dir)
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, said)
 	}
@@ -526,22 +609,30 @@ func (u *user) services(t *testing.T) {
 			good[trial.Cell]++
 		}
 	}
-	by := 0
+	by := map[string]int{}
 	for _, c := range run.Cells {
-		if strings.Contains(c.ID, "via=clusterip") {
-			by++
-		}
+		by[viaOf(c.ID)]++
 		if good[c.ID] == 0 {
 			t.Errorf("%s: no trial counts", c.ID)
 		}
 	}
-	if by != 4 || len(run.Cells) != 20 { // ping has no ports, and cannot reach a service
-		t.Errorf("%d cells, %d of them by services; want 20 and 4", len(run.Cells), by)
+	if diff := cmp.Diff(map[string]int{
+		"": 16, "clusterip": 4, "nodeport": 4, "nodeport,node=source": 2, // that means something across nodes only
+	}, by); diff != "" {
+		t.Errorf("cells by how sinks are reached; ping has no ports, and cannot reach a service (-want +got):\n%s", diff)
+	}
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		}
 	}
 	gone(t, 30*time.Second, func() []string {
 		return append(u.left(t), u.kubectl(t, "get", "services", "--all-namespaces", "--selector",
 			"app.kubernetes.io/managed-by=nettoll", "-o", "name")...)
 	})
+	if kept := u.kubectl(t, "get", "services", "--namespace", "others", "-o", "name"); len(kept) != 1 {
+		t.Errorf("services of others: %v, want the one", kept)
+	}
 }
 
 // A run outlives restarts of the API server, through which all calls pass, and of a kubelet: it repeats the block.
