@@ -48,6 +48,10 @@ func child(
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // of PID 1 the kernel ignores it otherwise
 		defer stop()
 		err = kubernetes.Pod(ctx)
+	case kubernetes.FreshCommand:
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // likewise
+		defer stop()
+		err = kubernetes.Fresh(ctx, args[1:])
 	case kubernetes.ScoutCommand:
 		err = kubernetes.Scout(ctx, stdin, unclosed{stdout})
 	case host.DaemonCommand:

@@ -54,6 +54,8 @@ type jobSpec struct {
 	// node is the one on which they are; "": each is on another one, which the cluster chooses.
 	node   string
 	shares bool // the network of their node
+	// runs are the first process of each pod and its arguments; nil: one that waits for others.
+	runs []string
 }
 
 // object returns the Job. Its pods ask for nothing: what is measured is what pods get beside others. They have no
@@ -72,6 +74,10 @@ func (j jobSpec) object() object {
 				"key": "metadata.name", "operator": "In", "values": []string{j.node},
 			}}}},
 		}}}
+	}
+	runs := j.runs
+	if runs == nil {
+		runs = []string{PodCommand}
 	}
 	security := object{
 		"runAsNonRoot": true, "runAsUser": nobody, "runAsGroup": nobody,
@@ -94,7 +100,7 @@ func (j jobSpec) object() object {
 					"securityContext": security,
 					"containers": []object{{
 						"name": containerName, "image": j.image, "imagePullPolicy": "IfNotPresent",
-						"command": []string{binary, PodCommand},
+						"command": append([]string{binary}, runs...),
 						"securityContext": object{
 							"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
 							"capabilities": object{"drop": []string{"ALL"}},

@@ -47,24 +47,36 @@ func (l *lab) policies() []object {
 	decoys, at := f.Decoys(params), decoyBase
 	for n := 0; n < decoys; n += peersEach {
 		var peers []object
-		for range min(peersEach, decoys-n) {
-			peers = append(peers, object{"ipBlock": object{"cidr": at.String() + "/32"}})
-			at = at.Next()
-		}
+		peers, at = decoysFrom(at, min(peersEach, decoys-n))
 		all = append(all, l.policy(fmt.Sprintf("decoys%d", n/peersEach), object{"matchLabels": object{labLabel: l.name}},
 			object{"policyTypes": []string{"Ingress"}, "ingress": []object{{"from": peers}}}))
 	}
 	return all
 }
 
+// decoysFrom returns peers that never match, and the address after theirs.
+func decoysFrom(at netip.Addr, n int) ([]object, netip.Addr) {
+	peers := make([]object, n)
+	for i := range peers {
+		peers[i] = object{"ipBlock": object{"cidr": at.String() + "/32"}}
+		at = at.Next()
+	}
+	return peers, at
+}
+
 // policy returns a policy for some pods.
 func (l *lab) policy(what string, pods, spec object) object {
+	return l.deployment.policy(l.name, what, pods, spec)
+}
+
+// policy returns a policy of a lab for some pods.
+func (d *Deployment) policy(lab, what string, pods, spec object) object {
 	spec["podSelector"] = pods
 	return object{
 		"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
 		"metadata": object{
-			"name": l.name + "-" + what, "ownerReferences": []object{l.deployment.owner},
-			"labels": object{managedBy: manager, runLabel: l.deployment.run, labLabel: l.name},
+			"name": lab + "-" + what, "ownerReferences": []object{d.owner},
+			"labels": object{managedBy: manager, runLabel: d.run, labLabel: lab},
 		},
 		"spec": spec,
 	}

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"context"
 	"io"
+	"maps"
 	"time"
 
 	"github.com/nettoll/nettoll/host/protocol"
@@ -20,6 +21,8 @@ const (
 	PodCommand = "pod"
 	// ScoutCommand tells about a node, see [Scout].
 	ScoutCommand = "scout"
+	// FreshCommand is the first process of a pod that sends from its start on, see [Fresh].
+	FreshCommand = "fresh"
 	// workerCommand is a worker.
 	workerCommand = "worker"
 )
@@ -54,9 +57,9 @@ type load struct {
 	Load1 float64        `json:"load1"`
 }
 
-// Scout answers questions about the node of its pod until the input ends.
+// Scout answers questions about the node of its pod, and sends and receives flows, until the input ends.
 func Scout(ctx context.Context, in io.Reader, out io.WriteCloser) error {
-	return protocol.Serve(ctx, in, out, protocol.Methods{
+	methods := protocol.Methods{
 		methodAbout: protocol.Method(func(context.Context, struct{}) (about, error) {
 			cpus, err := thread.CPUs()
 			a := about{Facts: procfs.Machine(), CPUs: cpus}
@@ -75,5 +78,7 @@ func Scout(ctx context.Context, in io.Reader, out io.WriteCloser) error {
 			return l, err
 		}),
 		methodProgram: protocol.Method(func(ctx context.Context, n program.Needed) (string, error) { return n.Version(ctx) }),
-	})
+	}
+	maps.Copy(methods, new(flows).methods())
+	return protocol.Serve(ctx, in, out, methods)
 }
