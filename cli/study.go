@@ -33,11 +33,12 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
   nettoll study compare      how often a comparison of two equal runs finds a difference
   nettoll study efficiency   what each way to more precision in the same time is worth
   nettoll study between      what tunnels and encryptions cost besides packets
-  nettoll study lifecycle    what it takes to make and remove containers, by runtime`,
+  nettoll study lifecycle    what it takes to make and remove containers, by runtime
+  nettoll study policy       when policies of a Kubernetes cluster take effect`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf(
-					"unknown study %q (known: trial, twins, effect, compare, efficiency, between, lifecycle)", args[0],
+					"unknown study %q (known: trial, twins, effect, compare, efficiency, between, lifecycle, policy)", args[0],
 				)}
 			}
 			return nil
@@ -115,7 +116,8 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	}
 	efficiency.Flags().IntVar(&rounds, "rounds", rounds, "how often each way is left out")
 	efficiency.Flags().DurationVar(&efficiencyTime, "time", efficiencyTime, "measuring time of each run, at most")
-	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std), studyLifecycle(o, std))
+	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std), studyLifecycle(o, std),
+		studyPolicy(o, std))
 	return cmd
 }
 

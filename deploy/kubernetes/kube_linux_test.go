@@ -155,6 +155,7 @@ func TestCluster(t *testing.T) {
 	t.Run("few nodes", func(t *testing.T) { u.fewNodes(t) })
 	t.Run("resumed", func(t *testing.T) { u.resumed(t) })
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
+	t.Run("policy unenforced", func(t *testing.T) { u.unenforced(t) })
 	t.Run("rights", func(t *testing.T) { u.rights(t) })
 	t.Run("services", func(t *testing.T) { u.services(t) })
 	t.Run("several", func(t *testing.T) { u.several(t) })
@@ -195,6 +196,7 @@ func TestPolicies(t *testing.T) {
 				enforced)
 		}
 	})
+	t.Run("times", func(t *testing.T) { u.policyTimes(t) })
 	t.Run("too wide", func(t *testing.T) {
 		u.kubectl(t, "create", "namespace", "wide")
 		if err := u.cluster.Apply(t.Context(), `{"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
