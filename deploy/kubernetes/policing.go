@@ -191,8 +191,9 @@ const (
 	silence = time.Second
 	// ask is the time between two questions of what has arrived.
 	ask = 100 * time.Millisecond
-	// steadyLimit is how long it may take until a flow that nothing refuses arrives.
-	steadyLimit = 10 * time.Second
+	// steadyLimit is how long it may take until a flow that nothing refuses arrives: on a busy machine plugins have taken
+	// 24 s to forget a policy.
+	steadyLimit = time.Minute
 )
 
 // Flow begins a flow with a message each time every.
