@@ -566,6 +566,11 @@ func (u *user) rights(t *testing.T) {
 			}
 		}
 	}
+	study, out, said := u.command(t.Context(), "study", "policy", "--namespace", "nettoll", "--count", "1", "--patience", "2s")
+	study.Env = append(study.Env, "KUBECONFIG="+config)
+	if err := study.Run(); err != nil || !strings.Contains(out.String(), "Not enforced: egress") {
+		t.Errorf("study policy with all rights: %v\n%s\n%s", err, out, said)
+	}
 	without := u.write(t, "without.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
 		"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
 	if _, text, err := run(without); err == nil || !strings.Contains(text, `cannot create resource "namespaces"`) {
