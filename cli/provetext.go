@@ -281,6 +281,9 @@ func (l provedLab) reach(w io.Writer) {
 	if m.Untold != "" {
 		fmt.Fprintf(w, "  cannot be told: %s\n", m.Untold)
 	}
+	for _, what := range m.Untried {
+		fmt.Fprintf(w, "  not tried: %s\n", what)
+	}
 }
 
 // share is "3 of 120", of a family or of all.

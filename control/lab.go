@@ -254,14 +254,20 @@ func (l *lab) granted(ctx context.Context, cells []experiment.Cell) (map[string]
 	return all, nil
 }
 
-// prove tries what the lab claims. Workers that do not answer are a fault, and the proof says nothing about the lab.
-func (l *lab) prove(ctx context.Context, mtu int) ([]measure.Proof, *fault) {
-	p := &player{lab: l, workers: map[string]*labWorker{}, silent: fault{visit: -1}}
+// byContainer returns the workers by the names of the containers whose sockets they have.
+func (l *lab) byContainer() map[string]*labWorker {
+	of := map[string]*labWorker{}
 	for _, w := range l.workers {
 		for _, pair := range w.pairs {
-			p.workers[nameOf(w.side, pair)] = w
+			of[nameOf(w.side, pair)] = w
 		}
 	}
+	return of
+}
+
+// prove tries what the lab claims. Workers that do not answer are a fault, and the proof says nothing about the lab.
+func (l *lab) prove(ctx context.Context, mtu int) ([]measure.Proof, *fault) {
+	p := &player{lab: l, workers: l.byContainer(), silent: fault{visit: -1}}
 	list := proof.Play(ctx, l.described(mtu).Claims(l.ways), p)
 	for i := range list {
 		list[i].Generation, list[i].Lab = l.generation.number, l.ID

@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/worker"
 )
 
 // reachers is in how many labs it is tried at the same time who reaches whom, at most: most of it is waiting.
@@ -107,23 +108,23 @@ func (s *scheduler) allowance(when string) time.Duration {
 	return max(0, all-s.reached) / time.Duration(times)
 }
 
-// reach tries who reaches whom in a lab.
+// reach tries who reaches whom in a lab: from here if its hosts can be entered, otherwise by its workers.
 func (l *lab) reach(ctx context.Context, how proof.Survey) measure.Matrix {
-	m := measure.Matrix{Generation: l.generation.number, Lab: l.ID}
-	d := l.described(l.mtu)
-	open, ok := l.stands.(deploy.Enterable)
-	if !ok {
-		m.Filtered, m.NotTried = d.Filtered, "its hosts cannot be entered from here"
-		return m
-	}
-	places := open.Places()
-	how.Open = func(host int, namespace string) (*os.File, error) {
-		if host >= len(places) {
-			return nil, errors.New("the deployment has no such host")
+	if open, ok := l.stands.(deploy.Enterable); ok {
+		places := open.Places()
+		how.Open = func(host int, namespace string) (*os.File, error) {
+			if host >= len(places) {
+				return nil, errors.New("the deployment has no such host")
+			}
+			return places[host].Namespace(namespace)
 		}
-		return places[host].Namespace(namespace)
+	} else {
+		workers := l.byContainer()
+		how.Party = func(c proof.Container) proof.Party {
+			return worker.Party(workers[c.Name].call, c.Name, c.Namespace)
+		}
 	}
-	m = proof.Reach(ctx, d, how)
+	m := proof.Reach(ctx, l.described(l.mtu), how)
 	m.Generation, m.Lab = l.generation.number, l.ID
 	return m
 }

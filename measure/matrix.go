@@ -36,6 +36,8 @@ type Matrix struct {
 	// has seen them. UnsentKinds are what they were, in words: "TCP SYN".
 	Unsent      map[string]int `json:"unsent,omitempty"`
 	UnsentKinds []string       `json:"unsent_kinds,omitempty"`
+	// Untried says what could not be tried and, in brackets, why. It is in neither Tried nor Of.
+	Untried []string `json:"untried,omitempty"`
 	// Untold says why the result of some tries is not known.
 	Untold string `json:"untold,omitempty"`
 	// NotTried says why nothing was tried.
@@ -138,6 +140,14 @@ func (m *Matrix) Proofs() []Proof {
 	beyond := ""
 	if len(m.UnsentKinds) > 0 {
 		beyond = " (not sent, for lack of rights: " + strings.Join(m.UnsentKinds, ", ") + ")"
+	}
+	if len(m.Untried) > 0 {
+		var what []string
+		for _, text := range m.Untried {
+			one, _, _ := strings.Cut(text, " (")
+			what = append(what, one)
+		}
+		beyond += " (not tried: " + strings.Join(what, ", ") + ")"
 	}
 	for i := range both {
 		p := &both[i]

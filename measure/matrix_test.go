@@ -60,6 +60,12 @@ func TestUnsent(t *testing.T) {
 		}
 	}
 	other := m
+	other.Untried = []string{"hosts (nobody hears there)", "port 0 (nobody listens there)"}
+	for _, p := range other.Proofs() {
+		if want := " (not tried: hosts, port 0)"; !strings.HasSuffix(p.Claim, want) {
+			t.Errorf("%q, want %q at its end", p.Claim, want)
+		}
+	}
 	other.UnsentKinds = []string{"TCP ACK", "TCP SYN"}
 	other.Cells = map[string][]string{"ipv4": {"-ac", "a-x"}}
 	a := measure.Analyze(measure.Run{}, &measure.Log{Matrices: []measure.Matrix{m, other}})
@@ -67,6 +73,9 @@ func TestUnsent(t *testing.T) {
 	const want = "rights of the containers refused to send 60 packets: ICMP echo, TCP ACK, TCP SYN"
 	if text := p.Confined(); text != want || p.Tried != 80 {
 		t.Errorf("%q, and %d tries; want %q, and 80", text, p.Tried, want)
+	}
+	if diff := cmp.Diff(other.Untried, p.NotTried); diff != "" {
+		t.Errorf("what was not tried (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"-ac", "a-r"}, p.Reached.Cells["ipv4"]); diff != "" {
 		t.Errorf("who reached whom (-want +got):\n%s", diff)

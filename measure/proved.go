@@ -109,6 +109,9 @@ func (p *ProvedLab) add(m *Matrix) {
 		return
 	}
 	why(m.Untold)
+	for _, text := range m.Untried {
+		why(text)
+	}
 	p.Unsent += m.unsent()
 	for _, kind := range m.UnsentKinds {
 		if !slices.Contains(p.UnsentKinds, kind) {

@@ -68,6 +68,10 @@ type matrix struct {
 	turn       int         // rotates what is sampled
 	complete   bool
 	sizes      map[bool][]int // see size
+	// omit, if not nil, says what of a try cannot be made and, in brackets, why; "" if it can. That depends on where
+	// it goes, and not on who sends it. Omitted has what was left out, without repetition.
+	omit    func(p probe) string
+	omitted []string
 }
 
 // A member is a container or a host in a matrix.
@@ -172,6 +176,26 @@ func (m *matrix) ways(seed uint64) (list []way, must int) {
 
 // probes are the tries of a way in a family. all is how many there are, more than those where time is short.
 func (m *matrix) probes(w way, v6 bool) (list []probe, all int) {
+	list, all = m.thinkable(w, v6)
+	if m.omit == nil {
+		return list, all
+	}
+	there := len(list)
+	list = slices.DeleteFunc(list, m.leave)
+	return list, all - (there - len(list))
+}
+
+// leave says whether a try is left out, and notes why.
+func (m *matrix) leave(p probe) bool {
+	why := m.omit(p)
+	if why != "" && !slices.Contains(m.omitted, why) {
+		m.omitted = append(m.omitted, why)
+	}
+	return why != ""
+}
+
+// thinkable are the tries of a way, whether or not they can be made.
+func (m *matrix) thinkable(w way, v6 bool) (list []probe, all int) {
 	from := m.containers[w.from]
 	if !from.Own(v6).IsValid() {
 		return nil, 0
@@ -344,7 +368,10 @@ func (p probe) packet(key []byte) []byte {
 
 // request is an echo request without the header of IP.
 func (p probe) request(key []byte) []byte {
-	from, to := p.source.Addr(), p.target.Addr()
+	return echoRequestOf(p.source.Addr(), p.target.Addr(), key)
+}
+
+func echoRequestOf(from, to netip.Addr, key []byte) []byte {
 	request := byte(echoRequest)
 	if to.Is6() {
 		request = echoRequest6

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -25,8 +26,32 @@ const (
 	SampleListen  = "sample.listen"  // proof.Try → nothing: counts what arrives at its To from now on
 	SampleSend    = "sample.send"    // proof.Try → nothing
 	SampleArrived = "sample.arrived" // nothing → int64: how many datagrams have arrived; it does not listen any more
-	Collect       = "collect"        // CollectParams → []CellSamples
+
+	ReachOpen  = "reach.open"  // ReachOpenParams → proof.Opened: hears tries of a matrix from now on
+	ReachSend  = "reach.send"  // ReachSendParams → proof.Sent
+	ReachHeard = "reach.heard" // ReachParams → proof.Heard
+	ReachClose = "reach.close" // ReachParams → nothing
+
+	Collect = "collect" // CollectParams → []CellSamples
 )
+
+// ReachParams names a container that a matrix is tried from and at.
+type ReachParams struct {
+	Container string `json:"container"`
+}
+
+// ReachOpenParams says what the container hears by.
+type ReachOpenParams struct {
+	ReachParams
+	Namespace string `json:"namespace"` // reference as in host steps
+	proof.Listening
+}
+
+// ReachSendParams are tries that the container sends.
+type ReachSendParams struct {
+	ReachParams
+	Shots []proof.Shot `json:"shots"`
+}
 
 // BeginParams makes the threads.
 type BeginParams struct {

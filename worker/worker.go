@@ -37,6 +37,7 @@ type Worker struct {
 	turn      traffic.Turn // nil before Begin has made the threads
 	endpoints atomic.Pointer[table]
 	tries     proof.Here
+	parties   map[string]*proof.Plain // by container
 }
 
 // table holds the endpoints of all visits, by their number on the board. Threads read it; Open replaces it between
@@ -79,7 +80,7 @@ type Host struct {
 
 // New returns a worker that has no threads yet.
 func New(c Config) *Worker {
-	w := &Worker{Config: c}
+	w := &Worker{Config: c, parties: map[string]*proof.Plain{}}
 	w.tries = proof.Here{In: func(e proof.End, f func() error) error { return c.Enter(e.Namespace, f) }}
 	w.endpoints.Store(&table{})
 	return w
@@ -104,6 +105,11 @@ func (w *Worker) Methods() protocol.Methods {
 		SampleListen:  method(w, (*Worker).sampleListen),
 		SampleSend:    method(w, (*Worker).sampleSend),
 		SampleArrived: method(w, (*Worker).sampleArrived),
+
+		ReachOpen:  method(w, (*Worker).reachOpen),
+		ReachSend:  method(w, (*Worker).reachSend),
+		ReachHeard: method(w, (*Worker).reachHeard),
+		ReachClose: method(w, (*Worker).reachClose),
 
 		Collect: method(w, (*Worker).collect),
 	}

@@ -3,6 +3,7 @@ package labtest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -65,6 +66,9 @@ func (w *worker) answer(method string, params any) (any, error) {
 		return seen, nil
 	case protocol.CollectParams:
 		return w.samples(p.Visits)
+	}
+	if method == protocol.ReachOpen {
+		return nil, errors.New("no packets are sent in a fake lab")
 	}
 	if method == protocol.Facts {
 		return []protocol.EndpointFacts{}, nil

@@ -1,0 +1,88 @@
+package proof_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// many is a lab of that number of pairs without a filter, whose containers are addresses of one namespace.
+func many(t *testing.T, pairs int) (proof.Lab, func(proof.Container) proof.Party) {
+	t.Helper()
+	machine := testnet.New(t)
+	testnet.Skip(t, machine.Do(func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		lo, err := h.ByName("lo")
+		if err != nil {
+			return err
+		}
+		return h.SetUp(lo.Index, true)
+	}))
+	l := described(pairs)
+	l.Filtered, l.Families = false, []string{"ipv4"}
+	for i := range l.Hosts[0].Containers {
+		c := &l.Hosts[0].Containers[i]
+		c.IPv4, c.IPv6 = netip.AddrFrom4([4]byte{127, 1, 0, byte(1 + i)}), netip.Addr{}
+		c.PublicIPv4, c.PublicIPv6 = c.IPv4, c.IPv6
+	}
+	return l, func(proof.Container) proof.Party { return &proof.Plain{In: machine.Do} }
+}
+
+// Parties of many containers all try at the same time, and everything arrives. If time is short, some is left out, but
+// nothing between pairs.
+func TestReachByParties(t *testing.T) {
+	const pairs = 10
+	l, party := many(t, pairs)
+	for _, budget := range []time.Duration{0, 1} {
+		// a packet that arrives 120 ms after the last one was sent is missed
+		witness.Until(t, witness.Limit{Lost: 60 * time.Millisecond}, func() error {
+			m := proof.Reach(t.Context(), l, proof.Survey{Party: party, Budget: budget, Seed: 1})
+			tried, of := m.All()
+			if m.NotTried != "" || m.Untold != "" || (tried == of) != (budget == 0) {
+				return fmt.Errorf("not tried: %q, untold: %q, %d of %d tries", m.NotTried, m.Untold, tried, of)
+			}
+			if arrived := m.Arrived["udp"] + m.Arrived["tcp-syn"]; arrived != tried-m.Unsent["ipv4"] {
+				return fmt.Errorf("%d of %d packets arrived", arrived, tried-m.Unsent["ipv4"])
+			}
+			for i, from := range m.From {
+				for k, to := range m.From {
+					pair := from[3:] == to[3:]
+					want := measure.ReachOpen
+					if i == k {
+						want = measure.ReachNotTried
+					}
+					if got := m.At("ipv4", i, k); got != want && (budget == 0 || pair) {
+						return fmt.Errorf("from %s to %s: %c, want %c", from, to, got, want)
+					}
+				}
+			}
+			t.Logf("%d of %d tries in %.2f s", tried, of, m.Took)
+			return nil
+		})
+	}
+}
+
+// If a container has nobody who sends for it, nothing is tried, and the matrix says why.
+func TestReachWithoutParty(t *testing.T) {
+	l, _ := many(t, 1)
+	gone := errors.New("it is gone")
+	m := proof.Reach(t.Context(), l, proof.Survey{Party: func(proof.Container) proof.Party {
+		return &proof.Plain{In: func(func() error) error { return gone }}
+	}})
+	if !strings.Contains(m.NotTried, gone.Error()) || m.Cells != nil {
+		t.Errorf("not tried: %q, cells %v", m.NotTried, m.Cells)
+	}
+}
