@@ -162,6 +162,8 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 	where := v.samePlace(labs, cells)
 	s := Section{Title: "What each stack protects"}
 	var notes []Block
+	var reasons []string // why something was not tried, and in which labs
+	without := map[string][]string{}
 	for _, p := range labs {
 		name := v.provedName(p.Lab, cells, where)
 		other := heldField(p.Others)
@@ -175,7 +177,10 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 			notes = append(notes, Block{Text: name + ": " + Printable(what) + ".", Tone: Quiet})
 		}
 		for _, why := range p.NotTried {
-			notes = append(notes, Block{Text: fmt.Sprintf("%s: not tried: %s.", name, Printable(why)), Tone: Quiet})
+			if without[why] == nil {
+				reasons = append(reasons, why)
+			}
+			without[why] = append(without[why], name)
 		}
 		if p.Reached == nil {
 			continue
@@ -183,6 +188,11 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 		for _, x := range slices.Concat(p.Reached.Leaks, p.Reached.Missing) {
 			notes = append(notes, Block{Text: name + ": " + Printable(x) + ".", Tone: Bad})
 		}
+	}
+	for _, why := range reasons {
+		notes = append(notes, Block{
+			Text: fmt.Sprintf("%s: not tried: %s.", strings.Join(without[why], ", "), Printable(why)), Tone: Quiet,
+		})
 	}
 	if where != "" {
 		t.Caption = where

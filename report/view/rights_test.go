@@ -10,7 +10,7 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
-// Views say what root may do in the containers of a stack, and what that refused to send. Of a stack whose containers
+// Views say what root may do in the containers of a stack, what that refused to send, and what could not be tried, once. Of a stack whose containers
 // have no processes of their own they say nothing.
 func TestRights(t *testing.T) {
 	m := start(t, []load{udprr("same-host", 1)}, "host", "bridge")
@@ -29,18 +29,21 @@ func TestRights(t *testing.T) {
 		m.log.Matrices = append(m.log.Matrices, measure.Matrix{
 			Generation: g + 1, Lab: "bridge/same-host/1", When: "before", From: []string{"src0"}, To: []string{"snk0"},
 			Cells: map[string][]string{"ipv4": {"x"}}, Tried: map[string]int{"ipv4": 9}, Of: map[string]int{"ipv4": 9},
-			Unsent: map[string]int{"ipv4": 4}, UnsentKinds: []string{"TCP SYN"},
+			Unsent: map[string]int{"ipv4": 4}, UnsentKinds: []string{"TCP SYN"}, Untried: []string{"hosts (nobody hears there)"},
+		}, measure.Matrix{
+			Generation: g + 1, Lab: "cni/same-host/1", When: "before", Untried: []string{"hosts (nobody hears there)"},
 		})
 	}
 	const rights = "no capabilities, no seccomp, no new privileges"
 	for format, wants := range map[string][]string{
 		"text": {
-			"Root in containers of bridge has " + rights + ".",
-			"bridge: rights of the containers refused to send 12 packets: TCP SYN.",
+			"Root in containers of bridge/same-host/1 has " + rights + ".",
+			"bridge/same-host/1: rights of the containers refused to send 12 packets: TCP SYN.",
+			"bridge/same-host/1, cni/same-host/1: not tried: hosts (nobody hears there).",
 		},
 		"markdown": {"| stack | network | runtime | implementation | root in containers |", "| kernel | " + rights + " |"},
 		"html":     {"root in containers", rights},
-		"jsonl":    {`"cell":"bridge/`, `"rights":"` + rights + `"`, `"unsent":12,"unsent_kinds":["TCP SYN"]`},
+		"jsonl":    {`"cell":"bridge/`, `"rights":"` + rights + `"`, `"unsent":12,"unsent_kinds":["TCP SYN"]`, `"not_tried":["hosts (nobody hears there)"]`},
 		"csv":      {",rights\n", `,"` + rights + `"` + "\n"},
 	} {
 		var b bytes.Buffer
