@@ -142,6 +142,43 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 	return run, log
 }
 
+// reaches compares who reaches whom with what is wanted, wherever that was tried, and returns how often it was.
+func reaches(t *testing.T, log *measure.Log, want func(lab, from, to string) measure.Reach) (tried int) {
+	t.Helper()
+	for _, m := range log.Matrices {
+		if strings.HasPrefix(m.Lab, "host/") {
+			if m.NotTried != proof.ErrShared.Error() {
+				t.Errorf("%s: who reaches whom: not tried: %q, want that its pods share the network of their node", m.Lab, m.NotTried)
+			}
+			continue
+		}
+		if m.NotTried != "" || m.Untold != "" || len(m.Untried) == 0 {
+			t.Errorf("%s: who reaches whom: not tried: %q, untold: %q, in part: %q", m.Lab, m.NotTried, m.Untold, m.Untried)
+			continue
+		}
+		tried++
+		for family := range m.Cells {
+			for i, from := range m.From {
+				for k, to := range m.From {
+					if got := m.At(family, i, k); i != k && got != want(m.Lab, from, to) {
+						t.Errorf("%s, %s: from %s to %s: %c, want %c; leaks %q, missing %q", m.Lab, family, from, to, got,
+							want(m.Lab, from, to), m.Leaks, m.Missing)
+					}
+				}
+			}
+		}
+	}
+	return tried
+}
+
+// leaked returns how many packets have leaked that who reaches whom was tried with.
+func leaked(log *measure.Log) (packets int) {
+	for _, m := range log.Matrices {
+		packets += m.LeaksAll
+	}
+	return packets
+}
+
 // A user measures on a cluster of two nodes, with what can go wrong there.
 func TestCluster(t *testing.T) {
 	u := newUser(t, testkube.Options{Proxy: true}) // services have addresses that work
@@ -195,6 +232,18 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused,
 				enforced)
 		}
+		if reaches(t, log, func(lab, from, to string) measure.Reach {
+			switch {
+			case !strings.Contains(lab, "networkpolicy"):
+				return measure.ReachOpen
+			case from[:3] == "src" && to == "snk"+from[3:]:
+				return measure.ReachAllowed
+			}
+			return measure.ReachRefused
+		}) == 0 {
+			t.Error("who reaches whom was not tried")
+		}
+		t.Logf("%s", out)
 	})
 	t.Run("times", func(t *testing.T) { u.policyTimes(t) })
 	t.Run("too wide", func(t *testing.T) {
@@ -211,6 +260,9 @@ func TestPolicies(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != 4 ||
 			!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "the filter allows packets that it must refuse") {
 			t.Errorf("status %d, want 4 and the leak:\n%s\n%s", cmd.ProcessState.ExitCode(), out, said)
+		}
+		if _, log := records(t, filepath.Join(u.dir, "wide")); leaked(log) == 0 {
+			t.Errorf("who reaches whom shows no leak:\n%s", out)
 		}
 		if kept := u.kubectl(t, "get", "networkpolicies", "--namespace", "wide", "-o", "name"); len(kept) != 1 {
 			t.Errorf("policies of the user's namespace: %v, want the own one", kept)
@@ -309,6 +361,9 @@ func (u *user) example(t *testing.T) {
 	}
 	if passed == 0 {
 		t.Error("that packets pass was not proved")
+	}
+	if reaches(t, log, func(string, string, string) measure.Reach { return measure.ReachOpen }) == 0 {
+		t.Error("who reaches whom was not tried")
 	}
 	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
@@ -481,6 +536,9 @@ func (u *user) policy(t *testing.T) {
 			t.Errorf("%s was measured", trial.Cell)
 			break
 		}
+	}
+	if leaked(log) == 0 {
+		t.Error("who reaches whom shows no leak")
 	}
 	if len(run.Cells) != 3 || len(log.Trials) == 0 {
 		t.Errorf("%d cells and %d trials, want 3 and some", len(run.Cells), len(log.Trials))
