@@ -195,6 +195,9 @@ func (p *Policies) Text(w io.Writer) error {
 	if len(p.Unenforced) < len(directions()) && p.Rounds < p.Plan.Rounds {
 		fmt.Fprintf(&b, "Only %d of %d rounds were completed.\n", p.Rounds, p.Plan.Rounds)
 	}
+	if len(p.Unenforced) < len(directions()) && len(p.Births) < p.Plan.Pods {
+		fmt.Fprintf(&b, "Only %d of %d fresh pods were measured.\n", len(p.Births), p.Plan.Pods)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -109,6 +109,7 @@ func TestPoliciesText(t *testing.T) {
 		"egress: 1 of 10 pods were still exposed at the end of their life (5s).",
 		"Of 1 pods without a policy the first datagram arrived at them after 700 ms and from them after 1 ms (medians)",
 		"Failed: egress, 0 rules, round 1: it broke.", "Only 3 of 5 rounds were completed.",
+		"Only 10 of 100 fresh pods were measured.",
 	} {
 		if !strings.Contains(got, part) {
 			t.Errorf("the text lacks %q:\n%s", part, text.String())
