@@ -140,7 +140,8 @@ func (unclosed) Close() error { return nil }
 // here is the deployment on this machine, with the journals of this user.
 func here(uid int) *local.Deployment { return &local.Deployment{Journals: journals(uid)} }
 
-// there is the deployment on the clusters of an experiment, whose stacks are of these kinds. It tells what it waits for.
+// there is the deployment on the clusters of an experiment, whose stacks are of these kinds. It tells what it waits
+// for.
 func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) deploy.Standing {
 	all := []stack.Stack{e.Baseline.Parts}
 	for _, s := range e.Stacks {

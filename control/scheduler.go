@@ -281,7 +281,7 @@ func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run,
 	if w.why != "" {
 		run.Facts["idle_deep"] = w.why
 	}
-	if _, run.Standing = o.Deployment.(deploy.Standing); !run.Standing { // else links are as they are: proofs say their MTU
+	if _, run.Standing = o.Deployment.(deploy.Standing); !run.Standing { // else proofs say the MTU of links
 		run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
 	}
 	if why := o.Resolved.Experiment.Implied; why != "" {
