@@ -646,8 +646,9 @@ func viaOf(name string) string {
 // spaced are the spaces of a table.
 var spaced = regexp.MustCompile(`(\S) {2,}`)
 
-// Sources reach their sinks by the addresses of services and by ports of either node, in both families, on one node and across
-// nodes; and so do echo requests between pods, which are not root. Ports of nodes that others have are left alone.
+// Sources reach their sinks by the addresses of services and by ports of either node, in both families, on one node and
+// across nodes; and so do echo requests between pods, which are not root. Ports of nodes that others have are left
+// alone.
 func (u *user) services(t *testing.T) {
 	u.kubectl(t, "create", "namespace", "others")
 	var taken []string // so many that a block of free ones is rarely found at once
