@@ -96,7 +96,7 @@ KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
 
 .PHONY: test-kube
 test-kube: export NETTOLL_KUBE = 1
-test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (eight minutes; ten more the first time)
+test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (twelve minutes; ten more the first time)
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
 
 # Packages with tests of clusters that make test-kube has no time for (testnet.KubeFull): TestKubeFullIsWhole holds the list whole.
@@ -104,7 +104,7 @@ KUBE_FULL_PKG := ./deploy/kubernetes ./internal/testkube
 
 .PHONY: test-kube-full
 test-kube-full: export NETTOLL_KUBE = full
-test-kube-full: ## run these, and tests in a cluster that enforces NetworkPolicy (a quarter of an hour; as much more the first time)
+test-kube-full: ## run these, and tests in a cluster that enforces NetworkPolicy (twenty minutes; as much more the first time)
 	$(GO) test -p 1 -count=1 -timeout 1h $(TESTFLAGS) $(KUBE_FULL_PKG)
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
