@@ -97,7 +97,8 @@ func TestStartOnCPU(t *testing.T) {
 	if want := fmt.Sprintf("Cpus_allowed_list:\t%d\n", last); out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	// The next one has those of this process again. Its first thread may have others: a test that ends locked leaves it so.
+	// The next one has those of this process again. Its first thread may have others: a test that ends locked leaves it
+	// so.
 	next := self("sleep")
 	if err := Start(next, Options{}); err != nil {
 		t.Fatal(err)
