@@ -403,10 +403,15 @@ func (m *matrix) text(p probe) string {
 }
 
 // shares says whether a probe is for another container as well, which has the same address to others, and may go there:
-// at a published port, or as an answer to what a proof has begun.
+// at a published port, or as an answer to what a proof has begun. Published ports may be at further addresses, as node
+// ports of a cluster are at those of all nodes.
 func (m *matrix) shares(p probe, at *member) bool {
 	from, port := m.containers[p.from], p.target.Port()
-	if from.pair < 0 || from.pair != at.pair || !m.listed(p.ipv6) || p.target.Addr() != at.Public(p.ipv6) {
+	if from.pair < 0 || from.pair != at.pair || !m.listed(p.ipv6) {
+		return false
+	}
+	translated := at.sink && at.Own(p.ipv6) != at.Public(p.ipv6)
+	if p.target.Addr() != at.Public(p.ipv6) && !translated {
 		return false
 	}
 	switch {

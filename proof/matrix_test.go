@@ -136,6 +136,36 @@ func TestMatrixJudges(t *testing.T) {
 	}
 }
 
+// A port at which a sink is published may be published at the addresses of all hosts. The source of its pair may use
+// any of them, and nobody else.
+func TestMatrixPublished(t *testing.T) {
+	l := sketched(2)
+	for i := range l.Hosts[0].Containers {
+		if c := &l.Hosts[0].Containers[i]; c.Name[:3] == "snk" {
+			c.PublicIPv4 = netip.AddrFrom4([4]byte{198, 18, 0, byte(11 + i)})
+		}
+	}
+	m := newMatrix(l, 0, false)
+	at := func(name string) int { return slices.Index(m.names(), name) }
+	for _, c := range []struct {
+		from string
+		port uint16
+		want measure.Reach
+	}{
+		{"src0", 20_050, measure.ReachRefused}, // its own sink, at the address of the other one
+		{"src0", 20_099, measure.ReachLeak},    // not on the list
+		{"src1", 20_050, measure.ReachLeak},
+	} {
+		p := probe{
+			kind: datagram, from: at(c.from), to: at("snk1"), expect: barred,
+			target: netip.AddrPortFrom(m.containers[at("snk1")].PublicIPv4, c.port),
+		}
+		if got, leaks := m.judge(p, []int{at("snk0")}); got != c.want {
+			t.Errorf("what %s sends to port %d arrives at snk0: %q (%v), want %q", c.from, c.port, got, leaks, c.want)
+		}
+	}
+}
+
 // The number of tries that are left out is that of those there are.
 func TestMatrixSizes(t *testing.T) {
 	l := sketched(3)
