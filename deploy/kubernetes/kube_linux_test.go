@@ -210,7 +210,7 @@ func TestPolicies(t *testing.T) {
 	t.Run("hold", func(t *testing.T) {
 		dir := filepath.Join(u.dir, "hold")
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
-			fmt.Sprintf(text, "[pod, clusterip, nodeport]")), "--time", "2s", "-o", dir)
+			fmt.Sprintf(text, "[pod, clusterip, nodeport]")), "--time", "2s", "--proof-budget", "50%", "-o", dir) // for all ways
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
