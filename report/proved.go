@@ -56,9 +56,6 @@ func (x *Picture) Lines() []string {
 	return list
 }
 
-// notInRuns says what only `nettoll prove` tries.
-const notInRuns = "Attacks from inside and from the wire are not tried in a run: nettoll prove makes them."
-
 // widest is the number of columns up to which a picture is drawn.
 const widest = 48
 
@@ -197,7 +194,7 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 	if where != "" {
 		t.Caption = where
 	}
-	s.Blocks = append(s.Blocks, Block{Text: provedText(labs) + " " + notInRuns, Tone: Quiet}, Block{Table: t})
+	s.Blocks = append(s.Blocks, Block{Text: provedText(labs, v.Run.Standing), Tone: Quiet}, Block{Table: t})
 	s.Blocks = append(s.Blocks, v.rights(labs, cells, where)...)
 	s.Blocks = append(s.Blocks, notes...)
 	if pictures {
@@ -229,19 +226,23 @@ func (v *Reading) rights(labs []measure.ProvedLab, cells map[string]*measure.Cel
 	return list
 }
 
-// provedText explains the table.
-func provedText(labs []measure.ProvedLab) string {
+// provedText explains the table. Hosts that stand without nettoll cannot be entered: nettoll prove does not know them,
+// and nothing is counted there.
+func provedText(labs []measure.ProvedLab, standing bool) string {
 	tried, of := 0, 0
 	for _, p := range labs {
 		tried, of = tried+p.Tried, of+p.Of
 	}
-	text := "ICMP, UDP and TCP from every container to every other one, to hosts and to groups, counted where they " +
-		"arrive, before and after the blocks of each generation."
-	if tried < of {
-		text += fmt.Sprintf(" There was time for %s of the tries: --proof-budget gives more, nettoll prove makes all.",
-			percentOf(tried, of))
+	to, all, attacks := ", to hosts and to groups", ", nettoll prove makes all", " in a run: nettoll prove makes them"
+	if standing {
+		to, all, attacks = "", "", " on such hosts"
 	}
-	return text
+	text := "ICMP, UDP and TCP from every container to every other one" + to + ", counted where they arrive, before and " +
+		"after the blocks of each generation."
+	if tried < of {
+		text += fmt.Sprintf(" There was time for %s of the tries: --proof-budget gives more%s.", percentOf(tried, of), all)
+	}
+	return text + " Attacks from inside and from the wire are not tried" + attacks + "."
 }
 
 func percentOf(part, all int) string {

@@ -285,7 +285,18 @@ func (u *user) masked(t *testing.T) {
 		"metadata": {"name": "default"}, "spec": {}}`); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(3 * time.Second) // until Felix has done so
+	for _, n := range u.cluster.Nodes() { // Felix masks what comes from addresses in these sets
+		for set, pods := range map[string]string{
+			"cali40masq-ipam-pools": "10.244.0.0/16", "cali60masq-ipam-pools": "fd00:10:244::/48",
+		} {
+			gone(t, 30*time.Second, func() []string {
+				if has, _ := n.Run(t.Context(), "ipset", "list", set); strings.Contains(has, pods) {
+					return nil
+				}
+				return []string{n.Name() + " without " + pods + " in " + set}
+			})
+		}
+	}
 	dir := filepath.Join(u.dir, "masked")
 	cmd, out, said := u.command(t.Context(), "run", u.write(t, "masked.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
 		"baseline: cni\nfactors: {network: [{cni: {via: nodeport, node: [sink, source]}}], placement: cross-host, "+
