@@ -9,17 +9,25 @@ import (
 
 // keep pings the server until the connection ends, and drops a connection that is dead.
 //
+// It does not ping while bytes come, nor while they wait for a reader. They show that the connection lives, and may be
+// the last ones: a ping that reaches a server which has closed the connection ends the proxy's other direction too
+// (UpgradeAwareHandler, k8s.io/apimachinery/pkg/util/proxy), with all that was not delivered.
+//
 // The server takes messages in their order. A program that does not read its input therefore delays the answer to a
 // ping behind that input, for as long as it likes. If the silence may be that, keep asks the API server over another
 // connection whether it is there: a server that is there would have ended a connection that it does not know.
 func (p *Process) keep() {
 	l := p.client.limits
 	for {
-		select {
-		case <-p.done:
-			return
-		case <-p.in.hurry:
-		case <-time.After(l.ping):
+		for due := false; !due; {
+			select {
+			case <-p.done:
+				return
+			case <-p.in.hurry:
+				due = true
+			case <-time.After(l.ping - p.silence(time.Time{})):
+				due = p.silence(time.Time{}) >= l.ping
+			}
 		}
 		mark, before := p.in.mark()
 		pinged := time.Now()
@@ -34,6 +42,7 @@ func (p *Process) keep() {
 					return // the connection has ended; receive comes to its end when it has read what came before
 				}
 				p.in.took(mark)
+				p.hear()
 				answered = true
 			case <-time.After(l.quiet / 5):
 				if p.silence(pinged) < l.quiet {
@@ -50,17 +59,18 @@ func (p *Process) keep() {
 	}
 }
 
-// silence is how long nothing has come since a ping. It is 0 while nothing is received because nobody reads.
-func (p *Process) silence(pinged time.Time) time.Duration {
+// silence is how long nothing has come, counted from a moment at the earliest. It is 0 while nothing is received because
+// nobody reads.
+func (p *Process) silence(from time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held {
 		return 0
 	}
-	if p.heard.After(pinged) {
-		pinged = p.heard
+	if p.heard.After(from) {
+		from = p.heard
 	}
-	return time.Since(pinged)
+	return time.Since(from)
 }
 
 // there reports whether the API server answers at all.
