@@ -483,7 +483,7 @@ func TestExecStarves(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	c := program(t, protocol5, play)
-	c.limits.ping = time.Minute // one that meets the end ends the rest of the output too, on a machine that stands still
+	c.limits.ping = time.Minute // one that meets the end would end the rest of the output too
 	p = start(t, c, Target{})
 	if err := p.Stdout.Close(); err != nil {
 		t.Error(err)
