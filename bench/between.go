@@ -23,9 +23,6 @@ const (
 	meshHosts             = 8
 	meshFast, meshProgram = 3, 8
 
-	// othersFive is how far the figures of two programs in one lab may differ.
-	othersFive = 0.05
-
 	// Goals of ratios.
 	wireguardGoal, ebpfGoal, tapGoal = 5, 0.75, 0.97
 
@@ -220,17 +217,7 @@ func (b *bench) agreement(ctx context.Context) error {
 			ours: bitrate(measure.Median(rates[i][0])), theirs: bitrate(measure.Median(rates[i][1])),
 			goal: "within 5 %",
 		}
-		low, least := compared(ratios[i], 1-othersFive, false)
-		_, most := compared(ratios[i], 1+othersFive, true)
-		r.ratio = low
-		switch {
-		case least == yes && most == yes:
-			r.met = yes
-		case least == no || most == no:
-			r.met = no
-		default:
-			r.met = open
-		}
+		r.ratio, r.met = agreed(ratios[i])
 		b.table.add(r)
 	}
 	return nil

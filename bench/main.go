@@ -20,9 +20,13 @@ import (
 	"github.com/nettoll/nettoll/cli"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
+	"github.com/nettoll/nettoll/internal/testkube"
 )
 
 func main() {
+	if testkube.Again(os.Args) { // the machines of a cluster run this program again
+		os.Exit(testkube.Init(os.Args, os.Stdin, os.Stdout, os.Stderr))
+	}
 	// The hosts, agents and workers of the labs run this program again.
 	if args := os.Args[1:]; len(args) > 0 && slices.Contains([]string{"host-init", "agent", "worker", "daemon"}, args[0]) {
 		os.Exit(cli.Run(context.Background(), "", cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, args))
@@ -141,6 +145,7 @@ func (b *bench) sections() []section {
 		{"streams", b.agreement},
 		{"taps", b.taps},
 		{"mesh", b.mesh},
+		{"pods", b.pods},
 	}
 }
 

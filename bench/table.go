@@ -92,6 +92,22 @@ func compared(groups [][]float64, limit float64, below bool) (ratio, met string)
 	return ratio, open
 }
 
+// othersFive is how far the figures of two programs that measure the same may differ.
+const othersFive = 0.05
+
+// agreed returns the ratio of groups of rounds as text, and whether it differs from 1 by at most othersFive.
+func agreed(groups [][]float64) (ratio, met string) {
+	ratio, least := compared(groups, 1-othersFive, false)
+	_, most := compared(groups, 1+othersFive, true)
+	switch {
+	case least == yes && most == yes:
+		return ratio, yes
+	case least == no || most == no:
+		return ratio, no
+	}
+	return ratio, open
+}
+
 // within returns whether a value is at most its limit.
 func within(value, limit float64) string {
 	if value <= limit { // false for NaN: nothing was measured
