@@ -354,7 +354,7 @@ func TestCommandLineSyntax(t *testing.T) {
 		"factors: {network: bridge, filter: routed}\n" + streams:                     "routed is a network, not a filter",
 		head + "workloads: iperf3\n": "iperf3 is a driver, not a workload: write 'udp-rate(driver=iperf3)' or 'tcp-stream(driver=iperf3)'; " +
 			"in a file such as {udp-rate: {driver: iperf3}}",
-		"factors: {network: cilium}\n" + streams: "the nearest is ebpf: network plugins with a daemon of their own are not measured yet",
+		"factors: {network: cilium}\n" + streams: "the nearest is ebpf: network plugins with a daemon of their own are measured on a cluster",
 		"factors: {network: udp-rr}\n" + streams: "udp-rr is a workload, not a network",
 	} {
 		_, err := experiment.Read("f.yaml", []byte(text), nil, catalogue.New().Parts())

@@ -42,7 +42,8 @@ type Description struct {
 }
 
 // Plugins begins the sentence about a network plugin of Kubernetes (CNI) that is more than a conflist, see [part.Near].
-const Plugins = "network plugins with a daemon of their own are not measured yet; "
+const Plugins = "network plugins with a daemon of their own are measured on a cluster that has them (see " +
+	"nettoll init kubernetes); "
 
 // An Excluder is a network that is meaningless in some labs, because it would equal another network or none.
 type Excluder interface {
