@@ -45,7 +45,7 @@ type effort struct {
 	starts         int           // of one worker
 }
 
-// full takes less than ten minutes, quick about two.
+// full takes less than ten minutes, quick about two; the pods take about eight and two more.
 func full() effort {
 	return effort{groups: 6, rounds: 2, visit: time.Second, setups: 6, blocks: 5, starts: 30}
 }
