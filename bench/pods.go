@@ -77,7 +77,8 @@ func (b *bench) podComparisons() []podComparison {
 					return 0, err
 				}
 				return positive(result.End.Received.Rate)
-			}}, bitrate,
+			}},
+			bitrate,
 		},
 		{
 			fmt.Sprintf("udp-rr, %d bytes, both ends sleep: round trips a second", podPayload), "netperf",
@@ -192,8 +193,8 @@ func (b *bench) pods(ctx context.Context) (err error) {
 			b.table.add(r)
 		}
 	}
-	b.table.note("pods: %d groups of %d rounds, each group in pods of its own (plugin bridge; the hosts route between two "+
-		"nodes); visits of %d s in random order, all programs on CPUs %v and %v, %s. iperf3 omits its first second, "+
+	b.table.note("pods: %d groups of %d rounds, each group in pods of its own (plugin bridge; the nodes route "+
+		"between them); visits of %d s in random order, all programs on CPUs %v and %v, %s. iperf3 omits its first second, "+
 		"netperf nothing.", b.groups, b.rounds, podVisit, b.sources[0], b.sinks[0], congestion)
 	return nil
 }
@@ -226,7 +227,8 @@ const podPair = `
       {"name": "programs", "image": %[3]q, "imagePullPolicy": "Never", %[5]s, "command": ["/nettoll", "sink"]}]}},
   {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "sink"}, "spec": {
     "nodeName": %[2]q, "terminationGracePeriodSeconds": 0, "containers": [
-      {"name": "nettoll", "image": %[3]q, "imagePullPolicy": "Never", %[5]s, "command": ["/nettoll", "sink", "--cpu", "%[4]d"]},
+      {"name": "nettoll", "image": %[3]q, "imagePullPolicy": "Never", %[5]s,
+        "command": ["/nettoll", "sink", "--cpu", "%[4]d"]},
       {"name": "iperf3", "image": %[3]q, "imagePullPolicy": "Never", %[5]s, "command": ["iperf3", "-s"]},
       {"name": "netperf", "image": %[3]q, "imagePullPolicy": "Never", %[5]s, "command": ["netserver", "-D"]}]}}]}`
 

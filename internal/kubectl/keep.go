@@ -59,8 +59,8 @@ func (p *Process) keep() {
 	}
 }
 
-// silence is how long nothing has come, counted from a moment at the earliest. It is 0 while nothing is received because
-// nobody reads.
+// silence is how long nothing has come, counted from a moment at the earliest. It is 0 while nothing is received
+// because nobody reads.
 func (p *Process) silence(from time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
