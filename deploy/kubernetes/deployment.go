@@ -74,6 +74,7 @@ type node struct {
 	scout      *running
 	about      about
 	facts      map[string]any // that its object has
+	room       int            // the number of pods that may be on it, 0 if that is not known
 }
 
 // open reaches the cluster and puts a scout on each node.
@@ -132,7 +133,7 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 			if n.scout, err = d.start(inGroup, "scout of "+n.name, p.Metadata.Name, ScoutCommand); err != nil {
 				return err
 			}
-			n.facts = d.readNode(inGroup, n.name)
+			n.facts, n.room = d.readNode(inGroup, n.name)
 			return n.scout.Call(inGroup, methodAbout, nil, &n.about)
 		})
 	}
@@ -241,7 +242,28 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	return make([]error, len(labs)), nil
+	return slices.Repeat([]error{crowded(d.nodes, labs)}, len(labs)), nil
+}
+
+// crowded returns nil, or why labs do not stand on nodes at the same time: nodes may have a limited number of pods. Where
+// others have pods too, there is less room than that.
+func crowded(nodes []node, labs []deploy.Spec) error {
+	for i, n := range nodes {
+		pods := 1 // the scout
+		for _, l := range labs {
+			if i < len(l.Net.Hosts) {
+				pods += len(l.Net.Hosts[i].Containers)
+			}
+		}
+		if n.room > 0 && pods > n.room {
+			return &linux.UnsupportedError{
+				What:    fmt.Sprintf("run %d pods on node %s at the same time", pods, n.name),
+				Missing: fmt.Sprintf("room on that node, which may have %d", n.room),
+				Hint:    "choose fewer pairs, or fewer stacks in a run",
+			}
+		}
+	}
+	return nil
 }
 
 // Programs looks for programs in the image.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -270,18 +271,22 @@ type nodeObject struct {
 			Kubelet string `json:"kubeletVersion"`
 			System  string `json:"osImage"`
 		} `json:"nodeInfo"`
+		Room struct {
+			Pods string `json:"pods"` // "110"
+		} `json:"allocatable"`
 	} `json:"status"`
 }
 
-// readNode reads what the cluster says of a node, as facts; none if the user may not.
-func (d *Deployment) readNode(ctx context.Context, name string) map[string]any {
+// readNode reads what the cluster says of a node, as facts, and how many pods may be on it; none if the user may not.
+func (d *Deployment) readNode(ctx context.Context, name string) (facts map[string]any, room int) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	n := fetch[nodeObject](ctx, d, core+"/nodes/"+url.PathEscape(name))
 	if n == nil {
-		return nil
+		return nil, 0
 	}
-	return n.facts()
+	room, _ = strconv.Atoi(n.Status.Room.Pods)
+	return n.facts(), room
 }
 
 // facts are what the object says. The labels are those of cloud providers

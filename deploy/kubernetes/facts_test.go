@@ -2,11 +2,14 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/worker"
 )
 
@@ -157,6 +160,33 @@ func TestLeastMTU(t *testing.T) {
 	} {
 		if got := leastMTU(tt.links); got != tt.want {
 			t.Errorf("%v: %d, want %d", tt.links, got, tt.want)
+		}
+	}
+}
+
+// All labs of a run stand at the same time, with a scout on each node, so their pods need room there.
+func TestCrowded(t *testing.T) {
+	lab := func(source, sink int) deploy.Spec {
+		var s deploy.Spec
+		s.Net.Hosts = []network.Host{
+			{Containers: make([]network.Container, source)}, {Containers: make([]network.Container, sink)},
+		}
+		return s
+	}
+	const want = "run 111 pods on node n2 at the same time: not supported here: missing room on that node, which may have " +
+		"110 (hint: choose fewer pairs, or fewer stacks in a run)"
+	for _, tt := range []struct {
+		room [2]int
+		labs []deploy.Spec
+		want string
+	}{
+		{[2]int{110, 110}, []deploy.Spec{lab(100, 100), lab(9, 9)}, "<nil>"},
+		{[2]int{110, 110}, []deploy.Spec{lab(100, 100), lab(8, 10)}, want},
+		{[2]int{110, 0}, []deploy.Spec{lab(100, 100), lab(8, 10)}, "<nil>"},
+	} {
+		err := crowded([]node{{name: "n1", room: tt.room[0]}, {name: "n2", room: tt.room[1]}}, tt.labs)
+		if got := fmt.Sprint(err); got != tt.want {
+			t.Errorf("room %v: got %s, want %s", tt.room, got, tt.want)
 		}
 	}
 }
