@@ -29,9 +29,10 @@ func Serves(n Network, lab Lab, h Host) []netip.Prefix {
 }
 
 // Routes returns the routes of a host to the ranges that the network serves on the other hosts of the lab, through the
-// uppermost span. An address of a host on that span needs no route.
+// uppermost span. An address of a host on that span needs no route, and there are none if programs of the network set
+// them ([Crosser]).
 func Routes(n Network, lab Lab, h Host) []host.Route {
-	if len(lab.Hosts) < 2 {
+	if len(lab.Hosts) < 2 || crosses(n, lab.Params) {
 		return nil
 	}
 	var routes []host.Route

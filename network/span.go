@@ -240,6 +240,7 @@ func (l Lab) Own(h Host) []netip.Prefix {
 
 // Compose returns the lab with the spans that a stack has between hosts: the underlay, and on it the stack's carriers,
 // each on the one that stands behind it in the order of the kinds. So bridge+vxlan+wireguard has VXLAN on WireGuard.
+// What programs of the network make ([Crosser]) is on top.
 // The MTU of the lab becomes what is left of the underlay's, if it was more. It is an error if that is too little.
 func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	lab.Spans = nil
@@ -266,10 +267,25 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of " +
 			"containers have other addresses (hint: add a tunnel, or leave the mode)"}
 	}
-	if lab.MTU = min(lab.MTU, lab.Top().MTU); lab.MTU < MinMTU {
-		return lab, &TooSmallError{Left: lab.MTU, Sum: lab.sum(), Least: lab.least()}
+	if n, params, ok := stack.PartOf[Crosser](s); ok {
+		given := lab.Params
+		lab.Params = params
+		var err error
+		if lab, err = Cross(n, lab); err != nil {
+			return lab, err
+		}
+		lab.Params = given
 	}
-	return lab, nil
+	return lab.fit()
+}
+
+// fit gives a composed lab the MTU that its spans leave, if that is less than it has. It is an error if that is too
+// little.
+func (l Lab) fit() (Lab, error) {
+	if l.MTU = min(l.MTU, l.Top().MTU); l.MTU < MinMTU {
+		return l, &TooSmallError{Left: l.MTU, Sum: l.sum(), Least: l.least()}
+	}
+	return l, nil
 }
 
 // A TooSmallError says that the layers between hosts leave containers too little of the MTU of the underlay.

@@ -120,6 +120,32 @@ func (v variant) Trace(t network.Trip) network.Way {
 	return v.Network.(network.Tracer).Trace(t) //nolint:forcetypeassert // so is each that was built, see description
 }
 
+// Crosses and Cross ask the network about its own parameters.
+func (v variant) Crosses(part.Params) bool {
+	c, ok := v.Network.(network.Crosser)
+	return ok && c.Crosses(v.params)
+}
+
+// Cross is asked only if it crosses.
+func (v variant) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
+	lab.Params = v.params
+	return v.Network.(network.Crosser).Cross(lab) //nolint:forcetypeassert // it is one
+}
+
+// IPv4Only asks the network about its own parameters.
+func (v variant) IPv4Only(part.Params) bool {
+	o, ok := v.Network.(network.IPv4Only)
+	return ok && o.IPv4Only(v.params)
+}
+
+// familiesOf are those of which containers of the network have addresses.
+func familiesOf(n network.Network) []string {
+	if o, ok := n.(network.IPv4Only); ok && o.IPv4Only(nil) {
+		return families()[:1]
+	}
+	return families()
+}
+
 // Exclude asks the network about its own parameters.
 func (v variant) Exclude(hosts int, _ part.Params) string {
 	if e, ok := v.Network.(network.Excluder); ok {
@@ -238,6 +264,9 @@ func possible(n network.Network, labs ...network.Lab) []network.Lab {
 		}
 		if v, ok := n.(variant); ok {
 			composed, err := network.Compose(l, v.between)
+			if err == nil {
+				composed, err = network.Cross(v, composed)
+			}
 			if err != nil {
 				panic(fmt.Sprintf("networktest: %v", err)) // the carrier is wrong, and nothing can be shown of it
 			}
@@ -370,12 +399,14 @@ func shape(_ testing.TB, n network.Network) error {
 					return fmt.Errorf("host %d: the namespace of %s is %q, want its own or the host's (%q)", h.Index, c.Name,
 						e.Namespace, "")
 				}
-				if !e.IPv4.Is4() || !e.IPv6.Is6() || e.IPv6.Is4In6() {
+				only := len(familiesOf(n)) == 1 && !e.IPv6.IsValid()
+				if !e.IPv4.Is4() || !only && (!e.IPv6.Is6() || e.IPv6.Is4In6()) {
 					return fmt.Errorf("host %d: the addresses of %s are %q and %q, want one of IPv4 and one of IPv6", h.Index, c.Name,
 						e.IPv4, e.IPv6)
 				}
 				place := fmt.Sprintf("host %d, namespace %q", h.Index, e.Namespace)
-				for _, a := range []string{e.IPv4.String(), e.IPv6.String()} {
+				for _, family := range familiesOf(n) {
+					a := e.Bind(family).String()
 					if other, ok := owner[a]; ok && other != place {
 						return fmt.Errorf("address %s is that of %s and of %s", a, other, place)
 					}
@@ -423,7 +454,7 @@ func served(n network.Network, lab network.Lab, ends [][]network.Endpoint) error
 		segment4, segment6 := h.Underlay()
 		segment := []netip.Prefix{segment4.Masked(), segment6.Masked()}
 		for j, e := range ends[i] {
-			for _, family := range families() {
+			for _, family := range familiesOf(n) {
 				a := e.Public(family)
 				at := fmt.Sprintf("host %d: %s is reached at %s, and", h.Index, h.Containers[j].Name, a)
 				switch {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -117,6 +118,9 @@ func (b *Bed) Packets(n network.Network) error {
 			name   string
 			header int
 		}{{"ipv4", 20}, {"ipv6", 40}} { // RFC 791 section 3.1, RFC 8200 section 3
+			if !slices.Contains(b.families(), f.name) {
+				continue
+			}
 			full := lab.MTU - f.header - udpHeader
 			for _, try := range []func() error{
 				func() error { return datagrams(source, sink, f.name, portForth, whole, small, full) },

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/nettoll/nettoll/host"
@@ -20,7 +21,7 @@ func (b *Bed) Paths(n network.Network) (*network.Paths, error) {
 	var p network.Paths
 	for i := range b.pairs() {
 		source, sink := b.stop("src", i), b.stop("snk", i)
-		for _, family := range families() {
+		for _, family := range b.families() {
 			for _, t := range []network.Trip{
 				{Lab: b.Lab, Family: family, From: source, To: sink}, {Lab: b.Lab, Family: family, From: sink, To: source},
 			} {
@@ -32,6 +33,13 @@ func (b *Bed) Paths(n network.Network) (*network.Paths, error) {
 }
 
 func families() []string { return []string{"ipv4", "ipv6"} }
+
+// families are those of which all containers have addresses.
+func (b *Bed) families() []string {
+	return slices.DeleteFunc(families(), func(family string) bool {
+		return slices.ContainsFunc(slices.Concat(b.Ends...), func(e network.Endpoint) bool { return !e.Bind(family).IsValid() })
+	})
+}
 
 // pairs is how many there are.
 func (b *Bed) pairs() int {
@@ -104,9 +112,9 @@ func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) 
 	return p.Next(after), errors.Join(missing, excess), nil
 }
 
-// exchange sends a number of datagrams from every source to its sink and back, in both families.
+// exchange sends a number of datagrams from every source to its sink and back, in each family.
 func (b *Bed) exchange() error {
-	for _, family := range families() {
+	for _, family := range b.families() {
 		if err := b.Exchange(family, small); err != nil {
 			return err
 		}
@@ -309,10 +317,11 @@ func (b *Bed) wire(t testing.TB, maker *Machine, from, to string, near, far *Mac
 		return err
 	}
 	way := func(ns, dev, via4, via6 string, e network.Endpoint) []host.Step {
-		return []host.Step{
-			host.Route{NS: ns, To: netip.PrefixFrom(e.IPv4, 32).String(), Via: via4, Dev: dev},
-			host.Route{NS: ns, To: netip.PrefixFrom(e.IPv6, 128).String(), Via: via6, Dev: dev},
+		steps := []host.Step{host.Route{NS: ns, To: netip.PrefixFrom(e.IPv4, 32).String(), Via: via4, Dev: dev}}
+		if e.IPv6.IsValid() {
+			steps = append(steps, host.Route{NS: ns, To: netip.PrefixFrom(e.IPv6, 128).String(), Via: via6, Dev: dev})
 		}
+		return steps
 	}
 	return errors.Join(
 		apply(near, way(nearNS, wireNear, wireFar4, wireFar6, sink.Endpoint)...),
