@@ -89,7 +89,7 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	if o.Network == Calico {
-		if c.policy, err = policies().build(ctx, o.Say); err != nil {
+		if c.policy, err = policies().Build(ctx, o.Say); err != nil {
 			return nil, err
 		}
 	}

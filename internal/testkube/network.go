@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/testprogram"
 )
 
 // Networks are how pods are joined, for [Options.Network].
@@ -31,9 +32,10 @@ const (
 )
 
 // policies is the binary of Calico. Building it took three and a half minutes on two CPUs that had other work, too.
-func policies() programs {
-	return programs{
-		folder: "policy", file: "policy-", what: "the programs of Calico", minutes: "five minutes", linking: "-s -w",
+func policies() testprogram.Program {
+	return testprogram.Program{
+		Folder: home + "/policy", Package: ".", Cache: cache, File: "policy-", What: "the programs of Calico",
+		Minutes: "five minutes", Linking: "-s -w", Version: version,
 	}
 }
 
@@ -56,7 +58,7 @@ func MissingFor(network string) error {
 // prepareCalico makes the kinds of objects that Calico reads, and says that they are complete.
 func (c *Cluster) prepareCalico(ctx context.Context) error {
 	// They are part of the module, and no package has them.
-	dir, _, err := source(ctx, policies().folder)
+	dir, _, err := testprogram.Source(ctx, policies().Folder)
 	if err != nil {
 		return err
 	}
