@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -282,6 +283,9 @@ func (a Add) conf(dir string) ([]byte, error) {
 	}
 	if ipam, some := list[0]["ipam"].(object); some {
 		ipam["dataDir"] = dir + "/ipam"
+	}
+	if text(list[0], "type") == flannel {
+		list[0]["dataDir"], list[0]["subnetFile"] = dir+"/flannel", filepath.Join(filepath.Dir(dir), flannel, subnetFile)
 	}
 	plugins := []any{list[0], object{"type": self}}
 	for _, p := range list[1:] {

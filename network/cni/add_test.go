@@ -49,11 +49,16 @@ func plan(t *testing.T, p part.Params) host.Plan {
 func TestPlan(t *testing.T) {
 	for name, given := range map[string]map[string]string{
 		"bridge": {"chain": "bandwidth"}, "ptp": {"plugin": "ptp", "chain": "portmap+firewall+tuning"},
+		"flannel-vxlan": {"plugin": "flannel"}, "flannel-host-gw": {"plugin": "flannel", "backend": "host-gw"},
 		"vlan": {"plugin": "vlan"}, "ipvlan": {"plugin": "ipvlan"}, "host-device": {"plugin": "host-device"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lab := networktest.Lab(2, 1)
 			lab.Params = params(t, given)
+			lab, err := network.Cross(cni.Network{}, lab)
+			if err != nil {
+				t.Fatal(err)
+			}
 			plans, _, err := network.Join(cni.Network{}, lab)
 			if err != nil {
 				t.Fatal(err)
@@ -246,7 +251,9 @@ func TestMissing(t *testing.T) {
 func TestParams(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
 		{"plugin", "tap", "joins the sockets of a container to nothing (valid: bridge, ptp,"},
-		{"plugin", "flannel", "its addresses come from the daemon flanneld"},
+		{"backend", "udp", `invalid value "udp" (valid: vxlan, host-gw)`},
+		{"daemon", "bin/flanneld", `invalid program "bin/flanneld" (valid: an absolute path, or a name in PATH)`},
+		{"etcd", "", `invalid program ""`},
 		{"plugin", "portmap", "it stands behind another plugin: chain=portmap"},
 		{"chain", "portmap+sbr", `invalid plugin "sbr" (valid: portmap, firewall, bandwidth, tuning`},
 		{"chain", "tuning+tuning", `plugin "tuning" is given twice`},

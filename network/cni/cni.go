@@ -28,6 +28,9 @@ const (
 	chain     = "chain"
 	conf      = "conf"
 	bin       = "bin"
+	backend   = "backend"
+	daemon    = "daemon"
+	store     = "etcd"
 	none      = "none"
 	separator = "+"
 
@@ -51,8 +54,10 @@ func (Network) Describe() network.Description {
 		Params: part.List{
 			{
 				Name: plugin, Default: bridge, Quiet: true, Why: why,
-				Values:  []string{bridge, ptp, macvlan, ipvlan, hostDevice, vlan},
-				Summary: "the plugin that makes the links of containers",
+				Values: []string{bridge, ptp, macvlan, ipvlan, hostDevice, vlan, flannel},
+				Tried:  []string{flannel}, // it has a daemon
+				Summary: "the plugin that makes the links of containers; flannel calls bridge, and Flannel's daemon flanneld " +
+					"takes packets to other hosts",
 			},
 			{
 				Name: chain, Default: none, Quiet: true, Check: checkChain,
@@ -68,6 +73,19 @@ func (Network) Describe() network.Description {
 				Name: bin, Default: usualBin, Quiet: true, Check: checkBin,
 				Summary: "the folders in which plugins are looked for, with a colon between them",
 			},
+			{
+				Name: backend, Default: vxlan, Values: []string{vxlan, hostGW}, Quiet: true,
+				Summary: "with plugin=flannel, how flanneld takes packets to other hosts: in VXLAN, or by routes alone (host-gw)",
+			},
+			{
+				Name: daemon, Default: flanneld, Quiet: true, Check: checkProgram,
+				Summary: "with plugin=flannel, Flannel's daemon: its path, or its name in PATH",
+			},
+			{
+				Name: store, Default: etcd, Quiet: true, Check: checkProgram,
+				Summary: "with plugin=flannel, the program etcd, in which the daemons of all hosts keep their ranges: its path, or " +
+					"its name in PATH",
+			},
 		},
 	}
 }
@@ -77,8 +95,6 @@ func why(value string) string {
 	switch value {
 	case tap:
 		return tapped
-	case flannel:
-		return "its addresses come from the daemon flanneld, which nettoll does not start"
 	case portmap, firewall, bandwidth, tuning:
 		return fmt.Sprintf("it stands behind another plugin: %s=%s", chain, value)
 	}
@@ -145,6 +161,13 @@ func checkBin(s string) (string, error) {
 	return s, nil
 }
 
+func checkProgram(s string) (string, error) {
+	if s == "" || strings.ContainsAny(s, " \n\t\x00") || strings.Contains(s, "/") && !filepath.IsAbs(s) {
+		return "", fmt.Errorf("invalid program %q (valid: an absolute path, or a name in PATH)", s)
+	}
+	return s, nil
+}
+
 // folders are those in which plugins are looked for.
 func folders(p part.Params) []string {
 	if p[bin] == "" {
@@ -173,7 +196,8 @@ func behind(p part.Params) []string {
 func chosen(p part.Params) (*conflist, error) {
 	path := own(p)
 	if path == "" {
-		return ready(p), nil
+		c := ready(p)
+		return c, fits(c, p)
 	}
 	for _, name := range []string{plugin, chain} {
 		if d, _ := (Network{}).Describe().Params.Find("", name); p[name] != "" && p[name] != d.Default {
@@ -181,7 +205,11 @@ func chosen(p part.Params) (*conflist, error) {
 				p[name], name)
 		}
 	}
-	return read(path)
+	c, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return c, fits(c, p)
 }
 
 // Limits of the ready plugin "bandwidth", in bit/s and bits: no link here is as fast, so that packets pay for the queue
@@ -198,7 +226,12 @@ func ready(p part.Params) *conflist {
 		kind = bridge
 	}
 	first := object{"type": kind, "ipam": object{"type": hostLocal}}
+	specification := "1.0.0"
 	switch kind {
+	case flannel:
+		// As in the manifest of Flannel for Kubernetes, kube-flannel.yml. Its plugin is that of the time when there was no
+		// 1.0.0, and CHECK came with 0.4.0.
+		first["delegate"], specification = object{"isDefaultGateway": true, "hairpinMode": true}, "0.4.0"
 	case bridge:
 		first["bridge"], first["isDefaultGateway"] = network.Bridge, true
 	case ptp:
@@ -225,7 +258,7 @@ func ready(p part.Params) *conflist {
 		}
 		list = append(list, o)
 	}
-	return &conflist{raw: object{"cniVersion": "1.0.0", "name": "nettoll", "plugins": list}}
+	return &conflist{raw: object{"cniVersion": specification, "name": "nettoll", "plugins": list}}
 }
 
 // onSegment says whether a plugin puts containers on the underlay.
@@ -239,7 +272,7 @@ func kindOf(p part.Params) (string, *conflist) {
 	if err != nil {
 		return "", nil
 	}
-	return c.main(), c
+	return c.kind(), c
 }
 
 // claims are those of what the plugin makes.
@@ -268,7 +301,10 @@ func claims(_ int, p part.Params) threat.Claims {
 
 // Steps are the kinds of steps of its own.
 func (Network) Steps() map[string]func() host.Step {
-	return map[string]func() host.Step{Add{}.Kind(): func() host.Step { return new(Add) }}
+	return map[string]func() host.Step{
+		Add{}.Kind(): func() host.Step { return new(Add) }, Etcd{}.Kind(): func() host.Step { return new(Etcd) },
+		Flanneld{}.Kind(): func() host.Step { return new(Flanneld) },
+	}
 }
 
 // FilterPoint says that packets can be filtered at the bridge, where the host forwards, or else in containers.
@@ -285,7 +321,11 @@ func (Network) FilterPoint(p part.Params) (network.Point, string) {
 
 // Unfilterable says that the plugin "firewall" decides before filters do.
 func (Network) Unfilterable(_ int, p part.Params) string {
-	if _, c := kindOf(p); c != nil && c.has(firewall) {
+	_, c := kindOf(p)
+	if c != nil && c.flannel() {
+		return "flanneld accepts what containers send to other hosts before a filter sees it"
+	}
+	if c != nil && c.has(firewall) {
 		return "plugin firewall accepts what containers send before a filter sees it (leave firewall out)"
 	}
 	return ""
@@ -303,6 +343,10 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	if c == nil {
 		return "" // Check says why
 	}
+	if hosts == 1 && c.flannel() {
+		return "on one host the plugin of Flannel makes the same bridge as plugin=bridge, and its daemon has nothing to do " +
+			"(use several hosts)"
+	}
 	routed := kind == bridge || kind == ptp
 	for _, name := range []string{portmap, firewall, bandwidth} {
 		if own(p) != "" {
@@ -317,14 +361,14 @@ func (Network) Exclude(hosts int, p part.Params) string {
 				"several hosts, or plugin=ptp)", name)
 		}
 	}
-	mode := text(c.first(), "mode")
+	mode := text(c.maker(), "mode")
 	switch {
 	case hosts == 1 && kind == macvlan && mode != "" && mode != bridge:
 		return fmt.Sprintf("with mode %q of macvlan containers of one host do not reach each other (valid here: %q)", mode,
 			bridge)
 	case own(p) == "" || hosts == 1:
 		return ""
-	case routed && on(c.first(), "ipMasq"):
+	case routed && on(c.maker(), "ipMasq"):
 		return "with ipMasq other hosts see the address of the host, and do not know which container has sent a packet " +
 			"(set \"ipMasq\": false, or use network nat)"
 	case routed && !c.gated():
@@ -342,18 +386,23 @@ func (Network) Check(p part.Params) error {
 	if err != nil {
 		return err
 	}
-	kind := c.main()
+	kind := c.kind()
 	switch {
 	case kind == macvlan && text(c.first(), "mode") == "passthru", kind == ipvlan && !slices.Contains([]string{"", "l2"},
 		text(c.first(), "mode")):
 		return fmt.Errorf("mode %q of plugin %q cannot be planned (use network %s with this mode)", text(c.first(), "mode"),
 			kind, kind)
 	}
+	if c.flannel() {
+		if err := checkFlannel(p); err != nil {
+			return err
+		}
+	}
 	for _, name := range c.types() {
 		if _, err := invoke.FindInPath(name, folders(p)); err != nil {
 			return &linux.UnsupportedError{
 				What: fmt.Sprintf("call plugin %q of CNI", name), Missing: fmt.Sprintf("CNI plugin %q", name),
-				Hint: fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin), Err: err,
+				Hint: bringing(name), Err: err,
 			}
 		}
 	}
@@ -438,6 +487,15 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 	return plans, ends, nil
 }
 
+// bringing says what would help if a plugin is missing.
+func bringing(name string) string {
+	if name == flannel {
+		return fmt.Sprintf("put the plugin of Flannel, github.com/flannel-io/cni-plugin, into one of these folders, or set %s "+
+			"to the folder that it is in", bin)
+	}
+	return fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin)
+}
+
 // near lists what it comes nearest to.
 func near() []part.Near {
 	return []part.Near{
@@ -445,7 +503,10 @@ func near() []part.Near {
 			Names: []string{"bridge-cni", "kindnet"},
 			Why:   "it calls the plugins of a conflist, such as bridge and ptp",
 		}, {
-			Names: []string{"flannel", "multus", "weave"},
+			Names: []string{flannel},
+			Why:   "with plugin=flannel it has Flannel's own daemon and plugin join the containers",
+		}, {
+			Names: []string{"multus", "weave"},
 			Why:   network.Plugins + "it calls the plugins of a conflist, such as those that these delegate to",
 		},
 	}

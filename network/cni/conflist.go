@@ -87,6 +87,9 @@ func parse(text []byte) (*conflist, error) {
 	if err := c.known(); err != nil {
 		return nil, err
 	}
+	if c.flannel() {
+		return c, nil // flanneld says which ranges there are
+	}
 	if c.sets, err = rangesOf(c.ipam()); err != nil {
 		return nil, err
 	}
@@ -99,8 +102,7 @@ func (c *conflist) known() error {
 	case tap:
 		return errors.New(tapped)
 	case flannel:
-		return errors.New("plugin \"flannel\" gets its addresses from the daemon flanneld, which nettoll does not start " +
-			"(valid: the conflist that flannel writes for the plugin \"bridge\", or network bridge with tunnel vxlan)")
+		return c.delegates()
 	}
 	ipam := c.ipam()
 	if ipam == nil {
@@ -153,14 +155,17 @@ func (c *conflist) plugins() []object {
 	return objects
 }
 
-// types are those of all plugins, in order, and that of the IPAM.
+// types are those of all plugins, in order, with that which "flannel" calls, and that of the IPAM.
 func (c *conflist) types() []string {
 	var list []string
 	for _, p := range c.plugins() {
 		list = append(list, text(p, "type"))
 	}
-	if len(list) == 0 {
+	switch {
+	case len(list) == 0:
 		return nil
+	case c.flannel():
+		return append(slices.Insert(list, 1, bridge), hostLocal)
 	}
 	return append(list, text(c.ipam(), "type"))
 }
@@ -187,7 +192,7 @@ func (c *conflist) has(kind string) bool {
 
 // bridgeName is the bridge of the plugin "bridge".
 func (c *conflist) bridgeName() string {
-	if name := text(c.first(), "bridge"); name != "" {
+	if name := text(c.maker(), "bridge"); name != "" {
 		return name
 	}
 	return "cni0" // the plugin's default
@@ -195,6 +200,9 @@ func (c *conflist) bridgeName() string {
 
 // gated says whether the host has the gateway of containers, and whether they send to it what is for others.
 func (c *conflist) gated() bool {
+	if c.flannel() {
+		return true // the plugin adds the gateway, and a route to the ranges of all hosts
+	}
 	if c.main() == bridge {
 		if on(c.first(), "isDefaultGateway") {
 			return true

@@ -48,7 +48,9 @@ func TestWrong(t *testing.T) {
 			"tap", list(`{"type": "tap", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`),
 			"joins the sockets of a container to nothing",
 		},
-		{"flannel", list(`{"type": "flannel"}`), "from the daemon flanneld"},
+		{"flannel's links", list(`{"type": "flannel", "delegate": {"type": "macvlan"}}`), `calls plugin "macvlan"`},
+		{"flannel's nothing", list(`{"type": "flannel", "delegate": 3}`), `"delegate" of plugin "flannel" is not an object`},
+		{"flannel's IPAM", list(`{"type": "flannel", "ipam": {"type": "dhcp"}}`), `IPAM "dhcp" cannot be asked`},
 		{"no range", ranged(`"ranges": []`), "has no ranges"},
 		{"subnet", ranged(`"subnet": "10.88.0.0"`), `invalid subnet "10.88.0.0" of its IPAM (valid: such as 10.88.0.0/16)`},
 		{"small", ranged(`"subnet": "10.88.0.0/31"`), "has no room for two containers"},
@@ -177,6 +179,10 @@ func TestExclude(t *testing.T) {
 		{"published", part.Params{chain: "portmap"}, 2, ""},
 		{"ptp", part.Params{plugin: ptp, chain: "firewall"}, 1, ""},
 		{"past the host", part.Params{plugin: macvlan, chain: "bandwidth"}, 2, "plugin bandwidth acts on what the host passes"},
+		{"flannel on one host", part.Params{plugin: flannel}, 1, "its daemon has nothing to do"},
+		{"flannel", part.Params{plugin: flannel}, 2, ""},
+		{"own flannel", mine(list(`{"type": "flannel"}`)), 2, ""},
+		{"own flannel masks", mine(list(`{"type": "flannel", "delegate": {"ipMasq": true}}`)), 2, "with ipMasq other hosts see"},
 		{"own chain", mine(list(`{"type": "bridge", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}},
 			{"type": "portmap"}`)), 1, ""},
 		{"own masks", mine(list(`{"type": "bridge", "isDefaultGateway": true, "ipMasq": true,
@@ -206,6 +212,7 @@ func TestExclude(t *testing.T) {
 func FuzzConflist(f *testing.F) {
 	f.Add([]byte(ranged(`"subnet": "10.88.0.0/16"`)))
 	f.Add([]byte(ranged(`"ranges": [[{"subnet": "10.88.0.0/29", "gateway": "10.88.0.2"}], [{"subnet": "fd00:88::/64"}]]`)))
+	f.Add([]byte(list(`{"type": "flannel", "delegate": {"isDefaultGateway": true}}, {"type": "portmap"}`)))
 	f.Add([]byte(list(`{"type": "macvlan", "mode": "bridge", "args": {"cni": 3}, "ipam": {"type": "host-local",
 		"subnet": "ff00::/8", "rangeEnd": "ff00::3", "routes": [3]}}, {"type": "tuning"}`)))
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -231,7 +238,7 @@ func FuzzConflist(f *testing.F) {
 				return
 			}
 			for _, e := range ends {
-				if seen[e.IPv4] || seen[e.IPv6] {
+				if seen[e.IPv4] || e.IPv6.IsValid() && seen[e.IPv6] {
 					t.Fatalf("an address twice: %v of %v", ends, seen)
 				}
 				seen[e.IPv4], seen[e.IPv6] = true, true

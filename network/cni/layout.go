@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
@@ -22,7 +23,7 @@ type layout struct {
 
 // lay returns the conflist on a host: with ranges of the host's own, and with ranges of both families.
 func lay(c *conflist, lab network.Lab, h network.Host) (*layout, error) {
-	l := &layout{conf: c.clone(), lab: lab, on: h, own: own(lab.Params) != "", kind: c.main()}
+	l := &layout{conf: c.clone(), lab: lab, on: h, own: own(lab.Params) != "", kind: c.kind()}
 	gate4, gate6 := network.Gateway(h.Index)
 	first4, first6 := network.ContainerAddr(h.Index, 0)
 	if onSegment(l.kind) {
@@ -46,6 +47,9 @@ func lay(c *conflist, lab network.Lab, h network.Host) (*layout, error) {
 			l.v6 = set
 		}
 	}
+	if c.flannel() {
+		l.v6 = nil // Flannel has none unless it is told so
+	}
 	under4, under6 := network.UnderlayAddr(h.Index)
 	for _, r := range slices.Concat(l.v4, l.v6) {
 		if len(c.sets) > 0 && len(lab.Hosts) > 1 && (r.subnet.Overlaps(under4) || r.subnet.Overlaps(under6)) {
@@ -60,6 +64,10 @@ func lay(c *conflist, lab network.Lab, h network.Host) (*layout, error) {
 // write puts the ranges into the conflist, and what both families need.
 func (l *layout) write() {
 	first, ipam := l.conf.first(), l.conf.ipam()
+	if l.conf.flannel() { // the plugin has the range and the MTU from flanneld
+		first["ipam"] = object{"type": hostLocal}
+		return
+	}
 	for _, old := range []string{"subnet", "rangeStart", "rangeEnd", "gateway"} {
 		delete(ipam, old)
 	}
@@ -109,7 +117,7 @@ func (l *layout) addresses(c network.Container) (v4, v6 netip.Prefix, err error)
 			i += len(h.Containers)
 		}
 	}
-	if v4, err = pick(l.v4, i); err != nil {
+	if v4, err = pick(l.v4, i); err != nil || l.v6 == nil {
 		return v4, v6, err
 	}
 	v6, err = pick(l.v6, i)
@@ -128,6 +136,13 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 	} else {
 		steps = append(steps, network.NoForwarding()...)
 	}
+	if l.conf.flannel() {
+		before, err := l.daemons()
+		if err != nil {
+			return nil, nil, err
+		}
+		steps = append(steps, before...)
+	}
 	lower, made, err := l.below()
 	if err != nil {
 		return nil, nil, err
@@ -145,8 +160,10 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 		}
 		ends[i] = network.Endpoint{Namespace: c.Name, IPv4: v4.Addr(), IPv6: v6.Addr(), Inner: network.Inner}
 		a := Add{
-			Container: c.Name, Bin: folders(lab.Params), Addresses: []string{v4.String(), v6.String()}, MTU: lab.MTU,
-			Trial: i == 0,
+			Container: c.Name, Bin: folders(lab.Params), Addresses: []string{v4.String()}, MTU: lab.MTU, Trial: i == 0,
+		}
+		if v6.IsValid() {
+			a.Addresses = append(a.Addresses, v6.String())
 		}
 		switch {
 		case l.joined():
@@ -165,7 +182,7 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 		if l.conf.has(portmap) {
 			a.Port = c.Ports.First
 		}
-		if a.Conf, err = l.of(c, lower, v4, v6); err != nil {
+		if a.Conf, err = l.of(c, lower, a.Addresses); err != nil {
 			return nil, nil, err
 		}
 		steps = append(steps,
@@ -179,11 +196,16 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 // gateways are the addresses that the plugin gives the host for container i, nil for none: the bridge has them once.
 func (l *layout) gateways(i int) []string {
 	var list []string
-	for _, r := range []addresses{l.v4[0], l.v6[0]} {
+	for _, set := range [][]addresses{l.v4, l.v6} {
+		if len(set) == 0 {
+			continue
+		}
+		r := set[0]
 		switch {
 		case l.kind == ptp:
 			list = append(list, netip.PrefixFrom(r.gateway, r.gateway.BitLen()).String())
-		case l.kind == bridge && i == 0 && (on(l.conf.first(), "isGateway") || on(l.conf.first(), "isDefaultGateway")):
+		case l.kind == bridge && i == 0 && (l.conf.flannel() || on(l.conf.first(), "isGateway") ||
+			on(l.conf.first(), "isDefaultGateway")):
 			list = append(list, netip.PrefixFrom(r.gateway, r.subnet.Bits()).String())
 		}
 	}
@@ -211,9 +233,9 @@ func (l *layout) below() (lower []string, steps []host.Step, err error) {
 }
 
 // of returns the conflist for a container: with its link below, and the addresses that the IPAM is asked for.
-func (l *layout) of(c network.Container, lower []string, v4, v6 netip.Prefix) (string, error) {
+func (l *layout) of(c network.Container, lower, addresses []string) (string, error) {
 	mine := l.conf.clone()
-	first := mine.first()
+	first := mine.maker()
 	if lower != nil {
 		name := "master"
 		if l.kind == hostDevice {
@@ -232,7 +254,12 @@ func (l *layout) of(c network.Container, lower []string, v4, v6 netip.Prefix) (s
 	if theirs == nil {
 		theirs = object{}
 	}
-	theirs["ips"] = []any{v4.Addr().String(), v6.Addr().String()}
+	var ips []any
+	for _, a := range addresses {
+		ip, _, _ := strings.Cut(a, "/")
+		ips = append(ips, ip)
+	}
+	theirs["ips"] = ips
 	args["cni"] = theirs
 	first["args"] = args
 	return mine.JSON()
@@ -247,7 +274,7 @@ func (l *layout) trace(t network.Trip) network.Way {
 	theirs := at(t.To, t.To.Container.Name, network.Inner)
 	from, to := t.From.Endpoint, t.To.Endpoint
 	gate := l.v4[0].gateway
-	if t.Family == "ipv6" {
+	if t.Family == "ipv6" && l.v6 != nil {
 		gate = l.v6[0].gateway
 	}
 	switch l.kind {
