@@ -652,7 +652,7 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"suite.yaml", "unit: 1", "unit: 0", "unit"},
 		{
 			"suite.yaml", "here: [y]", "here: []",
-			`stack "b": give either its stacks in the experiment (here) or why there are none (missing)`,
+			`stack "b": give its stacks (here), or why the experiment has none (missing), or both`,
 		},
 		{"suite.yaml", "here: [y]", "here: [y], missing: z", `stack "b": give either`},
 		{

@@ -340,7 +340,8 @@ func (r *Result) differs() report.Section {
 		}
 	}
 	for _, x := range r.Suite.Stacks {
-		if x.Missing != "" {
+		added := slices.ContainsFunc(r.run.Cells, func(c measure.Cell) bool { return slices.Contains(x.Here, c.Stack) })
+		if x.Missing != "" && !added {
 			s.Blocks = append(s.Blocks, report.Block{
 				Text: fmt.Sprintf("%s was not measured: %s.", strings.ToUpper(x.Name[:1])+x.Name[1:], x.Missing),
 			})
