@@ -271,10 +271,11 @@ func (t *tries) between(ctx context.Context, d *diagnosed, s control.Sample, net
 func (t *tries) values(ctx context.Context, d *diagnosed, c stack.Choice, s control.Sample) {
 	simple := s.Stack
 	for _, p := range c.Part.Params {
-		if p.Quiet || p.Values == nil {
-			continue
+		values := p.Values
+		if p.Quiet {
+			values = p.Tried
 		}
-		for _, value := range p.Values {
+		for _, value := range values {
 			with, ok := t.choose(d, d.Kind, d.Name, map[string]string{p.Name: value})
 			if !ok || value == p.Default {
 				continue
