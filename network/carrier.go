@@ -51,8 +51,8 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 		return fmt.Sprintf("%s %s carries packets between hosts, but the lab has only one host", kind, c.Part.Name)
 	}
 	if crosses(n, params) {
-		return fmt.Sprintf("%s %s carries packets that hosts route as nettoll has it, but network %s has programs of its own "+
-			"take them to other hosts", kind, c.Part.Name, n.Describe().Name)
+		return fmt.Sprintf("%s %s carries packets that hosts route as nettoll has it, but network %s has programs of its "+
+			"own take them to other hosts", kind, c.Part.Name, n.Describe().Name)
 	}
 	two := NewLab(hosts, MinMTU)
 	two.Params = params

@@ -18,8 +18,8 @@ func crosses(n any, p part.Params) bool {
 	return ok && c.Crosses(p)
 }
 
-// Cross adds to a composed lab what programs of its network make between hosts, see [Crosser]. The parameters of the lab
-// are the network's.
+// Cross adds to a composed lab what programs of its network make between hosts, see [Crosser]. The lab has the
+// parameters of the network.
 func Cross(n any, lab Lab) (Lab, error) {
 	if len(lab.Hosts) < 2 || !crosses(n, lab.Params) {
 		return lab, nil

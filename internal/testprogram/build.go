@@ -37,8 +37,8 @@ type Program struct {
 	Cgo bool
 }
 
-// Build builds the binary, or finds the one of an earlier call. It returns its path. Processes that build at a time wait
-// for each other. Say is called with what takes more than two seconds.
+// Build builds the binary, or finds the one of an earlier call. It returns its path. Processes that build at a time
+// wait for each other. Say is called with what takes more than two seconds.
 func (p Program) Build(ctx context.Context, say func(string)) (string, error) {
 	path, err := p.find(ctx, say)
 	if err != nil {

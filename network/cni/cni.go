@@ -83,8 +83,8 @@ func (Network) Describe() network.Description {
 			},
 			{
 				Name: store, Default: etcd, Quiet: true, Check: checkProgram,
-				Summary: "with plugin=flannel, the program etcd, in which the daemons of all hosts keep their ranges: its path, or " +
-					"its name in PATH",
+				Summary: "with plugin=flannel, the program etcd, in which the daemons of all hosts keep their ranges: its path, " +
+					"or its name in PATH",
 			},
 		},
 	}
@@ -490,8 +490,8 @@ func (Network) Build(lab network.Lab) ([]host.Plan, [][]network.Endpoint, error)
 // bringing says what would help if a plugin is missing.
 func bringing(name string) string {
 	if name == flannel {
-		return fmt.Sprintf("put the plugin of Flannel, github.com/flannel-io/cni-plugin, into one of these folders, or set %s "+
-			"to the folder that it is in", bin)
+		return fmt.Sprintf("put the plugin of Flannel, github.com/flannel-io/cni-plugin, into one of these folders, or set "+
+			"%s to the folder that it is in", bin)
 	}
 	return fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin)
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -48,7 +49,7 @@ func (e Etcd) String() string {
 }
 
 // endpoint is where others reach it.
-func (e Etcd) endpoint() string { return fmt.Sprintf("http://%s:%d", e.Address, etcdPort) }
+func (e Etcd) endpoint() string { return "http://" + net.JoinHostPort(e.Address, strconv.Itoa(etcdPort)) }
 
 // Apply starts etcd, and puts the configuration into it.
 func (e Etcd) Apply(ctx context.Context, k *host.Kernel) error {

@@ -139,8 +139,9 @@ func located(program, parameter string) (string, error) {
 		hint = "get flanneld from github.com/flannel-io/flannel"
 	}
 	return "", &linux.UnsupportedError{
-		What: fmt.Sprintf("join hosts by Flannel with %s=%s", parameter, program), Missing: fmt.Sprintf("program %q", program),
-		Hint: fmt.Sprintf("%s, or set %s to the path of the program", hint, parameter), Err: err,
+		What:    fmt.Sprintf("join hosts by Flannel with %s=%s", parameter, program),
+		Missing: fmt.Sprintf("program %q", program),
+		Hint:    fmt.Sprintf("%s, or set %s to the path of the program", hint, parameter), Err: err,
 	}
 }
 
@@ -157,8 +158,8 @@ func (n Network) IPv4Only(p part.Params) bool { return n.Crosses(p) }
 func (Network) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
 	if given(lab.Params, backend) == hostGW {
 		if lab.Routed() {
-			return s, false, &network.UnfitError{Reason: fmt.Sprintf("backend %s of Flannel wants the hosts to be neighbours, but "+
-				"there are routers between them (valid: %s=%s)", hostGW, backend, vxlan)}
+			return s, false, &network.UnfitError{Reason: fmt.Sprintf("backend %s of Flannel wants the hosts to be neighbours, "+
+				"but there are routers between them (valid: %s=%s)", hostGW, backend, vxlan)}
 		}
 		return s, false, nil
 	}

@@ -3,6 +3,7 @@ package cni_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"strings"
@@ -259,12 +260,11 @@ func TestFlannelLacks(t *testing.T) {
 		},
 	} {
 		given := part.Params{"plugin": "flannel"}
-		for name, value := range c.given {
-			given[name] = value
-		}
+		maps.Copy(given, c.given)
 		err := cni.Network{}.Check(params(t, given))
 		missing, is := errors.AsType[*linux.UnsupportedError](err)
-		if !is || missing.Missing != c.missing || !strings.Contains(missing.Hint, c.hint) || !strings.Contains(err.Error(), c.what) {
+		if !is || missing.Missing != c.missing || !strings.Contains(missing.Hint, c.hint) ||
+			!strings.Contains(err.Error(), c.what) {
 			t.Errorf("%v: Check = %v, want that %s is missing, and %q", c.given, err, c.missing, c.hint)
 		}
 	}

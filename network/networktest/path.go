@@ -37,7 +37,9 @@ func families() []string { return []string{"ipv4", "ipv6"} }
 // families are those of which all containers have addresses.
 func (b *Bed) families() []string {
 	return slices.DeleteFunc(families(), func(family string) bool {
-		return slices.ContainsFunc(slices.Concat(b.Ends...), func(e network.Endpoint) bool { return !e.Bind(family).IsValid() })
+		return slices.ContainsFunc(slices.Concat(b.Ends...), func(e network.Endpoint) bool {
+			return !e.Bind(family).IsValid()
+		})
 	})
 }
 
