@@ -14,6 +14,13 @@ type Traffic struct {
 	MasterType string
 	// Received and Sent are numbers of packets. A large TCP or UDP segment that is cut later counts as one.
 	Received, Sent uint64
+	// ReceivedBytes and SentBytes are their lengths.
+	ReceivedBytes, SentBytes uint64
+	// Dropped is how many packets it has dropped: received ones (rx_dropped), those for which it had no buffer
+	// (rx_missed_errors), and those that it was to send (tx_dropped, include/uapi/linux/if_link.h).
+	Dropped uint64
+	// Index is its number in the namespace.
+	Index int
 	// Unread is how many packets a program that has opened the link through /dev/net/tun never got, because its queue was
 	// full (tun_net_xmit, drivers/net/tun.c).
 	Unread uint64

@@ -23,12 +23,14 @@ func (h *Handle) Traffic() ([]Traffic, error) {
 	list := make([]Traffic, len(links))
 	for i, l := range links {
 		a := l.Attrs()
-		list[i].Name = a.Name
+		list[i].Name, list[i].Index = a.Name, a.Index
 		if master := byIndex[a.MasterIndex]; a.MasterIndex != 0 && master != nil {
 			list[i].Master, list[i].MasterType = master.Attrs().Name, master.Type()
 		}
 		if s := a.Statistics; s != nil {
 			list[i].Received, list[i].Sent = s.RxPackets, s.TxPackets
+			list[i].ReceivedBytes, list[i].SentBytes = s.RxBytes, s.TxBytes
+			list[i].Dropped = s.RxDropped + s.RxMissedErrors + s.TxDropped
 			if _, ok := l.(*netlink.Tuntap); ok {
 				list[i].Unread = s.TxDropped
 			}

@@ -21,14 +21,36 @@ func ReadLimits() Limits {
 		Conntrack:  number("/proc/sys/net/netfilter/nf_conntrack_max"),
 	}
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		for line := range bytes.Lines(b) {
-			if rest, ok := bytes.CutPrefix(line, []byte("MemAvailable:")); ok {
-				kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
-				l.Memory = kib << 10
-			}
-		}
+		l.Memory, _ = amount(b, "MemAvailable")
 	}
 	return l
+}
+
+// UsedMemory returns how many bytes of the machine's memory are in use: all but what is available without swapping
+// (MemTotal less MemAvailable, proc_meminfo(5)). The bool is false if the kernel does not report it.
+func UsedMemory() (int64, bool) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	return usedMemory(b)
+}
+
+func usedMemory(meminfo []byte) (int64, bool) {
+	total, known := amount(meminfo, "MemTotal")
+	available, told := amount(meminfo, "MemAvailable")
+	return total - available, known && told
+}
+
+// amount returns a line of /proc/meminfo in bytes; 0 and false if there is none.
+func amount(meminfo []byte, name string) (int64, bool) {
+	for line := range bytes.Lines(meminfo) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name+":")); ok {
+			kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
+			return kib << 10, err == nil
+		}
+	}
+	return 0, false
 }
 
 // Memory returns how many bytes of memory this process may use at most: the machine's memory, or the limit of a control
@@ -36,12 +58,7 @@ func ReadLimits() Limits {
 func Memory() int64 {
 	most := int64(0)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
-		for line := range bytes.Lines(b) {
-			if rest, ok := bytes.CutPrefix(line, []byte("MemTotal:")); ok {
-				kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(string(rest)), " kB"), 10, 64)
-				most = kib << 10
-			}
-		}
+		most, _ = amount(b, "MemTotal")
 	}
 	own, _ := os.ReadFile("/proc/self/cgroup") // "0::/path" in the unified hierarchy
 	for line := range strings.Lines(string(own)) {
