@@ -23,6 +23,7 @@ const (
 	UnitSecondsByte   = "s/byte"
 	UnitSecondsPacket = "s/packet"
 	UnitPort          = "port"
+	UnitSoftirq       = "softirq/s"
 
 	UnitSecondsTransaction = "s/transaction"
 )

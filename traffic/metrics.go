@@ -2,9 +2,31 @@ package traffic
 
 import "github.com/nettoll/nettoll/measure"
 
+// Metrics of trials whose machines are read ([Timing.Metered]).
+const (
+	CPUNodes        = "cpu_nodes"
+	CPUNodesSoftirq = "cpu_nodes_softirq"
+	SoftirqRate     = "softirq_rate"
+)
+
 // Metrics declares what the turn measures in every trial.
 func Metrics() []measure.Metric {
 	return []measure.Metric{
+		{
+			Name: CPUNodes, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCPU, Order: 602,
+			Label:   "CPU of nodes",
+			Summary: "cores that were busy on the nodes of the lab, whatever for; only with a monitor on them",
+		},
+		{
+			Name: CPUNodesSoftirq, Unit: measure.UnitCores, Better: measure.LowerBetter, Kind: measure.KindCount, Order: 604,
+			Label:   "softirqs of nodes",
+			Summary: "part of cpu_nodes: interrupts and softirqs, as the kernel accounts for them",
+		},
+		{
+			Name: SoftirqRate, Unit: measure.UnitSoftirq, Better: measure.Neither, Kind: measure.KindRate, Order: 606,
+			Label:   "softirqs",
+			Summary: "softirqs of the network that the nodes of the lab ran, sending and receiving; only with a monitor on them",
+		},
 		{
 			Name: "dead_time", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 890,
 			Tool: true, Summary: "time from the end of the previous trial to the opening",

@@ -90,6 +90,8 @@ type Timing struct {
 	Drain    time.Duration // from the close until the last thread has left
 	Softirqd time.Duration // run time of the watched ksoftirqd threads during the trial
 	Probe    int64         // what [Meters.Probe] counted during the trial; 0 if nothing is probed
+	// Metered is what machines counted from before the opening until all threads had left; nil if nobody reads that.
+	Metered []Metered
 
 	// Refused is why a trial does not count although all threads have left: the windows of its workers did not overlap
 	// as they must. Done is false then. It is "" on one machine, where a trial has one window.

@@ -41,6 +41,7 @@ type Turns struct {
 
 	mu      sync.Mutex // labs start their workers at the same time
 	workers map[int]*worker
+	meters  []*meter
 }
 
 var _ traffic.Called = (*Turns)(nil)
@@ -103,6 +104,9 @@ func (t *Turns) Run(ctx context.Context, order []int, threads func(worker int) i
 	for _, w := range t.workers {
 		w.last = nil
 	}
+	for _, m := range t.meters {
+		m.lost = false
+	}
 	if err := t.readClocks(ctx, exchanges, order, threads); err != nil {
 		return timings, err
 	}
@@ -111,7 +115,7 @@ func (t *Turns) Run(ctx context.Context, order []int, threads func(worker int) i
 			return timings, err
 		}
 		t.ticket++
-		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads}
+		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads, meters: t.meters}
 		for _, number := range a.plan.Workers {
 			a.workers = append(a.workers, t.workers[number])
 		}
@@ -166,10 +170,12 @@ type attempt struct {
 	plan    traffic.CellPlan
 	workers []*worker // that take part
 	all     func(worker int) int
+	meters  []*meter
 }
 
 // run runs the trial and returns when it ended. The one before it ended at previous.
 func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err error) {
+	metered := readAll(ctx, a.meters)
 	calls := ask[times](ctx, a.workers, Call, func(i int) any {
 		w := a.workers[i]
 		return callParams{Ticket: a.ticket, Cell: a.timing.Cell, Threads: a.plan.Threads[i], Pairs: a.all(w.number)}
@@ -181,6 +187,7 @@ func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err err
 	if err != nil || len(silent) > 0 {
 		return 0, a.abandon(ctx, err)
 	}
+	before := metered() // so that no answer travels while the trial runs
 
 	opening, orders := a.orders()
 	for _, w := range a.workers {
@@ -229,6 +236,7 @@ func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err err
 			counted, a.timing.Skew)
 	}
 	a.timing.Dead = time.Duration(opening.at - previous)
+	a.timing.Metered = since(a.meters, before, readAll(ctx, a.meters)())
 	return ended, nil
 }
 
