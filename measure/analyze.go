@@ -25,6 +25,9 @@ type Analysis struct {
 	Labs        []LabFigure       // the cost of building and changing labs
 	Rebuilt     []LabFigure       // the same for labs that were built once more, because a program had died
 	Rights      map[string]string // of containers, by lab, see [LabRights]
+	Nodes       []NodeUse         // of machines whose counters were read
+	Passed      []LabPassed       // what their devices have counted, see [PassedIn]
+	Heard       []LabHeard        // what they have got from each other in proofs, see [HeardIn]
 	Blocks      int               // distinct blocks seen
 	Generations int               // distinct generations seen
 	Trials      int               // trials seen, failed ones too
@@ -260,6 +263,7 @@ func (a *analyzer) index() {
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
 	a.out.Rights = LabRights(a.log.Labs)
+	a.out.Nodes, a.out.Passed, a.out.Heard = NodeUses(a.log.Blocks), PassedIn(a.log.Labs), HeardIn(a.log.Labs)
 	a.out.Load = LoadOf(a.log.Blocks)
 	a.out.Moved = a.run.Moved(a.out.Load)
 	a.out.Warnings = slices.Clone(a.log.Warnings)

@@ -135,16 +135,22 @@ type BlockFacts struct {
 	CPU    map[string]float64 `json:"cpu"`
 	Load1  float64            `json:"load1"`            // 1-minute load average
 	Others float64            `json:"others,omitempty"` // CPU use of programs that are not part of the run, in cores
+	// Memory is what is in use on the machine at the end, in bytes, and Softirqs are those of the network, per second. Both
+	// are 0 if nobody has read them: only nodes of a cluster are, with a monitor.
+	Memory   float64 `json:"memory,omitempty"`
+	Softirqs float64 `json:"softirqs,omitempty"`
 	// Machines holds the same for the other machines, if hosts are on several.
 	Machines []MachineLoad `json:"machines,omitempty"`
 }
 
 // MachineLoad holds the load of one machine during a block, as in [BlockFacts].
 type MachineLoad struct {
-	Machine string             `json:"machine"`
-	CPU     map[string]float64 `json:"cpu"`
-	Load1   float64            `json:"load1"`
-	Others  float64            `json:"others,omitempty"`
+	Machine  string             `json:"machine"`
+	CPU      map[string]float64 `json:"cpu"`
+	Load1    float64            `json:"load1"`
+	Others   float64            `json:"others,omitempty"`
+	Memory   float64            `json:"memory,omitempty"`
+	Softirqs float64            `json:"softirqs,omitempty"`
 }
 
 // Proof is evidence from a lab that one of its claims holds: a record for each claim, before the first block of a
@@ -192,6 +198,51 @@ type LabRecord struct {
 	Facts map[string]string `json:"facts,omitempty"`
 	// Rights are those of containers with processes of their own: one entry if all have the same.
 	Rights []Rights `json:"rights,omitempty"`
+	// Passed is what the devices of the hosts have counted in the trials of a generation, if somebody has read them.
+	Passed []Passed `json:"passed,omitempty"`
+	// Heard is what the hosts have got from each other in a proof, if somebody has listened.
+	Heard []Heard `json:"heard,omitempty"`
+}
+
+// Heard is what a host has got from others in a proof, in frames with the same outermost headers.
+type Heard struct {
+	Host    string `json:"host"`    // "host1"
+	Machine string `json:"machine"` // its node
+	When    string `json:"when"`    // as in [Proof]
+	Device  string `json:"device"`
+	Wire    string `json:"wire"` // in plain words: "UDP to port 4789"
+	Frames  int    `json:"frames"`
+	Marked  int    `json:"marked"` // of those, frames in which what a container sent can be read
+}
+
+// Passed is what the devices of a host have counted in those trials of a lab whose workloads know how many packets they
+// take.
+type Passed struct {
+	Host    string `json:"host"`    // "host1"
+	Machine string `json:"machine"` // its node
+	Trials  int    `json:"trials"`
+	// Left and Entered are the packets that are known to have left the containers of the host, and to have arrived in them,
+	// at least.
+	Left    int64 `json:"left"`
+	Entered int64 `json:"entered"`
+	// Across is whether all of them come from another host, or go there. Otherwise all stay on this one.
+	Across  bool     `json:"across"`
+	Devices []Device `json:"devices"`
+}
+
+// Device is what a network device of a host has counted, in packets and bytes.
+type Device struct {
+	Name string `json:"name"`
+	// Container is the only container to which it leads ("src0"); "" for other devices. Left and Entered are then those of
+	// that container.
+	Container     string `json:"container,omitempty"`
+	Left          int64  `json:"left,omitempty"`
+	Entered       int64  `json:"entered,omitempty"`
+	Received      int64  `json:"received"`
+	Sent          int64  `json:"sent"`
+	ReceivedBytes int64  `json:"received_bytes"`
+	SentBytes     int64  `json:"sent_bytes"`
+	Dropped       int64  `json:"dropped,omitempty"`
 }
 
 // Warning is a doubt that travels with the results.
@@ -345,6 +396,12 @@ func (f BlockFacts) appendJSON(b []byte) ([]byte, error) {
 	b = number(b, "load1", f.Load1)
 	if f.Others > 0 {
 		b = number(b, "others", f.Others)
+	}
+	if f.Memory > 0 {
+		b = number(b, "memory", f.Memory)
+	}
+	if f.Softirqs > 0 {
+		b = number(b, "softirqs", f.Softirqs)
 	}
 	if len(f.Machines) > 0 {
 		machines, err := json.Marshal(f.Machines)

@@ -54,8 +54,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 				Load1: 1.5,
 			},
 			{
-				Type: "block", V: 3, Generation: 1, Block: 3, CPU: map[string]float64{}, Others: 0.5,
-				Machines: []MachineLoad{{Machine: "b", CPU: map[string]float64{"user": 1}, Load1: 2, Others: 0.25}},
+				Type: "block", V: 3, Generation: 1, Block: 3, CPU: map[string]float64{}, Others: 0.5, Memory: 2e9, Softirqs: 8,
+				Machines: []MachineLoad{{Machine: "b", CPU: map[string]float64{"user": 1}, Load1: 2, Others: 0.25, Memory: 1e9, Softirqs: 7}},
 			},
 		},
 		Proofs: []Proof{{
