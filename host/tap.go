@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/detour"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/pcapng"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 )
@@ -122,16 +123,44 @@ func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 
 // listen begins to capture on links.
 func (k *Kernel) listen(t Tap) (tap, error) {
-	var open tap
 	handle, err := k.Links("")
 	if err != nil {
 		return nil, err
 	}
+	return t.listen(handle, func(f func() error) error { return k.Do("", f) })
+}
+
+// A Listening is an active [Tap] outside of any lab, in the network namespace of this process.
+type Listening struct{ tap tap }
+
+// Listen begins to capture in the network namespace of this process. It requires CAP_NET_RAW.
+func (t Tap) Listen() (*Listening, error) {
+	handle, err := link.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer handle.Close()
+	open, err := t.listen(handle, func(f func() error) error { return f() })
+	if err != nil {
+		return nil, err
+	}
+	return &Listening{open}, nil
+}
+
+// End ends it and returns what was captured.
+func (l *Listening) End() ([]Frames, error) {
+	list, err := l.tap.frames()
+	return list, errors.Join(err, l.tap.Close())
+}
+
+// listen begins to capture; do calls a function in the network namespace of the links.
+func (t Tap) listen(handle *link.Handle, do func(func() error) error) (tap, error) {
+	var open tap
 	for _, name := range t.Links {
 		e := &ear{link: name, mark: t.Mark, keep: t.Keep, heard: map[Wire]*Frames{}, ended: make(chan struct{})}
 		l, err := handle.ByName(name)
 		if err == nil {
-			err = k.Do("", func() (err error) {
+			err = do(func() (err error) {
 				if e.file, err = sock.Frames(l.Index); err == nil { // a frame that a process has delayed comes twice
 					err = sock.Unmarked(e.file, detour.Mark)
 				}

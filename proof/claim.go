@@ -22,6 +22,8 @@ type Claim struct {
 	// Wire is that what was heard between hosts meanwhile is compared, after that, and Hidden that nothing of it can be
 	// read.
 	Wire, Hidden *Ways
+	// Mark is in each datagram of its tries that is to be answered, if those that take ways have none; nil: none.
+	Mark []byte
 }
 
 // Names of claims. Records have them: they do not change.

@@ -81,6 +81,8 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 			r.listen(c.Wire, c.Wire.wrong)
 		case c.Hidden != nil:
 			r.listen(c.Hidden, c.Hidden.leak)
+		case mark == nil:
+			r.play(ctx, c, with, c.Mark, arrived, sent)
 		default:
 			r.play(ctx, c, with, mark, arrived, sent)
 		}
