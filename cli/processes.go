@@ -52,6 +52,12 @@ func child(
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // likewise
 		defer stop()
 		err = kubernetes.Fresh(ctx, args[1:])
+	case kubernetes.StayCommand:
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // likewise
+		defer stop()
+		err = kubernetes.Stay(ctx)
+	case kubernetes.MonitorCommand:
+		err = kubernetes.Monitor(ctx, stdin, unclosed{stdout})
 	case kubernetes.ScoutCommand:
 		err = kubernetes.Scout(ctx, stdin, unclosed{stdout})
 	case host.DaemonCommand:
@@ -165,8 +171,10 @@ func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) deploy.
 	for _, c := range e.Clusters {
 		d := &kubernetes.Deployment{
 			Options: kubectl.Options{Context: c.Context}, Namespace: c.Namespace,
-			Image: cmp.Or(c.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Privileged: privileged, Say: say,
+			Image: cmp.Or(c.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Say: say,
+			Monitor: c.Monitor != "", Taps: c.Monitor == experiment.MonitorWire,
 		}
+		d.Privileged = privileged || d.Monitor
 		if len(e.Clusters) == 1 {
 			return d
 		}

@@ -48,6 +48,22 @@ func TestThere(t *testing.T) {
 	}
 }
 
+// A monitor is asked for with the hosts, and its pods need a namespace that allows them.
+func TestThereMonitored(t *testing.T) {
+	c := catalogue.New()
+	for monitor, want := range map[string]bool{"nodes": true, "wire": true, "none": false} {
+		e, err := experiment.Read("f.yaml", []byte("hosts: {kind: kubernetes, nodes: 2, monitor: "+monitor+"}\n"+
+			"baseline: cni\nfactors: {network: cni, filter: networkpolicy}\nworkloads: udp-rr\n"), nil, c.Parts())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, ok := there(e, c.Cluster, nil).(*kubernetes.Deployment)
+		if !ok || d.Monitor != want || d.Privileged != want || d.Taps != (monitor == "wire") {
+			t.Errorf("monitor: %s: %+v, want %v", monitor, d, want)
+		}
+	}
+}
+
 // Several clusters have a deployment each. What the factors make is on all of them, and the baseline on the first.
 func TestThereSeveral(t *testing.T) {
 	c := catalogue.New()

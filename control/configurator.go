@@ -244,6 +244,7 @@ func (g *generation) raise(ctx context.Context, l *lab) error {
 	}
 	l.stands = stands
 	l.placed(stands.Site())
+	l.metered(stands)
 	for _, w := range l.workers {
 		if err := w.start(ctx); err != nil {
 			return err

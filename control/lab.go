@@ -45,6 +45,9 @@ type lab struct {
 	before     []deploy.ContainerUse // of its containers before the trials; nil: not known
 	tried      time.Duration         // length of its trials
 	shortest   time.Duration         // of them
+	metering   []deploy.Metering     // of its hosts; nil: nobody reads what they count
+	passed     []measure.Passed      // by host: what they have counted in its trials
+	canary     []byte                // what machines listen for during a proof; nil: they do not
 }
 
 // pairAddresses is where the two ends of a pair are.
@@ -268,7 +271,11 @@ func (l *lab) byContainer() map[string]*labWorker {
 // prove tries what the lab claims. Workers that do not answer are a fault, and the proof says nothing about the lab.
 func (l *lab) prove(ctx context.Context, mtu int) ([]measure.Proof, *fault) {
 	p := &player{lab: l, workers: l.byContainer(), silent: fault{visit: -1}}
-	list := proof.Play(ctx, l.described(mtu).Claims(l.ways), p)
+	claims := l.described(mtu).Claims(l.ways)
+	for i := range claims {
+		claims[i].Mark = l.canary
+	}
+	list := proof.Play(ctx, claims, p)
 	for i := range list {
 		list[i].Generation, list[i].Lab = l.generation.number, l.ID
 	}

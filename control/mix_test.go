@@ -240,7 +240,7 @@ func TestMixTrials(t *testing.T) {
 			}
 			one.Sources, one.Sinks = append(one.Sources, s), append(one.Sinks, s)
 		}
-		return c.trial(i, one, timing)
+		return c.trial(i, one, timing, nil)
 	}
 	trials := []trial{made(2, ""), made(5, "it fell over")}
 	c.tellBeside(trials)

@@ -51,7 +51,9 @@ func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error
 		}
 		for i, l := range loads() {
 			m.stolen += l.CPU["steal"] * seconds
-			one := measure.MachineLoad{Machine: l.Machine, CPU: l.CPU, Load1: l.Load1}
+			one := measure.MachineLoad{
+				Machine: l.Machine, CPU: l.CPU, Load1: l.Load1, Memory: float64(l.Memory), Softirqs: l.Softirqs,
+			}
 			for _, u := range l.Programs {
 				m.others[u.Name] += u.CPUs * seconds
 				one.Others += u.CPUs
@@ -59,6 +61,7 @@ func (m *monitor) block(generation, block int) (func() measure.BlockFacts, error
 			maps.Copy(m.runs, l.Runs)
 			if i == 0 {
 				facts.CPU, facts.Load1, facts.Others = one.CPU, one.Load1, one.Others
+				facts.Memory, facts.Softirqs = one.Memory, one.Softirqs
 				m.loaded += l.Load1 * seconds
 				continue
 			}

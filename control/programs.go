@@ -154,7 +154,7 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
 	defer cancel()
 	l.close()
-	l.watch, l.before = nil, nil // what stood is gone
+	l.watch, l.before, l.passed = nil, nil, nil // what stood is gone
 	if l.ways != nil {
 		l.ways.Forget()
 	}

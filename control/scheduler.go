@@ -456,6 +456,7 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		return errors.Join(s.logs(ctx, g), s.records.flush(true))
 	}
 	s.afterTrials(ctx, g)
+	s.recordPassed(g)
 	if err := s.watched(ctx, g); err != nil {
 		return err
 	}
@@ -525,7 +526,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		if l == nil {
 			continue
 		}
-		p, f := l.prove(ctx, l.mtu)
+		p, f := s.listen(ctx, l, when)
 		if f != nil && ctx.Err() == nil {
 			if err := s.mend(ctx, g, f); err != nil {
 				return err
@@ -533,7 +534,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			if g.labs[i] == nil {
 				continue
 			}
-			p, _ = l.prove(ctx, l.mtu)
+			p, _ = s.listen(ctx, l, when)
 		}
 		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
@@ -549,7 +550,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			if g.labs[i] == nil {
 				continue
 			}
-			p, _ = l.prove(ctx, l.mtu)
+			p, _ = s.listen(ctx, l, when)
 		}
 		p = append(p, s.unchanged(ctx, l, when))
 		if ctx.Err() != nil {
@@ -614,6 +615,7 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	for _, t := range trials {
 		if l := g.labs[s.cells[t.cell].Lab]; l != nil && t.failure == "" {
 			l.carry(s.cells[t.cell], t.samples)
+			l.pass(s.cells[t.cell], t)
 		}
 	}
 	for _, visit := range order {

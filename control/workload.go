@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/probe"
@@ -271,7 +272,7 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 		first := len(trials)
 		for _, i := range visit {
 			if t := gathered[i]; t != nil && got[i] == 2*c.cells[i].Pairs {
-				trials = append(trials, c.trial(i, *t, timing))
+				trials = append(trials, c.trial(i, *t, timing, c.lab(g, timing.Cell).metering))
 			}
 		}
 		if len(visit) > 1 {
@@ -281,18 +282,24 @@ func (c *workloadControl) collect(ctx context.Context, g *generation, timings []
 	return trials, err
 }
 
-// trial has the workload of a cell make metrics of its samples.
-func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing) trial {
-	cell := c.cells[i]
+// trial has the workload of a cell make metrics of its samples. The machines are those of its lab, if they are read.
+func (c *workloadControl) trial(i int, t workload.Trial, timing traffic.Timing, on []deploy.Metering) trial {
+	cell, kernels := c.cells[i], traffic.Kernels(meteredOn(timing, on))
 	// in a mix it is the run time for all members together, and nobody could say for which
 	if cell.Mix == nil && cell.Alone == "" {
 		t.Softirqd = timing.Softirqd
+		for _, k := range kernels {
+			t.Softirqd += time.Duration(max(0, k.Softirqd))
+		}
 	}
 	t = t.Settled()
 	one := trial{cell: i, timing: timing, failure: t.Failure(), samples: t}
 	if one.failure == "" {
 		one.result, one.durations = cell.Workload.Metrics(t), t.Histograms
 		probed(&one.result, c.probe, cell, t, timing.Probe)
+		if cell.Mix == nil && cell.Alone == "" {
+			putMetered(one.result.Metrics, kernels)
+		}
 		if cell.Mix != nil || cell.Alone != "" {
 			delete(one.result.Metrics, "cpu_softirqd")
 		}

@@ -140,6 +140,38 @@ type Lab interface {
 	Close()
 }
 
+// A Metered lab is on machines whose counters the turn reads before and after each trial ([traffic.Timing.Metered]).
+type Metered interface {
+	Lab
+	// Meters returns the machines of the hosts of the lab, that of host 1 first. It is nil if nobody reads them.
+	Meters() []Metering
+}
+
+// A Tapped lab has hosts that can listen to what they get from each other.
+type Tapped interface {
+	Lab
+	// Tap begins to listen for frames that hold a mark. It reports false if nobody can listen, or nothing is between hosts.
+	Tap(ctx context.Context, mark []byte) (bool, error)
+	// Heard ends that and returns the frames that hosts have got by the links to each other.
+	Heard(ctx context.Context) ([]Heard, error)
+	// Encrypted says what should encrypt packets between containers on different hosts; "" if nothing is known to.
+	Encrypted() string
+}
+
+// Heard is what a host has heard.
+type Heard struct {
+	Host    string // "host1"
+	Machine string // as in [Machine]
+	Frames  []host.Frames
+}
+
+// Metering is what must be known of the machine of a host to read what it has counted.
+type Metering struct {
+	Machine string // as in [traffic.Metered]
+	// Links are the containers, by the names of the devices of the machine that lead to nothing else.
+	Links map[string]string
+}
+
 // A Log is the output of a program of a host.
 type Log struct {
 	Host, Program string
@@ -219,4 +251,6 @@ type Load struct {
 	Load1    float64            // load average over a minute
 	Programs []procfs.User      // that do not belong to this run
 	Runs     map[int]string     // command lines of other runs of nettoll, by PID
+	Memory   int64              // in use at the end, in bytes; 0: not known
+	Softirqs float64            // of the network, per second; 0: not known
 }

@@ -20,7 +20,15 @@ type Cluster struct {
 	Context   string `json:"context,omitempty"`   // of the user's kubeconfig; "": the current one
 	Namespace string `json:"namespace,omitempty"` // in which the pods are; "": one is made for the run
 	Image     string `json:"image,omitempty"`     // of the pods; "": [DefaultImage]
+	Monitor   string `json:"monitor,omitempty"`   // what is read of the nodes: [MonitorNodes], [MonitorWire]; "": nothing
 }
+
+const (
+	// MonitorNodes has the counters of the nodes of a cluster read.
+	MonitorNodes = "nodes"
+	// MonitorWire also has nodes listen to each other.
+	MonitorWire = "wire"
+)
 
 // DefaultImage is the image of pods, as nettoll image names it.
 const DefaultImage = "nettoll:latest"
@@ -82,7 +90,7 @@ func hosts(e *Experiment) shape {
 	name := func(to func(*Cluster) *string) func(string) error {
 		return func(s string) error {
 			if e.Clusters == nil {
-				return fmt.Errorf("only hosts of kind %s have one", onCluster)
+				return errOnCluster
 			}
 			if s == "" || strings.ContainsFunc(s, unicode.IsSpace) {
 				return fmt.Errorf("invalid name %q (valid: a name without spaces)", s)
@@ -105,6 +113,23 @@ func hosts(e *Experiment) shape {
 		{name: "image", shape: shape{
 			doc:     "Image of the pods, which holds nettoll. The default is " + DefaultImage + ".",
 			example: "registry.example.org/nettoll:v1", take: name(func(c *Cluster) *string { return &c.Image }),
+		}},
+		{name: "monitor", shape: shape{
+			doc: "What is read of the nodes besides what pods see. The default is none.",
+			values: []choice{
+				{MonitorNodes, "CPU, softirqs, memory and devices of each node, by a pod that shares its network and processes"},
+				{MonitorWire, "the same, and nodes listen to each other during proofs, with the capability NET_RAW"},
+				{stack.None, "nothing"},
+			},
+			take: func(s string) error {
+				if e.Clusters == nil {
+					return errOnCluster
+				}
+				if e.Clusters[read].Monitor = ""; s != stack.None {
+					e.Clusters[read].Monitor = s
+				}
+				return nil
+			},
 		}},
 	}
 	each := slices.Clone(which)
@@ -268,6 +293,8 @@ func (e Experiment) onCluster() (key []string, err error) {
 	}
 	return nil, nil
 }
+
+var errOnCluster = fmt.Errorf("only hosts of kind %s have one", onCluster)
 
 var errOwnMTU = errors.New("mtu: the pods of a cluster have the MTU that its network plugin gives them")
 

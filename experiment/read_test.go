@@ -259,6 +259,14 @@ func TestReadErrors(t *testing.T) {
 			`f.yaml:1:46: hosts.context: invalid name "a b" (valid: a name without spaces)`,
 		},
 		{
+			"a monitor of something", "hosts: {kind: kubernetes, nodes: 2, monitor: pods}\nfactors: {network: cni}\nworkloads: udp-rr\n",
+			`f.yaml:1:46: unknown monitor "pods" (known: nodes, wire, none)`,
+		},
+		{
+			"a monitor of this machine", head + "workloads: udp-rr\nhosts: {kind: local, nodes: 2, monitor: nodes}\n",
+			`f.yaml:5:41: hosts.monitor: only hosts of kind kubernetes have one`,
+		},
+		{
 			"no number of nodes", "hosts: {kind: kubernetes}\nfactors: {network: cni}\nworkloads: udp-rr\n",
 			`f.yaml:1:8: hosts: missing key "count" (number of hosts)`,
 		},

@@ -60,6 +60,8 @@ func TestSchema(t *testing.T) {
 		{true, "factors:\n  network:\n    bridge:\nworkloads:\n- udp-rr:\nhosts: {kind: local, count: 3}\n"},
 		{true, "hosts: {kind: kubernetes, nodes: 2, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{true, "hosts: {kind: kubernetes, count: 2, image: a/b:c}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"},
+		{true, "hosts: {kind: kubernetes, nodes: 2, monitor: nodes}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
+		{false, "hosts: {kind: kubernetes, nodes: 2, monitor: all}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{false, "hosts: {kind: kubernetes, context: kind}\nfactors: {network: cni}\nworkloads: udp-rr\n"},
 		{true, "hosts: [{kind: kubernetes, nodes: 2, context: a}, {kind: kubernetes, nodes: 2, context: b, name: x}]\n" +
 			"factors: {network: cni}\nworkloads: udp-rr\n"},

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+
+	"github.com/nettoll/nettoll/internal/linux/sysfs"
 )
 
 // A Link is a network device.
@@ -11,6 +13,9 @@ type Link struct {
 	Name      string       `json:"name"`
 	MTU       int          `json:"mtu"` // bytes
 	Addresses []netip.Addr `json:"addresses"`
+	// Index is its number in the namespace, and Below that of the device below it, see [sysfs.Below]; 0: not known.
+	Index int `json:"index"`
+	Below int `json:"below,omitempty"`
 }
 
 // OwnLinks lists those of the network namespace of this process. It needs no rights.
@@ -21,7 +26,10 @@ func OwnLinks() ([]Link, error) {
 	}
 	list := make([]Link, len(all))
 	for i, l := range all {
-		list[i] = Link{Name: l.Name, MTU: l.MTU}
+		list[i] = Link{Name: l.Name, MTU: l.MTU, Index: l.Index}
+		if below, err := sysfs.Below(l.Name); err == nil { // else it is not known
+			list[i].Below = below
+		}
 		addresses, err := l.Addrs()
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of %s: %w", l.Name, err)

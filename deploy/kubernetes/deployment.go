@@ -51,6 +51,10 @@ type Deployment struct {
 	Hosts int
 	// Privileged says that a namespace that is made has to allow pods that share the network of their node.
 	Privileged bool
+	// Monitor has the counters of nodes read, by a pod on each that shares the network and the processes of its node.
+	Monitor bool
+	// Taps has these pods listen to what nodes get from each other during proofs, for which they have CAP_NET_RAW.
+	Taps bool
 	// Say, if not nil, is told what the deployment waits for.
 	Say func(text string)
 
@@ -63,6 +67,12 @@ type Deployment struct {
 	nodes     []node // host 1 first
 	cluster   map[string]any
 	serial    atomic.Int64 // of its Jobs
+	monitors  string       // the DaemonSet of the monitors; "": there are none
+	prefix    string       // of the names of nodes, if there are several clusters
+
+	watching sync.Mutex          // of the monitors of nodes
+	owning   sync.Mutex          // of pods
+	pods     map[string][]string // UIDs of the run's pods, by their Job or DaemonSet
 }
 
 var _ deploy.Standing = (*Deployment)(nil)
@@ -72,6 +82,7 @@ type node struct {
 	name       string
 	ipv4, ipv6 netip.Addr // not valid if it has none
 	scout      *running
+	monitor    *running // nil: it has none
 	about      about
 	facts      map[string]any // that its object has
 	room       int            // the number of pods that may be on it, 0 if that is not known
@@ -139,6 +150,11 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 	}
 	if err := group.Wait(); err != nil {
 		return err
+	}
+	if d.Monitor {
+		if err := d.watchNodes(ctx); err != nil {
+			return err
+		}
 	}
 	d.cluster = d.readSettings(ctx).facts()
 	maps.Copy(d.cluster, map[string]any{
@@ -228,6 +244,9 @@ func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine,
 			Name: n.name, Hosts: []string{network.Host{Index: i + 1}.Name()}, Facts: maps.Clone(n.about.Facts),
 		}
 		m.Facts["node"] = n.name
+		if n.monitor != nil {
+			m.Facts["monitor"] = "its counters are read by a pod that shares its network and its processes"
+		}
 		maps.Copy(m.Facts, n.facts)
 		if i == 0 {
 			maps.Copy(m.Facts, d.cluster)
@@ -285,33 +304,72 @@ func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]de
 	return answers, nil
 }
 
-// Watch asks the scouts how busy their nodes are.
+// Watch asks the scouts how busy their nodes are, and the monitors, if there are some, what else they know.
 func (d *Deployment) Watch() (func() []deploy.Load, error) {
-	before := d.loads()
+	before := d.loads(true)
 	return func() []deploy.Load {
 		list := make([]deploy.Load, len(d.nodes))
-		for i, after := range d.loads() {
-			list[i].Machine = d.nodes[i].name
-			if first := before[i]; first != nil && after != nil && after.At > first.At {
-				list[i].CPU = measured(*first, *after)
-				list[i].Load1 = after.Load1
+		for i, after := range d.loads(false) {
+			l, first := &list[i], before[i]
+			l.Machine = d.nodes[i].name
+			if first.load != nil && after.load != nil && after.load.At > first.load.At {
+				l.CPU = measured(*first.load, *after.load)
+				l.Load1 = after.load.Load1
+			}
+			if after.programs != nil {
+				l.Runs = after.programs.Runs
+				if after.programs.Known {
+					l.Programs = after.programs.Users
+				}
+			}
+			if first.counted == nil || after.counted == nil || after.counted.At <= first.counted.At {
+				continue
+			}
+			l.Memory = after.counted.Memory
+			if n := after.counted.Softirqs - first.counted.Softirqs; n > 0 {
+				l.Softirqs = float64(n) / time.Duration(after.counted.At-first.counted.At).Seconds()
 			}
 		}
 		return list
 	}, nil
 }
 
-// loads asks all scouts at the same time. An answer is nil if there is none.
-func (d *Deployment) loads() []*load {
+// told is what is known of a node at a time; nil: not known.
+type told struct {
+	load     *load
+	counted  *traffic.Reading
+	programs *programs // since the begin
+}
+
+// loads asks all scouts and monitors at the same time, at the begin of a block or at its end.
+func (d *Deployment) loads(begin bool) []told {
 	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
 	defer cancel()
-	all := make([]*load, len(d.nodes))
+	all, pods := make([]told, len(d.nodes)), d.owned()
 	var group sync.WaitGroup
 	for i, n := range d.nodes {
 		group.Go(func() {
 			var l load
 			if n.scout.Call(ctx, methodLoad, nil, &l) == nil {
-				all[i] = &l
+				all[i].load = &l
+			}
+		})
+		group.Go(func() {
+			m := d.monitored(ctx, i)
+			if m == nil {
+				return
+			}
+			var r traffic.Reading
+			if m.Call(ctx, methodRead, nil, &r) == nil {
+				all[i].counted = &r
+			}
+			if begin {
+				_ = m.Call(ctx, methodBegin, nil, nil) // if that fails, so does the end
+				return
+			}
+			var p programs
+			if m.Call(ctx, methodEnd, ours{pods}, &p) == nil {
+				all[i].programs = &p
 			}
 		})
 	}
@@ -335,7 +393,9 @@ func (d *Deployment) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
 
 // Begin makes the turn of a generation, which passes by calls.
 func (d *Deployment) Begin(traffic.Layout) (deploy.Generation, error) {
-	return &generation{Deployment: d, turns: remote.New()}, nil
+	turns := remote.New()
+	d.meter(turns)
+	return &generation{Deployment: d, turns: turns}, nil
 }
 
 // Close removes the scouts and, if the deployment has made it, the namespace.
@@ -354,6 +414,9 @@ func (d *Deployment) close() error {
 		if n.scout != nil {
 			_ = n.scout.Kill() // its pod is removed
 		}
+		if n.monitor != nil {
+			_ = n.monitor.Kill() // likewise
+		}
 	}
 	switch {
 	case d.Namespace == "" && d.namespace != "":
@@ -367,10 +430,10 @@ func (d *Deployment) close() error {
 			err = fmt.Errorf("remove namespace %q: %w", d.namespace, err)
 		}
 	case d.scouts != "":
-		err = d.remove(d.scouts)
+		err = errors.Join(d.unwatchNodes(), d.remove(d.scouts))
 	}
 	err = errors.Join(err, d.client.Close())
-	d.client, d.nodes, d.scouts, d.namespace = nil, nil, "", ""
+	d.client, d.nodes, d.scouts, d.namespace, d.monitors = nil, nil, "", "", ""
 	return err
 }
 

@@ -6,7 +6,8 @@
 //	                                      └─ kubelet of node 2 ─ pod snk0: nettoll worker
 //
 // The pods of a host of a lab are an indexed Job. Another Job of the run has a pod on each node, which it chooses: the
-// scouts, which tell about their nodes.
+// scouts, which tell about their nodes. If the nodes are monitored, a DaemonSet of the run has a pod on each of them
+// that shares the network and the processes of the node, and reads what it counts.
 //
 // The first process of each pod ends when it has been left alone for a minute, and Jobs that have ended are removed by
 // the cluster. So nothing is left of a run whose controller was killed, except its empty namespace.

@@ -180,7 +180,7 @@ func (b *births) await(ctx context.Context) error {
 			return err
 		}
 		if len(pods) < b.spec.Pods && time.Since(began) > refusedAfter {
-			if why := d.refused(ctx, b.job.name); why != "" {
+			if why := d.refused(ctx, "Job", b.job.name); why != "" {
 				return fmt.Errorf("job %q gets no pods: %s", b.job.name, why)
 			}
 		}

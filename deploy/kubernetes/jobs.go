@@ -44,6 +44,7 @@ func (d *Deployment) path(group, kind string, query ...string) string {
 const (
 	core  = "/api/v1"
 	batch = "/apis/batch/v1"
+	apps  = "/apis/apps/v1"
 )
 
 // create makes a Job and waits until all of its pods run. They are in the order of their indexes. If it fails, the Job
@@ -55,12 +56,14 @@ func (d *Deployment) create(ctx context.Context, j jobSpec) (pods []pod, err err
 	if pods, err = d.await(ctx, j); err != nil {
 		return nil, errors.Join(err, d.remove(j.name))
 	}
+	d.own(j.name, pods)
 	return pods, nil
 }
 
-// await waits until all pods of a Job run.
+// await waits until all pods of a Job or DaemonSet run.
 func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 	began, said, pause := time.Now(), time.Now(), quiet
+	kind, set := j.kind()
 	for {
 		pods, err := d.podsOf(ctx, j.name)
 		if err != nil {
@@ -84,12 +87,12 @@ func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 			return pods, nil
 		}
 		if len(pods) < j.pods && time.Since(began) > refusedAfter {
-			if why := d.refused(ctx, j.name); why != "" {
-				return nil, fmt.Errorf("job %q gets no pods: %s", j.name, why)
+			if why := d.refused(ctx, kind, j.name); why != "" {
+				return nil, fmt.Errorf("%s %q gets no pods: %s", set, j.name, why)
 			}
 		}
 		if waits == "" {
-			waits = fmt.Sprintf("job %q has %d of %d pods", j.name, len(pods), j.pods)
+			waits = fmt.Sprintf("%s %q has %d of %d pods", set, j.name, len(pods), j.pods)
 		}
 		if d.Say != nil && time.Since(said) > pause {
 			d.Say(waits)
@@ -103,7 +106,7 @@ func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 	}
 }
 
-// podsOf lists the pods of a Job, by their indexes.
+// podsOf lists the pods of a Job, by their indexes, or those of a DaemonSet.
 func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
 	var list podList
 	if err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", jobLabel+"="+job), &list); err != nil {
@@ -113,15 +116,16 @@ func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
 	return list.Items, nil
 }
 
-// refused returns why the cluster does not make the pods of a Job, as its events tell; "" if they tell nothing.
-func (d *Deployment) refused(ctx context.Context, job string) string {
+// refused returns why the cluster does not make the pods of a Job or DaemonSet, as its events tell; "" if they tell
+// nothing.
+func (d *Deployment) refused(ctx context.Context, kind, name string) string {
 	var list struct {
 		Items []struct {
 			Reason  string `json:"reason"`
 			Message string `json:"message"`
 		} `json:"items"`
 	}
-	about := "involvedObject.kind=Job,involvedObject.name=" + job
+	about := "involvedObject.kind=" + kind + ",involvedObject.name=" + name
 	if err := d.client.Get(ctx, d.path(core, "events", "fieldSelector", about), &list); err != nil {
 		return ""
 	}
@@ -137,10 +141,16 @@ func (d *Deployment) refused(ctx context.Context, job string) string {
 func (d *Deployment) remove(job string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
 	defer cancel()
+	defer d.disown(job)
 	if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
 		object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
 		return fmt.Errorf("remove job %q: %w", job, err)
 	}
+	return d.vanished(ctx, job)
+}
+
+// vanished waits until the pods of a Job or DaemonSet have gone.
+func (d *Deployment) vanished(ctx context.Context, job string) error {
 	for {
 		pods, err := d.podsOf(ctx, job)
 		if err == nil && len(pods) == 0 {

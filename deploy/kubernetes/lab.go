@@ -44,12 +44,17 @@ type lab struct {
 	jobs       []string  // by host, from 0; "": it has no containers
 	pods       [][]pod   // by host and container, as they were when the lab was built
 	services   []service // of the sink of each pair; nil if it has none
+	shares     bool      // the network of their node
+	below      [][]int   // by host and container: the index of the device below the pod's link; 0: not known
 
 	mu      sync.Mutex
 	started map[string]*running // workers that nobody has asked for yet, by pod
 }
 
-var _ deploy.Lab = (*lab)(nil)
+var (
+	_ deploy.Metered = (*lab)(nil)
+	_ deploy.Tapped  = (*lab)(nil)
+)
 
 // Build makes the pods of a lab and starts a worker in each.
 func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
@@ -61,6 +66,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	l := &lab{
 		deployment: g.Deployment, name: g.jobName("lab"), spec: s,
 		jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
+		below: make([][]int, len(s.Net.Hosts)), shares: shares,
 		site: &network.Site{
 			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
 		},
@@ -109,7 +115,7 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 	var mu sync.Mutex
 	mtu := 0
 	for h, pods := range l.pods {
-		l.site.Endpoints[h] = make([]network.Endpoint, len(pods))
+		l.site.Endpoints[h], l.below[h] = make([]network.Endpoint, len(pods)), make([]int, len(pods))
 		for i, p := range pods {
 			group.Go(func() error {
 				name := l.spec.Net.Hosts[h].Containers[i].Name
@@ -130,6 +136,9 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 				defer mu.Unlock()
 				l.started[p.Metadata.Name] = w
 				l.site.Endpoints[h][i] = e
+				if !shares {
+					l.below[h][i] = belowOf(links, e)
+				}
 				if own > 0 && (mtu == 0 || own < mtu) {
 					mtu = own
 				}
@@ -159,6 +168,19 @@ func mtuOf(links []worker.Link, e network.Endpoint) (mtu int) {
 		}
 	}
 	return mtu
+}
+
+// belowOf returns the index of the device below the link with an address of a container, which is that of the node; 0
+// if it is not known.
+func belowOf(links []worker.Link, e network.Endpoint) int {
+	for _, l := range links {
+		if l.Below != l.Index && slices.ContainsFunc(l.Addresses, func(a netip.Addr) bool {
+			return a == e.IPv4 || a == e.IPv6
+		}) {
+			return l.Below
+		}
+	}
+	return 0
 }
 
 // talk says which family of the experiment pods have no address of.
@@ -280,6 +302,40 @@ func (l *lab) Trace(context.Context, []host.Question) ([]host.Trace, error) {
 	return nil, &linux.UnsupportedError{
 		What: "ask which way packets take", Missing: "a right on the nodes of the cluster",
 	}
+}
+
+// Meters implements [deploy.Metered]. A device of the node that is below the link of one pod alone leads only there.
+func (l *lab) Meters() []deploy.Metering {
+	list := make([]deploy.Metering, len(l.pods))
+	for h, pods := range l.pods {
+		r, known := l.deployment.reading(h)
+		if !known {
+			return nil
+		}
+		list[h] = deploy.Metering{Machine: l.deployment.machine(h), Links: map[string]string{}}
+		for i := range pods {
+			index := l.below[h][i]
+			if count(l.below[h], index) > 1 { // as under an ipvlan, whose pods share one
+				continue
+			}
+			for _, d := range r.Devices {
+				if d.Index == index {
+					list[h].Links[d.Name] = l.spec.Net.Hosts[h].Containers[i].Name
+				}
+			}
+		}
+	}
+	return list
+}
+
+// count returns how often a list has a number.
+func count(list []int, of int) (n int) {
+	for _, one := range list {
+		if one == of {
+			n++
+		}
+	}
+	return n
 }
 
 // Close removes the pods.

@@ -30,7 +30,7 @@ const containerName = "nettoll"
 const keep = 30
 
 // namespaceOf returns the namespace of a run. Its pods are as restricted as Kubernetes knows it, unless some share the
-// network of their node, which only the level privileged allows
+// network or the processes of their node, which only the level privileged allows
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards).
 func namespaceOf(name, run string, privileged bool) object {
 	level := "restricted"
@@ -56,6 +56,28 @@ type jobSpec struct {
 	shares bool // the network of their node
 	// runs are the first process of each pod and its arguments; nil: one that waits for others.
 	runs []string
+	// daemons says that it is a DaemonSet, see monitorsOf.
+	daemons bool
+}
+
+// kind is its name in the API, and in sentences.
+func (j jobSpec) kind() (kind, said string) {
+	if j.daemons {
+		return "DaemonSet", "daemon set"
+	}
+	return "Job", "job"
+}
+
+// container returns the only container of each pod.
+func (j jobSpec) container(runs ...string) object {
+	return object{
+		"name": containerName, "image": j.image, "imagePullPolicy": "IfNotPresent",
+		"command": append([]string{binary}, runs...),
+		"securityContext": object{
+			"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+			"capabilities": object{"drop": []string{"ALL"}},
+		},
+	}
 }
 
 // object returns the Job. Its pods ask for nothing: what is measured is what pods get beside others. They have no
@@ -98,14 +120,7 @@ func (j jobSpec) object() object {
 					"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
 					"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
 					"securityContext": security,
-					"containers": []object{{
-						"name": containerName, "image": j.image, "imagePullPolicy": "IfNotPresent",
-						"command": append([]string{binary}, runs...),
-						"securityContext": object{
-							"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-							"capabilities": object{"drop": []string{"ALL"}},
-						},
-					}},
+					"containers":      []object{j.container(runs...)},
 				},
 			},
 		},

@@ -91,6 +91,11 @@ func rights(version string) []Right {
 		{verb: "create", resource: "services", Without: "cni(via=clusterip) and cni(via=nodeport) cannot be measured"},
 		{verb: "delete", resource: "services", Without: "services stay until the run has ended"},
 		{
+			verb: "create", group: "apps", resource: "daemonsets",
+			Without: "the counters of nodes cannot be read (hosts.monitor: nodes)",
+		},
+		{verb: "delete", group: "apps", resource: "daemonsets", Without: "monitors of nodes stay until the run has ended"},
+		{
 			verb: "create", resource: "namespaces", everywhere: true,
 			Without: "a namespace that exists has to be named (hosts.namespace)",
 		},

@@ -37,6 +37,7 @@ func (s *Several) on(of stack.Stack) (*Deployment, error) {
 func (s *Several) open(ctx context.Context) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	for i, d := range s.Clusters {
+		d.prefix = s.Names[i] + "/"
 		group.Go(func() error {
 			if err := d.open(inGroup); err != nil {
 				return fmt.Errorf("%s: %w", s.Names[i], err)
@@ -139,7 +140,11 @@ func (s *Several) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
 
 // Begin makes the turn of a generation, which passes by calls to the pods of all clusters.
 func (s *Several) Begin(traffic.Layout) (deploy.Generation, error) {
-	return &generations{several: s, turns: remote.New()}, nil
+	turns := remote.New()
+	for _, d := range s.Clusters {
+		d.meter(turns)
+	}
+	return &generations{several: s, turns: turns}, nil
 }
 
 // Close implements [deploy.Deployment].
