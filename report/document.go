@@ -88,6 +88,9 @@ func (v *Reading) Document(sections []Section) Document {
 	if s, ok := v.Labs(true); ok {
 		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "labs", Blocks: s.Blocks})
 	}
+	if s, ok := v.Nodes(); ok {
+		d.Sections = append(d.Sections, Part{Title: s.Title, ID: "nodes", Blocks: s.Blocks})
+	}
 	d.Sections = append(d.Sections, v.proofPart())
 	if len(v.Analysis.Failed) > 0 {
 		d.Sections = append(d.Sections, Part{Title: "What failed", ID: "failed", Lists: Items(v.Failures(), Bad)})

@@ -45,6 +45,9 @@ func Write(w io.Writer, d *report.Data, o report.Options) error {
 	if s, ok := v.Labs(o.All); ok {
 		p.section(s)
 	}
+	if s, ok := v.Nodes(); ok {
+		p.section(s)
+	}
 	p.blank()
 	p.prose("", "", v.Measured(), plain)
 	if on := v.Circumstances(); on != "" && d.Analysis.Trials > 0 {
