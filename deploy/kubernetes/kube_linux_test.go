@@ -26,6 +26,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
+	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
@@ -95,10 +96,10 @@ func (u *user) kubectl(t *testing.T, args ...string) []string {
 	return strings.Fields(text)
 }
 
-// left returns what nettoll has in the cluster, but for the run that was killed: namespaces, Jobs and pods.
+// left returns what nettoll has in the cluster, but for the run that was killed: namespaces, Jobs, DaemonSets and pods.
 func (u *user) left(t *testing.T) []string {
 	t.Helper()
-	return slices.DeleteFunc(u.kubectl(t, "get", "namespaces,jobs,pods", "--all-namespaces", "--selector",
+	return slices.DeleteFunc(u.kubectl(t, "get", "namespaces,jobs,daemonsets,pods", "--all-namespaces", "--selector",
 		"app.kubernetes.io/managed-by=nettoll", "-o", "name"), func(name string) bool {
 		return u.killed != "" && strings.Contains(name, strings.TrimPrefix(u.killed, "nettoll-"))
 	})
@@ -187,6 +188,8 @@ func TestCluster(t *testing.T) {
 	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
 	t.Run("example", func(t *testing.T) { u.example(t) })
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
+	t.Run("monitor", func(t *testing.T) { u.monitor(t) })
+	t.Run("monitor refused", func(t *testing.T) { u.unmonitored(t) })
 	t.Run("restricted", func(t *testing.T) { u.restricted(t) })
 	t.Run("no image", func(t *testing.T) { u.noImage(t) })
 	t.Run("few nodes", func(t *testing.T) { u.fewNodes(t) })
@@ -375,6 +378,139 @@ func (u *user) example(t *testing.T) {
 	}
 	if reaches(t, log, func(string, string, string) measure.Reach { return measure.ReachOpen }) == 0 {
 		t.Error("who reaches whom was not tried")
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// uplink is the device of a node to the others.
+const uplink = "eth0"
+
+// A monitor reads what nodes count, as the nodes themselves do, and which devices packets pass: across nodes the uplinks,
+// where what pods send can be read, and on one node not; those that lead to pods always, unless pods share the network of
+// their node.
+func (u *user) monitor(t *testing.T) {
+	counted := func() map[string][2]int64 { // by node: packets received and sent by the uplink
+		all := map[string][2]int64{}
+		for _, n := range u.cluster.Nodes() {
+			text, err := n.Run(t.Context(), "ip", "-j", "-s", "link", "show", uplink)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var links []struct {
+				Stats struct {
+					RX struct{ Packets int64 }
+					TX struct{ Packets int64 }
+				} `json:"stats64"`
+			}
+			if err := json.Unmarshal([]byte(text), &links); err != nil || len(links) != 1 {
+				t.Fatalf("%v in %s", err, text)
+			}
+			all[n.Name()] = [2]int64{links[0].Stats.RX.Packets, links[0].Stats.TX.Packets}
+		}
+		return all
+	}
+	dir := filepath.Join(u.dir, "monitor")
+	before := counted()
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "monitor.yaml",
+		"hosts: {kind: kubernetes, nodes: 2, monitor: wire}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"),
+		"--time", "4s", "-o", dir)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	after := counted()
+	t.Logf("%s", out)
+	run, log := records(t, dir)
+	for _, b := range log.Blocks {
+		if b.Memory <= 0 || b.Softirqs <= 0 || len(b.Machines) != 1 || b.Machines[0].Memory <= 0 || b.Machines[0].Softirqs <= 0 {
+			t.Errorf("block %d: memory and softirqs of nodes: %+v", b.Block, b)
+		}
+	}
+	for _, trial := range log.Trials {
+		all, known := trial.Metrics[traffic.CPUNodes]
+		if trial.Failed == "" && (!known || all <= 0 || all < trial.Metrics[traffic.CPUNodesSoftirq] ||
+			trial.Metrics[traffic.SoftirqRate] <= 0) {
+			t.Errorf("%s: CPU and softirqs of nodes: %v", trial.Cell, trial.Metrics)
+		}
+	}
+	for _, l := range measure.HeardIn(log.Labs) { // nothing is encrypted, so what pods send can be read
+		marked := map[string]int{}
+		for _, f := range l.Frames {
+			if f.Device == uplink {
+				marked[f.Machine] += f.Marked
+			}
+		}
+		if !strings.Contains(l.Lab, "cross-host") || marked["n1"] == 0 || marked["n2"] == 0 {
+			t.Errorf("%s: marked frames at the uplinks: %v, want some across nodes", l.Lab, marked)
+		}
+	}
+	if n := len(measure.HeardIn(log.Labs)); n != 3 {
+		t.Errorf("nodes have listened for %d labs, want 3", n)
+	}
+	passed := map[string][2]int64{} // by node: what the uplink has counted in all trials
+	labs := measure.PassedIn(log.Labs)
+	for _, l := range labs {
+		across, shares := strings.Contains(l.Lab, "cross-host"), strings.HasPrefix(l.Lab, "host")
+		if want := map[bool]int{true: 2, false: 1}[across]; len(l.Hosts) != want {
+			t.Errorf("%s: devices of %d nodes, want %d", l.Lab, len(l.Hosts), want)
+		}
+		for _, h := range l.Hosts {
+			pods, up := 0, false
+			for _, d := range h.Devices {
+				if d.Container != "" && h.Carries(d) {
+					pods++
+				}
+				if d.Name == uplink {
+					up = h.Carries(d)
+					sum := passed[h.Machine]
+					passed[h.Machine] = [2]int64{sum[0] + d.Received, sum[1] + d.Sent}
+				}
+			}
+			want := map[bool]int{true: 1, false: 2}[across]
+			if shares {
+				want = 0
+			}
+			if pods != want || up != across || h.Trials == 0 || h.Left == 0 {
+				t.Errorf("%s on %s: the devices of %d pods carry, the uplink does: %v; want %d and %v: %+v", l.Lab, h.Machine, pods,
+					up, want, across, h)
+			}
+		}
+	}
+	if len(labs) != 6 { // host, cni and the twin, on one node and across nodes
+		t.Errorf("devices of %d labs, want 6", len(labs))
+	}
+	for node, sum := range passed {
+		for i, way := range []string{"received", "sent"} {
+			if moved := after[node][i] - before[node][i]; sum[i] == 0 || sum[i] > moved {
+				t.Errorf("%s of %s has %s %d packets in trials, and %d in all as the node counts", uplink, node, way, sum[i], moved)
+			}
+		}
+	}
+	if len(passed) != 2 || run.Facts["monitor"] == nil || !strings.Contains(out.String(), uplink) {
+		t.Errorf("uplinks of %d nodes, monitor %v, report:\n%s", len(passed), run.Facts["monitor"], out)
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// A namespace that forbids what a monitor needs ends the run before anything is measured, with what helps.
+func (u *user) unmonitored(t *testing.T) {
+	u.kubectl(t, "create", "namespace", "unmonitored")
+	u.kubectl(t, "label", "namespace", "unmonitored", "pod-security.kubernetes.io/enforce=restricted")
+	dir := filepath.Join(u.dir, "unmonitored")
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "unmonitored.yaml",
+		"hosts: {kind: kubernetes, nodes: 2, namespace: unmonitored, monitor: nodes}\nbaseline: cni\n"+
+			"factors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n"), "--time", "2s", "-o", dir)
+	_ = cmd.Run() // its status says it
+	text := strings.Join(strings.Fields(said.String()), " ")
+	for _, want := range []string{"monitor: nodes", "violates PodSecurity", "leave out monitor: nodes"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it does not say %q: %s", want, text)
+		}
+	}
+	if cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("status %d, want 1\n%s", cmd.ProcessState.ExitCode(), out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, control.RecordsFile)); err == nil {
+		t.Error("it has records: something was measured")
 	}
 	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
@@ -639,6 +775,19 @@ func (u *user) rights(t *testing.T) {
 	study.Env = append(study.Env, "KUBECONFIG="+config)
 	if err := study.Run(); err != nil || !strings.Contains(out.String(), "Not enforced: egress") {
 		t.Errorf("study policy with all rights: %v\n%s\n%s", err, out, said)
+	}
+	watched := u.write(t, "watched.yaml", "hosts: {kind: kubernetes, nodes: 2, namespace: nettoll, monitor: nodes}\n"+
+		"baseline: cni\nfactors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n")
+	if _, text, err := run(watched); err == nil || !strings.Contains(text, `cannot create resource "daemonsets"`) ||
+		!strings.Contains(text, "leave out monitor: nodes") {
+		t.Errorf("without the right to make DaemonSets: %v\n%s", err, text)
+	}
+	u.kubectl(t, "apply", "-f", filepath.Join(packaged, "monitor.yaml"))
+	u.kubectl(t, "label", "--overwrite", "namespace", "nettoll", "pod-security.kubernetes.io/enforce=privileged")
+	if dir, text, err := run(watched); err != nil {
+		t.Errorf("with monitor.yaml: %v\n%s", err, text)
+	} else if _, log := records(t, dir); len(measure.PassedIn(log.Labs)) == 0 {
+		t.Errorf("with monitor.yaml nothing is known of devices:\n%s", text)
 	}
 	without := u.write(t, "without.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
 		"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
