@@ -39,7 +39,7 @@ func (v *Reading) Nodes() (Section, bool) {
 // heardTable returns what nodes have heard of each other; nil if nobody has listened.
 func (v *Reading) heardTable() *Table {
 	t := &Table{Columns: []Column{
-		{"", false}, {"node", false}, {"device", false}, {"frames", false}, {"", true}, {"marked", true},
+		{"", false}, {"node", false}, {"device", false}, {"headers", false}, {"frames", true}, {"marked", true},
 	}}
 	cells := v.cellsOfLabs()
 	for _, l := range v.Analysis.Heard {

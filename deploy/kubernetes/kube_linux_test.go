@@ -498,7 +498,7 @@ func (u *user) unmonitored(t *testing.T) {
 	dir := filepath.Join(u.dir, "unmonitored")
 	cmd, out, said := u.command(t.Context(), "run", u.write(t, "unmonitored.yaml",
 		"hosts: {kind: kubernetes, nodes: 2, namespace: unmonitored, monitor: nodes}\nbaseline: cni\n"+
-			"factors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n"), "--time", "2s", "-o", dir)
+			"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n"), "--time", "2s", "-o", dir)
 	_ = cmd.Run() // its status says it
 	text := strings.Join(strings.Fields(said.String()), " ")
 	for _, want := range []string{"monitor: nodes", "violates PodSecurity", "leave out monitor: nodes"} {
@@ -777,7 +777,7 @@ func (u *user) rights(t *testing.T) {
 		t.Errorf("study policy with all rights: %v\n%s\n%s", err, out, said)
 	}
 	watched := u.write(t, "watched.yaml", "hosts: {kind: kubernetes, nodes: 2, namespace: nettoll, monitor: nodes}\n"+
-		"baseline: cni\nfactors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n")
+		"baseline: cni\nfactors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
 	if _, text, err := run(watched); err == nil || !strings.Contains(text, `cannot create resource "daemonsets"`) ||
 		!strings.Contains(text, "leave out monitor: nodes") {
 		t.Errorf("without the right to make DaemonSets: %v\n%s", err, text)
