@@ -239,6 +239,11 @@ func (t *tries) network(ctx context.Context, d *diagnosed, s control.Sample) {
 	}
 	s.Stack = simple
 	t.values(ctx, d, c, s)
+	if of, ok := c.Part.Value.(network.Trier); ok {
+		for _, p := range of.Tries() {
+			t.value(ctx, d, s, p[0], p[1])
+		}
+	}
 }
 
 // between tries a carrier between two hosts, once with each other value of its parameters, under the first network
@@ -269,28 +274,33 @@ func (t *tries) between(ctx context.Context, d *diagnosed, s control.Sample, net
 // values tries a part once with each other value of its parameters, besides the stack of the sample. A value is tried
 // on one host, or on two if it means nothing on one.
 func (t *tries) values(ctx context.Context, d *diagnosed, c stack.Choice, s control.Sample) {
-	simple := s.Stack
 	for _, p := range c.Part.Params {
-		values := p.Values
-		if p.Quiet {
-			values = p.Tried
+		if p.Quiet || p.Values == nil {
+			continue
 		}
-		for _, value := range values {
-			with, ok := t.choose(d, d.Kind, d.Name, map[string]string{p.Name: value})
-			if !ok || value == p.Default {
-				continue
+		for _, value := range p.Values {
+			if value != p.Default {
+				t.value(ctx, d, s, p.Name, value)
 			}
-			s.Stack, s.Hosts = simple.With(with), 1
-			if left(s) != "" {
-				s.Hosts = 2
-			}
-			if reason := left(s); reason != "" {
-				d.Tried = append(d.Tried, &attempt{What: p.Name + "=" + value, LeftOut: reason})
-				continue
-			}
-			t.try(ctx, d, p.Name+"="+value, s)
 		}
 	}
+}
+
+// value tries a part with a value of a parameter.
+func (t *tries) value(ctx context.Context, d *diagnosed, s control.Sample, name, value string) {
+	with, ok := t.choose(d, d.Kind, d.Name, map[string]string{name: value})
+	if !ok {
+		return
+	}
+	s.Stack, s.Hosts = s.Stack.With(with), 1
+	if left(s) != "" {
+		s.Hosts = 2
+	}
+	if reason := left(s); reason != "" {
+		d.Tried = append(d.Tried, &attempt{What: name + "=" + value, LeftOut: reason})
+		return
+	}
+	t.try(ctx, d, name+"="+value, s)
 }
 
 // on tries a part of another kind, such as a filter, on each network on one host. If a network means nothing on one

@@ -51,6 +51,13 @@ type Excluder interface {
 	Exclude(hosts int, p part.Params) string
 }
 
+// A Trier is a network with values of quiet parameters that doctor tries, as it does those of all others: they need
+// programs of their own.
+type Trier interface {
+	// Tries returns a parameter and its value for each try.
+	Tries() [][2]string
+}
+
 // A Narrow is a network whose links cannot have every MTU.
 type Narrow interface {
 	// MostMTU returns the largest MTU in bytes that they can have.

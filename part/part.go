@@ -20,7 +20,6 @@ type Param struct {
 	Check   func(string) (string, error) // returns the value as cell ids show it: a number in base units
 	Why     func(string) string          // why a value is not among Values; "" if there is nothing to add; nil for most
 	Quiet   bool                         // left out of ids if it has its default
-	Tried   []string                     // values of a quiet parameter that doctor tries, as it does all of others
 	Long    bool                         // never in ids: another parameter identifies it
 }
 

@@ -654,7 +654,6 @@ func TestDecodeIsStrict(t *testing.T) {
 			"suite.yaml", "here: [y]", "here: []",
 			`stack "b": give its stacks (here), or why the experiment has none (missing), or both`,
 		},
-		{"suite.yaml", "here: [y]", "here: [y], missing: z", `stack "b": give either`},
 		{
 			"suite.yaml", "unit: 1, here", "unit: 2, of: a, here",
 			`metric "rate": invalid of "a", unit 2, in "" (valid: a stack of a, b, unit 1, no in)`,

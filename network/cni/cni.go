@@ -55,7 +55,6 @@ func (Network) Describe() network.Description {
 			{
 				Name: plugin, Default: bridge, Quiet: true, Why: why,
 				Values: []string{bridge, ptp, macvlan, ipvlan, hostDevice, vlan, flannel},
-				Tried:  []string{flannel}, // it has a daemon
 				Summary: "the plugin that makes the links of containers; flannel calls bridge, and Flannel's daemon flanneld " +
 					"takes packets to other hosts",
 			},

@@ -145,6 +145,9 @@ func located(program, parameter string) (string, error) {
 	}
 }
 
+// Tries has doctor look for the programs of Flannel.
+func (Network) Tries() [][2]string { return [][2]string{{plugin, flannel}} }
+
 // Crosses says that flanneld takes packets to other hosts.
 func (Network) Crosses(p part.Params) bool {
 	_, c := kindOf(p)

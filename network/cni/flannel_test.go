@@ -77,6 +77,11 @@ func TestFlannelOnTheWire(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			for _, m := range b.Hosts { // the rules of flanneld are not taken for what the plugins leave
+				if doubts := strings.Join(m.Kernel.Report().Doubts, "; "); strings.Contains(doubts, "chain ip") {
+					t.Errorf("doubts: %s", doubts)
+				}
+			}
 			h, err := b.Hosts[0].Kernel.Links("")
 			if err != nil {
 				t.Fatal(err)

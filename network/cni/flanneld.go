@@ -136,6 +136,9 @@ func (d Flanneld) start(ctx context.Context, k *host.Kernel, path, dir string) (
 			if differs := d.differs(said); differs != nil {
 				return fail(fmt.Errorf("flanneld has %s %q, but the plan %q", differs.What, differs.Got, differs.Want))
 			}
+			if err := ruled(ctx, k, deadline); err != nil {
+				return fail(err)
+			}
 			k.Implementation("network", flanneld+" "+string(bytes.TrimSpace(version)))
 			return r.Process(), nil
 		}
@@ -149,6 +152,30 @@ func (d Flanneld) start(ctx context.Context, k *host.Kernel, path, dir string) (
 			return fail(fmt.Errorf("flanneld is not ready after %v: see its log", startLimit))
 		}
 	}
+}
+
+// ruled waits until the daemon has set its rules: versions differ in whether it has when it says that it is ready.
+func ruled(ctx context.Context, k *host.Kernel, deadline time.Time) error {
+	// the last rule of each table is there with the others: iptables-restore puts all in at once
+	for _, r := range [][3]string{{"filter", "FORWARD", "FLANNEL-FWD"}, {"nat", "POSTROUTING", "FLANNEL-POSTRTG"}} {
+		for {
+			var rules []byte
+			if err := k.Do("", func() (err error) {
+				rules, err = exec.CommandContext(ctx, "iptables", "-w", "-t", r[0], "-S", r[1]).Output()
+				return err
+			}); err != nil {
+				return fmt.Errorf("iptables -t %s -S %s: %w", r[0], r[1], err)
+			}
+			if bytes.Contains(rules, []byte("-j "+r[2])) {
+				break
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("flanneld has not set its rule in chain %s of table %s after %v", r[1], r[0], startLimit)
+			}
+			time.Sleep(pause)
+		}
+	}
+	return nil
 }
 
 // said reads the file that the daemon writes for its plugin.
