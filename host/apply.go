@@ -40,10 +40,7 @@ func (n Namespace) Apply(ctx context.Context, k *Kernel) error {
 // Docker disables until a network of its own has it (moby, libnetwork/osl/namespace_linux.go). The caller closes the
 // file.
 func (n Namespace) Adopt(k *Kernel, ns *os.File) error {
-	if _, err := k.bind(n.Name, func(s *space) (err error) {
-		s.file, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()))
-		return err
-	}); err != nil {
+	if err := n.Show(k, ns); err != nil {
 		return err
 	}
 	err := k.Do(n.Name, func() error {
@@ -55,6 +52,15 @@ func (n Namespace) Adopt(k *Kernel, ns *os.File) error {
 	if err != nil {
 		err = errors.Join(err, k.remove(n.Name))
 	}
+	return err
+}
+
+// Show gives the host a namespace that somebody else has made and goes on to use, as it is. The caller closes the file.
+func (n Namespace) Show(k *Kernel, ns *os.File) error {
+	_, err := k.bind(n.Name, func(s *space) (err error) {
+		s.file, err = netns.Open(fmt.Sprintf("/proc/self/fd/%d", ns.Fd()))
+		return err
+	})
 	return err
 }
 

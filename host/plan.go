@@ -119,6 +119,7 @@ func Steps() map[string]func() Step {
 		MoveLink{}.Kind():     func() Step { return new(MoveLink) },
 		oldMoveLink:           func() Step { return new(MoveLink) },
 		Shape{}.Kind():        func() Step { return new(Shape) },
+		Segment{}.Kind():      func() Step { return new(Segment) },
 	}
 }
 

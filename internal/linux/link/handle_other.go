@@ -137,6 +137,9 @@ func (*Handle) Next(netip.Addr, netip.Addr) (Next, error) { return Next{}, unsup
 // EncapRoutes is not supported here.
 func (*Handle) EncapRoutes(netip.Prefix) ([]Route, error) { return nil, unsupported() }
 
+// SetMaster is not supported here.
+func (*Handle) SetMaster(int, int) error { return unsupported() }
+
 // AddVXLAN is not supported here.
 func (*Handle) AddVXLAN(VXLAN) (int, error) { return 0, unsupported() }
 

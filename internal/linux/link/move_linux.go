@@ -19,6 +19,12 @@ func (h *Handle) Move(index int, ns *os.File) error {
 	return explain(fmt.Sprintf("move link %d", index), h.h.LinkSetNsFd(by(index), int(ns.Fd())), "")
 }
 
+// SetMaster makes a link a port of a bridge.
+func (h *Handle) SetMaster(index, master int) error {
+	return explain(fmt.Sprintf("make link %d a port of link %d", index, master),
+		h.h.LinkSetMasterByIndex(by(index), master), "")
+}
+
 // SetName changes the name of a link that is down.
 func (h *Handle) SetName(index int, name string) error {
 	what := fmt.Sprintf("call link %d %q", index, name)

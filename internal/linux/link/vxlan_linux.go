@@ -33,6 +33,9 @@ func (h *Handle) AddVXLAN(v VXLAN) (int, error) {
 	data.AddRtAttr(nl.IFLA_VXLAN_ID, nl.Uint32Attr(v.ID))
 	data.AddRtAttr(nl.IFLA_VXLAN_PORT, binary.BigEndian.AppendUint16(nil, v.Port))
 	data.AddRtAttr(nl.IFLA_VXLAN_LEARNING, flag(false))
+	if v.Proxy {
+		data.AddRtAttr(nl.IFLA_VXLAN_PROXY, flag(true))
+	}
 	data.AddRtAttr(nl.IFLA_VXLAN_UDP_CSUM, flag(v.Checksum))
 	data.AddRtAttr(nl.IFLA_VXLAN_UDP_ZERO_CSUM6_TX, flag(!v.Checksum))
 	data.AddRtAttr(nl.IFLA_VXLAN_UDP_ZERO_CSUM6_RX, flag(!v.Checksum))
@@ -71,7 +74,7 @@ func (h *Handle) VXLAN(name string) (VXLAN, error) {
 	local, _ := netip.AddrFromSlice(d.SrcAddr)
 	v := VXLAN{
 		Name: name, MAC: d.HardwareAddr, MTU: d.MTU, ID: uint32(d.VxlanId), Port: uint16(d.Port), Local: local,
-		Checksum: d.UDPCSum, External: d.FlowBased, Learning: d.Learning,
+		Checksum: d.UDPCSum, External: d.FlowBased, Learning: d.Learning, Proxy: d.Proxy,
 	}
 	if local.Is6() {
 		v.Checksum = !d.UDP6ZeroCSumTx
