@@ -445,6 +445,11 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	ported, _, filtered := stack.PartOf[network.Ported](s.Parts)
 	filtered = filtered && ported.OnlyPorts()
 	taken := map[string]bool{} // ports in use, by host
+	if n, ofN, ok := stack.PartOf[network.IPv4Only](s.Parts); ok && g.family == "ipv6" {
+		if reason := n.IPv4Only(ofN); reason != "" {
+			return named + "/" + g.where(), reason
+		}
+	}
 	first := 0
 	for i, pairs := range g.pairsOf() {
 		d := g.members[i].workload.Describe()

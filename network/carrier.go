@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// A Carrier is a part that carries the packets between hosts on the span below: a tunnel or an encryption. The kinds
-// of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
+// A Carrier is a part that carries the packets between hosts on the span below: a tunnel, an encryption, or a network
+// whose segment reaches over all hosts. The kinds of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
 // every machine can build is a [Checker].
 type Carrier interface {
 	// Carry returns the span that it makes on the uppermost one of the lab, see [Lab.Above]. It is pure. Where it cannot
@@ -56,11 +56,18 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 	}
 	two := NewLab(hosts, MinMTU)
 	two.Params = params
-	if len(Serves(n, two, two.Hosts[0])) == 0 {
+	if onUnderlay(n, two) {
 		return fmt.Sprintf("%s %s carries packets that hosts route, but the containers of network %s are on the underlay "+
 			"themselves", kind, c.Part.Name, n.Describe().Name)
 	}
 	return unfit(two, s)
+}
+
+// onUnderlay reports whether the containers of a network are on the underlay themselves: it neither serves ranges nor
+// carries packets itself.
+func onUnderlay(n Network, lab Lab) bool {
+	_, carries := n.(Carrier)
+	return !carries && len(Serves(n, lab, lab.Hosts[0])) == 0
 }
 
 // unfit returns why a carrier of the stack cannot stand where it does in such labs, whatever their MTU; "" if all can.

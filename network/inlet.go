@@ -28,6 +28,9 @@ func (l Lab) Inlets(h Host) []Inlet {
 		}
 	}
 	for i, s := range spans {
+		if s.Secluded.NS != "" {
+			continue // the host itself receives nothing there
+		}
 		for j, r := range s.Reach[h.Index-1] {
 			// a span that is addressed has no link of its own
 			if j != h.Index-1 && !slices.ContainsFunc(list, func(in Inlet) bool { return in.Link == r.Link }) {

@@ -90,6 +90,12 @@ type HostPublisher interface {
 	PublishedAt(pair Pair, p part.Params) (host int, ok bool)
 }
 
+// An IPv4Only is a network whose containers may have no addresses of IPv6.
+type IPv4Only interface {
+	// IPv4Only returns why they have none, "" if they have.
+	IPv4Only(p part.Params) string
+}
+
 // A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.

@@ -64,7 +64,7 @@ func RefuseUnderlay(s stack.Stack, hosts int, m Medium) string {
 	}
 	lab := NewLab(hosts, MinMTU)
 	lab.Params, lab.Underlay = params, m
-	if len(Serves(n, lab, lab.Hosts[0])) == 0 {
+	if onUnderlay(n, lab) {
 		return fmt.Sprintf("network %s: %s", n.Describe().Name, notRouted)
 	}
 	return unfit(lab, s)

@@ -27,6 +27,8 @@ type Span struct {
 	// Wire are the protocols that its packets, and those that it needs besides, are of on the span below: none of the
 	// underlay.
 	Wire []Protocol
+	// Besides are protocols that hosts talk on the span below, and that carry nothing of containers.
+	Besides []Protocol
 	// Protected says that nobody can read on the span below what it carries, and Cipher by what: "ChaCha20-Poly1305".
 	Protected bool
 	Cipher    string
@@ -38,11 +40,19 @@ type Span struct {
 	// by the link of the span below. It needs a tunnel of the kernel on it: what containers send has other addresses.
 	// What does not send by the kernel's IP must refuse to stand on it.
 	Addressed bool
+	// Secluded is where its links are. The zero value means in the hosts' own namespaces.
+	Secluded Seclusion
 	// Merged is the number of packets that it may send, or hand on, as one large segment: counters on the way count that
 	// once. 0 if devices count each packet.
 	Merged int
 	// Steps make it, by host, on the span below. The underlay has none: [Underlay] and [Base] make it.
 	Steps [][]host.Step
+}
+
+// A Seclusion is where the links of a span are that no route of a host leads to.
+type Seclusion struct {
+	// NS is the namespace on each host, and Bridge the bridge there of which the links are ports.
+	NS, Bridge string
 }
 
 // An Overhead is the number of bytes that a carrier adds to each packet.

@@ -153,7 +153,8 @@ func (w *Way) Carried(t Trip) {
 			continue
 		}
 		there, back := s.Reach[from.Index-1][to.Index-1], s.Reach[to.Index-1][from.Index-1]
-		if target.IsValid() { // else the span above gives its frames to the link, by no route
+		// else the span above gives its frames to the link, by no route, or a bridge does
+		if target.IsValid() && s.Secluded.NS == "" {
 			w.hop(from.Index, host.Hop{To: target}, host.Next{Link: there.Link, Via: there.Next(target), MAC: there.MAC})
 		}
 		if i == 0 {
@@ -164,13 +165,13 @@ func (w *Way) Carried(t Trip) {
 			w.Counted(from, there.Sent)
 		}
 		if there.Sent == "" || s.Layer == 2 {
-			w.Sent(from, "", there.Link, "")
+			w.Sent(from, s.Secluded.NS, there.Link, s.Secluded.Bridge)
 		}
 		if back.Received != "" {
 			w.Counted(to, back.Received)
 		}
 		if back.Received == "" || s.Layer == 2 {
-			w.Received(to, "", back.Link, "")
+			w.Received(to, s.Secluded.NS, back.Link, s.Secluded.Bridge)
 		}
 		below := t.Lab.Spans[i-1].Reach[from.Index-1][to.Index-1]
 		switch target = below.IPv4; s.Outer {

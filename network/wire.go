@@ -41,6 +41,12 @@ func (e *Evidence) wire() []Protocol {
 	return nil
 }
 
+// beside says whether packets on the underlay are of a protocol that hosts talk besides.
+func (e *Evidence) beside(w host.Wire) bool {
+	all := e.lab.spans()
+	return len(all) > 1 && slices.ContainsFunc(all[1].Besides, func(p Protocol) bool { return p.is(w) })
+}
+
 // Text says it as a sentence without its full stop.
 func (e *Evidence) Text() string {
 	text := "packets between hosts are those of containers"
@@ -117,6 +123,9 @@ func (e *Evidence) sent(port string, frames []host.Frames) error {
 	carried, marked, longest := 0, 0, 0
 	for _, f := range frames {
 		if f.Link != port {
+			continue
+		}
+		if f.Marked == 0 && e.beside(f.Wire) {
 			continue
 		}
 		own := f.Family == "" || f.Protocol == icmp || f.Protocol == igmp || f.Protocol == icmpv6
