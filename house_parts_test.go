@@ -43,6 +43,7 @@ func TestPartsAreNamedAtHome(t *testing.T) {
 		"deploy/kubernetes/facts.go wireguard":   "a setting of network plugins",
 		"deploy/kubernetes/facts.go ipsec":       "a setting of network plugins",
 		"deploy/kubernetes/objects.go command":   "a key of a container of a pod",
+		"host/segment.go vxlan":                  "a type of link",
 		"host/steps.go bridge":                   "a kind of steps",
 		"host/verify.go bridge":                  "a type of link",
 		"host/iptunnel/links.go ebpf":            "a way to implement a step",

@@ -38,6 +38,7 @@ import (
 	"github.com/nettoll/nettoll/network/ipvlan"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/overlay"
 	"github.com/nettoll/nettoll/network/ovs"
 	"github.com/nettoll/nettoll/network/passthrough"
 	"github.com/nettoll/nettoll/network/routed"
@@ -98,6 +99,7 @@ func New() Catalogue {
 				macvlan.Network{},
 				ipvlan.Network{},
 				passthrough.Network{},
+				overlay.Network{},
 				ovs.Network{},
 				ebpf.Network{},
 				cni.Network{},

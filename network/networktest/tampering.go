@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -262,6 +263,25 @@ func (b *Bed) tampers(kinds map[string]func() host.Step, seen, others map[string
 						}
 						return errors.Join(errs...)
 					})
+				case host.Segment:
+					err = errors.Join(err, links("a segment", s.NS, s.Name, s.MTU, true, nil))
+					add(m, "a segment", "take out of its bridge ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+						return h.SetMaster(l.Index, 0)
+					}))
+					add(m, "a segment", "delete ", on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+						return h.Delete(l.Index)
+					}))
+					if len(s.Stations) > 0 {
+						for text, change := range map[string]func(*link.Handle, link.Link, host.Station) error{
+							"forget a host of ":        unplaced,
+							"another host for one of ": misplaced,
+							"forget a neighbour of ":   unanswered,
+						} {
+							add(m, "the stations of a segment", text, on(s.NS, s.Name, func(h *link.Handle, l link.Link) error {
+								return change(h, l, s.Stations[0])
+							}))
+						}
+					}
 				case host.Multipath:
 					for text, keep := range map[string]int{"remove ": 0, "remove one way of ": 1} {
 						add(m, "a route with several ways", text, func() error { return narrow(m.Kernel, s, keep) })
@@ -303,6 +323,47 @@ func retranslate(k *host.Kernel, n nat.Translation, change func(*nat.Translation
 	n.Published = slices.Clone(n.Published)
 	change(&n)
 	return n.Apply(context.Background(), k)
+}
+
+// entry is where a segment sends frames for a container.
+func entry(l link.Link, s host.Station) (link.FDBEntry, error) {
+	mac, err := net.ParseMAC(s.MAC)
+	if err != nil {
+		return link.FDBEntry{}, err
+	}
+	at, err := netip.ParseAddr(s.At)
+	return link.FDBEntry{Link: l.Index, MAC: mac, At: at}, err
+}
+
+// unplaced makes a segment forget where a container is.
+func unplaced(h *link.Handle, l link.Link, s host.Station) error {
+	e, err := entry(l, s)
+	if err != nil {
+		return err
+	}
+	return h.DeleteFDBEntry(e)
+}
+
+// misplaced makes a segment send the frames for a container to another host.
+func misplaced(h *link.Handle, l link.Link, s host.Station) error {
+	e, err := entry(l, s)
+	if err != nil {
+		return err
+	}
+	if err := h.DeleteFDBEntry(e); err != nil {
+		return err
+	}
+	e.At = e.At.Next()
+	return h.AddFDBEntry(e)
+}
+
+// unanswered makes a segment forget the MAC address of a container.
+func unanswered(h *link.Handle, l link.Link, s host.Station) error {
+	a, err := netip.ParseAddr(s.Addresses[0])
+	if err != nil {
+		return err
+	}
+	return h.DeleteNeighbour(link.Neighbour{Link: l.Index, Address: a})
 }
 
 // narrow removes next hops from a route: all of them if keep is 0, otherwise all but the first one.

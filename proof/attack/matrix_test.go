@@ -198,6 +198,7 @@ func ci() []string {
 		"macvlan+nftables(match=set)/same-host/2", "macvlan(mode=passthru)+iptables/cross-host/2",
 		"ipvlan+nftables/same-host/2", "ipvlan(mode=l3)+nftables/cross-host/2",
 		"passthrough+iptables(stateful=true)/cross-host/3",
+		"overlay/same-host/2", "overlay/cross-host/3",
 		"ovs/cross-host/2", "ovs+ovs/cross-host/3", "ovs+ovs(antispoof=true)/same-host/2",
 		"ovs(flows=explicit)+ovs(stateful=true)/cross-host/2",
 		"ebpf+ebpf/cross-host/2", "ebpf+ebpf(antispoof=true)/same-host/2",

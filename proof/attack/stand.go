@@ -97,6 +97,9 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 			if v6 && a == threat.Abstract {
 				continue // it has no family
 			}
+			if !s.speaks(v6) {
+				continue
+			}
 			o, err := s.attack(a, v6)
 			if err != nil {
 				return list, fmt.Errorf("attack %q, %s: %w", a, o.Family, err)
@@ -105,6 +108,13 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 		}
 	}
 	return list, nil
+}
+
+// speaks reports whether containers have addresses of a family. Without any, nothing can be made in it.
+func (s *stand) speaks(v6 bool) bool {
+	return !slices.ContainsFunc(s.Hosts, func(h proof.Host) bool {
+		return slices.ContainsFunc(h.Containers, func(c proof.Container) bool { return !c.Own(v6).IsValid() })
+	})
 }
 
 func newStand(lab Target) *stand {

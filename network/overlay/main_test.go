@@ -1,0 +1,9 @@
+package overlay_test
+
+import (
+	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet"
+)
+
+func TestMain(m *testing.M) { testnet.Main(m) }
