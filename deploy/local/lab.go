@@ -372,18 +372,26 @@ func (l *lab) Close() {
 	for _, h := range l.spec.Net.Hosts {
 		limit += time.Duration(len(h.Containers)) * removal
 	}
-	var group sync.WaitGroup
-	for _, h := range l.all() {
-		group.Go(func() {
-			if l.journal != nil {
-				ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
-				_ = h.Undo(ctx)                                                 // what cannot be undone is recovered below
-				cancel()
-			}
-			_ = h.Close() // the kernel kills the rest with the PID namespace
-		})
+	end := func(hosts []*Host) {
+		var group sync.WaitGroup
+		for _, h := range hosts {
+			group.Go(func() {
+				if l.journal != nil {
+					ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
+					_ = h.Undo(ctx)                                                 // what cannot be undone is recovered below
+					cancel()
+				}
+				_ = h.Close() // the kernel kills the rest with the PID namespace
+			})
+		}
+		group.Wait()
 	}
-	group.Wait()
+	rest := l.all()
+	if l.journal != nil { // daemons of the hosts may say goodbye to each other, over the underlay
+		end(l.hosts)
+		rest = rest[len(l.hosts):]
+	}
+	end(rest)
 	if l.journal != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
 		_ = l.journal.Recover(ctx, l.spec.Mark) // what is left is reported when the run ends
