@@ -38,7 +38,7 @@ type LiveHost struct {
 	Containers []LiveContainer
 }
 
-// A LiveContainer is a container of a live lab.
+// A LiveContainer is a container of a live lab, or another namespace of a host.
 type LiveContainer struct {
 	Name      string // "src0", "snk0"
 	Namespace string // its network namespace, "" where it shares its host's
@@ -126,7 +126,21 @@ func (s *LiveLab) describe(l *lab) error {
 			Sink: fmt.Sprintf("h%d/%s", at.sinkHost, sink), SinkAddrs: addresses(at.sink.Public),
 		})
 	}
+	for i := range s.Hosts {
+		s.Hosts[i].Containers = append(s.Hosts[i].Containers, secluded(s.Hosts[i].Plan())...)
+	}
 	return nil
+}
+
+// secluded are the namespaces of a host that are neither its own nor a container's, as places that commands can run in.
+func secluded(p host.Plan) []LiveContainer {
+	var list []LiveContainer
+	for _, step := range p.Steps {
+		if n, ok := step.(host.Secluded); ok {
+			list = append(list, LiveContainer{Name: n.Seclusion(), Namespace: n.Seclusion()})
+		}
+	}
+	return list
 }
 
 // routers are the namespaces of the underlay besides its own, as places that commands can run in.
