@@ -38,7 +38,7 @@ func (j Joint) LinkBy(by string, types ...string) (Link, error) {
 	switch s := j.Link.(type) {
 	case host.Veth:
 		l = Link{Type: TypeVeth, Master: s.Master, Upper: host.Upper{
-			NS: s.PeerNS, Name: s.PeerName, Lower: s.Name, MAC: s.PeerMAC, MTU: s.MTU, Addresses: s.PeerAddresses,
+			NS: s.PeerNS, Name: s.PeerName, LowerNS: s.NS, Lower: s.Name, MAC: s.PeerMAC, MTU: s.MTU, Addresses: s.PeerAddresses,
 		}}
 	case host.MoveLink:
 		if s.FromNS == "" {
@@ -112,7 +112,7 @@ func (l Link) Wait(ctx context.Context, k *host.Kernel) error {
 	}
 }
 
-// Near gives the other end of a veth, which is on the host, the name of the plan.
+// Near gives the other end of a veth, which is on the host or in another namespace of it, the name of the plan.
 func (l Link) Near(k *host.Kernel) error {
 	far, err := k.Links(l.NS)
 	if err != nil {
@@ -122,7 +122,7 @@ func (l Link) Near(k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	near, err := k.Links("")
+	near, err := k.Links(l.LowerNS)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (l Link) Agrees(k *host.Kernel, step host.Step) error {
 	switch l.Type {
 	case TypeVeth:
 		return host.Veth{
-			Name: l.Lower, MTU: l.MTU, Master: l.Master, PeerNS: l.NS, PeerName: l.Name, PeerMAC: l.MAC,
+			NS: l.LowerNS, Name: l.Lower, MTU: l.MTU, Master: l.Master, PeerNS: l.NS, PeerName: l.Name, PeerMAC: l.MAC,
 			PeerAddresses: l.Addresses,
 		}.Verify(k)
 	case TypePhysical:

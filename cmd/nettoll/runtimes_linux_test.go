@@ -25,6 +25,7 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"macvlan", "same-host"},
 		{"ipvlan", "same-host"},
 		{"passthrough", "cross-host"},
+		{"overlay", "cross-host"},
 		{"ovs", "same-host"},
 		{"ebpf", "same-host"},
 		{"cni(plugin=ptp)", "same-host"},
@@ -39,6 +40,8 @@ func TestNetworksOfRuntimes(t *testing.T) {
 			{"macvlan(by=docker,mode=private)", "cross-host"},
 			{"ipvlan(by=docker)", "same-host"},
 			{"ipvlan(by=docker,mode=l3)", "cross-host"},
+			{"overlay(by=docker)", "cross-host"},
+			{"overlay(by=docker)", "same-host"},
 		},
 		"lxc": {
 			{"bridge(by=lxc)", "cross-host"},

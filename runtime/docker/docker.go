@@ -68,6 +68,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 		Container{}.Kind(): func() host.Step { return new(Container) },
 		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
 		Network{}.Kind():   func() host.Step { return new(Network) },
+		Overlay{}.Kind():   func() host.Step { return new(Overlay) },
 		Join{}.Kind():      func() host.Step { return new(Join) },
 		Alone{}.Kind():     func() host.Step { return new(Alone) },
 		Machine{}.Kind():   func() host.Step { return new(Machine) },
@@ -118,9 +119,11 @@ func (r Runtime) Containers(containers []runtime.Container, p part.Params) (step
 	return steps, nil
 }
 
-// Join makes the containers, in the place of the bridge of the host a network of Docker's driver bridge, and in the
-// place of links on top of another one a network of Docker's driver for those. It then connects each container.
+// Join makes the containers, in the place of the bridge of the host a network of Docker's driver bridge, in the place
+// of links on top of another one a network of Docker's driver for those, and in the place of a segment over all hosts
+// one of the driver overlay. It then connects each container.
 func (r Runtime) Join(containers []runtime.Container, network []host.Step, p part.Params) ([]host.Step, error) {
+	network, overlays := overlaid(network)
 	steps, err := r.Containers(containers, p)
 	if err != nil || len(steps) == 0 {
 		return append(steps, network...), err
@@ -142,7 +145,7 @@ func (r Runtime) Join(containers []runtime.Container, network []host.Step, p par
 		steps = append(steps, s)
 	}
 	networks, joins, err := connected(joints)
-	return slices.Concat(steps, networks, joins, after), err
+	return slices.Concat(steps, overlays, networks, joins, after), err
 }
 
 // JoinTakes is nothing: Docker adds IPv6 addresses that can be used at once.

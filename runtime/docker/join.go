@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// A Join connects a container to a [Bridge] or a [Network]. Docker makes its link, addresses and routes. Links get the
+// A Join connects a container to a [Bridge], a [Network] or an [Overlay]. Docker makes its link, addresses and routes. Links get the
 // names, the MAC address and the MTU of the plan.
 type Join struct {
 	Container string `json:"container"`
@@ -28,7 +28,10 @@ func (j Join) String() string {
 
 // network is the name of that of the container.
 func (j Join) network() string {
-	if j.Type == runtime.TypeVeth {
+	switch {
+	case j.LowerNS != "":
+		return j.LowerNS
+	case j.Type == runtime.TypeVeth:
 		return j.Master
 	}
 	return j.Lower
@@ -96,6 +99,11 @@ func (j Join) Apply(ctx context.Context, k *host.Kernel) error {
 	if err := runtime.Run(connect); err != nil {
 		return err
 	}
+	if j.LowerNS != "" {
+		if err := show(ctx, k, j.LowerNS); err != nil {
+			return err
+		}
+	}
 	return j.adapt(k, mac)
 }
 
@@ -130,12 +138,14 @@ func (j Join) adapt(k *host.Kernel, mac string) error {
 		}
 		return far.SetMTU(inner.Index, j.MTU)
 	}
-	near, err := k.Links("")
-	if err != nil {
-		return err
-	}
-	if err := forget(near, far, inner.Index); err != nil {
-		return err
+	if j.LowerNS == "" { // the host has addresses there
+		near, err := k.Links("")
+		if err != nil {
+			return err
+		}
+		if err := forget(near, far, inner.Index); err != nil {
+			return err
+		}
 	}
 	return j.Near(k)
 }

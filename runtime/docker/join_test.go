@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/network/ipvlan"
 	"github.com/nettoll/nettoll/network/macvlan"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/overlay"
 	"github.com/nettoll/nettoll/network/passthrough"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime/docker"
@@ -34,6 +35,7 @@ func TestJoin(t *testing.T) {
 		{"macvlan-passthru", macvlan.Network{}, part.Params{"mode": "passthru"}, 2},
 		{"ipvlan-l2", ipvlan.Network{}, part.Params{"mode": "l2"}, 1},
 		{"ipvlan-l3", ipvlan.Network{}, part.Params{"mode": "l3"}, 2},
+		{"overlay", overlay.Network{}, nil, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plan, err := runtimetest.Joined(t, docker.Runtime{}, c.network, c.hosts, 1, c.params)
