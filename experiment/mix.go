@@ -436,9 +436,6 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	if reason := s.Parts.Refuse(g.hosts); reason != "" {
 		return named + "/" + string(g.placement), reason
 	}
-	if only, params, ok := stack.PartOf[network.IPv4Only](s.Parts); ok && g.family == "ipv6" && only.IPv4Only(params) {
-		return named + "/" + string(g.placement) + "/" + g.family, "its containers have no addresses of IPv6"
-	}
 	translator, ofTranslator, translates := stack.PartOf[network.Translator](s.Parts)
 	sharer, ofSharer, shares := stack.PartOf[network.Sharer](s.Parts)
 	translates, shares = translates && translator.Translates(g.hosts, ofTranslator), shares && sharer.Shares(ofSharer)

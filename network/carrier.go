@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/stack"
 )
 
-// A Carrier is a part that carries the packets between hosts on the span below: a tunnel, an encryption, or a network
-// whose segment reaches over all hosts. The kinds of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
+// A Carrier is a part that carries the packets between hosts on the span below: a tunnel or an encryption. The kinds
+// of carriers share what is in this file. A carrier that brings kinds of steps is a [host.Stepper], and one that not
 // every machine can build is a [Checker].
 type Carrier interface {
 	// Carry returns the span that it makes on the uppermost one of the lab, see [Lab.Above]. It is pure. Where it cannot
@@ -50,7 +50,7 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 	if hosts < 2 {
 		return fmt.Sprintf("%s %s carries packets between hosts, but the lab has only one host", kind, c.Part.Name)
 	}
-	if crosses(n, params) {
+	if crosses(n, params) && n.(Crosser).Alone(params) { //nolint:forcetypeassert // it crosses
 		return fmt.Sprintf("%s %s carries packets that hosts route as nettoll has it, but network %s has programs of its "+
 			"own take them to other hosts", kind, c.Part.Name, n.Describe().Name)
 	}
@@ -64,10 +64,9 @@ func RefuseCarrier(kind string, s stack.Stack, hosts int) string {
 }
 
 // onUnderlay reports whether the containers of a network are on the underlay themselves: it neither serves ranges nor
-// carries packets itself.
+// crosses.
 func onUnderlay(n Network, lab Lab) bool {
-	_, carries := n.(Carrier)
-	return !carries && len(Serves(n, lab, lab.Hosts[0])) == 0
+	return !crosses(n, lab.Params) && len(Serves(n, lab, lab.Hosts[0])) == 0
 }
 
 // unfit returns why a carrier of the stack cannot stand where it does in such labs, whatever their MTU; "" if all can.

@@ -250,8 +250,7 @@ func (l Lab) Own(h Host) []netip.Prefix {
 
 // Compose returns the lab with the spans that a stack has between hosts: the underlay, and on it the stack's carriers,
 // each on the one that stands behind it in the order of the kinds. So bridge+vxlan+wireguard has VXLAN on WireGuard.
-// What programs of the network make ([Crosser]) is on top.
-// The MTU of the lab becomes what is left of the underlay's, if it was more. It is an error if that is too little.
+// What the network itself makes ([Crosser]) is on top. The MTU of the lab becomes what is left of the underlay's, if it was more. It is an error if that is too little.
 func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	lab.Spans = nil
 	if len(lab.Hosts) < 2 {
@@ -267,17 +266,11 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		if err != nil {
 			return lab, fmt.Errorf("%s %s: %w", c.Kind.Describe().Name, c.Part.Name, err)
 		}
-		if below := lab.Top(); below.Addressed && span.Outer != below.Outer {
-			return lab, &UnfitError{fmt.Sprintf("%s %s sends packets of %s, but %s protects those of %s (hint: give both the "+
-				"same outer)", c.Kind.Describe().Name, c.Part.Name, familyName(span.Outer), below.Name, familyName(below.Outer))}
+		if lab, err = lab.stand(span, c.Kind.Describe().Name+" "+c.Part.Name); err != nil {
+			return lab, err
 		}
-		lab.Spans = append(lab.Spans, span)
 	}
-	if top := lab.Top(); top.Addressed {
-		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of " +
-			"containers have other addresses (hint: add a tunnel, or leave the mode)"}
-	}
-	if n, params, ok := stack.PartOf[Crosser](s); ok {
+	if n, params, ok := stack.PartOf[Network](s); ok {
 		given := lab.Params
 		lab.Params = params
 		var err error
@@ -286,7 +279,21 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 		}
 		lab.Params = given
 	}
+	if top := lab.Top(); top.Addressed {
+		return lab, &UnfitError{top.Name + " in transport mode protects what hosts send each other, but packets of " +
+			"containers have other addresses (hint: add a tunnel, or leave the mode)"}
+	}
 	return lab.fit()
+}
+
+// stand adds a span, which what makes, on the uppermost one.
+func (l Lab) stand(s Span, what string) (Lab, error) {
+	if below := l.Top(); below.Addressed && s.Outer != below.Outer {
+		return l, &UnfitError{fmt.Sprintf("%s sends packets of %s, but %s protects those of %s (hint: give both the same outer)",
+			what, familyName(s.Outer), below.Name, familyName(below.Outer))}
+	}
+	l.Spans = append(l.spans(), s)
+	return l, nil
 }
 
 // fit gives a composed lab the MTU that its spans leave, if that is less than it has. It is an error if that is too

@@ -155,7 +155,15 @@ func (Network) Crosses(p part.Params) bool {
 }
 
 // IPv4Only says that Flannel has no IPv6 unless it is told so.
-func (n Network) IPv4Only(p part.Params) bool { return n.Crosses(p) }
+func (n Network) IPv4Only(p part.Params) string {
+	if n.Crosses(p) {
+		return "containers of Flannel have no addresses of IPv6"
+	}
+	return ""
+}
+
+// Alone says that flanneld sends by the underlay itself.
+func (n Network) Alone(p part.Params) bool { return n.Crosses(p) }
 
 // Cross returns the VXLAN of flanneld, or nothing with the backend host-gw.
 func (Network) Cross(lab network.Lab) (s network.Span, ok bool, err error) {

@@ -133,14 +133,28 @@ func (v variant) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
 }
 
 // IPv4Only asks the network about its own parameters.
-func (v variant) IPv4Only(part.Params) bool {
-	o, ok := v.Network.(network.IPv4Only)
-	return ok && o.IPv4Only(v.params)
+func (v variant) IPv4Only(part.Params) string {
+	if o, ok := v.Network.(network.IPv4Only); ok {
+		return o.IPv4Only(v.params)
+	}
+	return ""
+}
+
+// Alone asks the network about its own parameters.
+func (v variant) Alone(part.Params) bool {
+	c, ok := v.Network.(network.Crosser)
+	return ok && c.Alone(v.params)
+}
+
+// crosses says whether a network takes packets of its containers to other hosts itself.
+func crosses(n network.Network) bool {
+	c, ok := n.(network.Crosser)
+	return ok && c.Crosses(nil)
 }
 
 // familiesOf are those of which containers of the network have addresses.
 func familiesOf(n network.Network) []string {
-	if o, ok := n.(network.IPv4Only); ok && o.IPv4Only(nil) {
+	if o, ok := n.(network.IPv4Only); ok && o.IPv4Only(nil) != "" {
 		return families()[:1]
 	}
 	return families()
@@ -458,7 +472,7 @@ func served(n network.Network, lab network.Lab, ends [][]network.Endpoint) error
 				a := e.Public(family)
 				at := fmt.Sprintf("host %d: %s is reached at %s, and", h.Index, h.Containers[j].Name, a)
 				switch {
-				case len(own) == 0 && !within(a, segment) && !crosses(n, lab.Params):
+				case len(own) == 0 && !within(a, segment) && !crosses(n):
 					return fmt.Errorf("%s that is not on the underlay (%s)", at, listed(segment))
 				case len(own) > 0 && !within(a, own):
 					return fmt.Errorf("%s the host serves %s", at, listed(own))

@@ -18,5 +18,6 @@
 // host, and answers for its addresses itself (ARP, neighbour solicitations). With by=docker the daemons tell each other
 // what these entries are, and their devices also learn.
 //
-// The network is its own carrier between hosts (network.Carrier): an encryption or a tunnel of a stack stands below it.
+// The network takes packets to other hosts itself (network.Crosser): an encryption or a tunnel of a stack stands below
+// it.
 package overlay

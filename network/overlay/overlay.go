@@ -65,16 +65,22 @@ func (Network) IPv4Only(p part.Params) string {
 // added is how many bytes it adds to each packet between hosts.
 const added = 50
 
-// Carry says how the segment carries packets between hosts. Build makes it.
-func (Network) Carry(lab network.Lab, p part.Params) (network.Span, error) {
+// Crosses says that the segment reaches over all hosts.
+func (Network) Crosses(part.Params) bool { return true }
+
+// Alone says that it may stand on tunnels and encryptions.
+func (Network) Alone(part.Params) bool { return false }
+
+// Cross says how the segment carries packets between hosts. Build makes it.
+func (Network) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
 	vxlan := network.Protocol{Name: "VXLAN", Number: network.UDP, Port: port}
 	for _, s := range lab.Spans {
 		if slices.Contains(s.Wire, vxlan) {
-			return network.Span{}, &network.UnfitError{Reason: fmt.Sprintf("it is VXLAN itself, at UDP port %d, which %s has "+
+			return s, false, &network.UnfitError{Reason: fmt.Sprintf("it is VXLAN itself, at UDP port %d, which %s has "+
 				"already (hint: leave out the tunnel, or choose tunnel geneve)", port, s.Name)}
 		}
 	}
-	s := lab.Above(space, 2, "ipv4", device, network.Overhead{
+	s = lab.Above(space, 2, "ipv4", device, network.Overhead{
 		Bytes: added, Source: "20 IPv4, 8 UDP, 8 VXLAN, 14 Ethernet (RFC 7348, section 5)",
 	})
 	s.Secluded = network.Seclusion{NS: space, Bridge: network.Bridge}
@@ -84,7 +90,7 @@ func (Network) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		}
 	}
 	s.Wire = []network.Protocol{vxlan}
-	if network.BuiltBy(p) == network.ByDocker {
+	if network.BuiltBy(lab.Params) == network.ByDocker {
 		// "Use overlay networks", Docker's manual
 		s.Besides = []network.Protocol{
 			{Name: "swarm management", Number: network.TCP, Port: 2377},
@@ -92,7 +98,7 @@ func (Network) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 			{Name: "gossip", Number: network.UDP, Port: 7946},
 		}
 	}
-	return s, nil
+	return s, true, nil
 }
 
 // Trace says that packets pass the bridges, and across hosts the devices, and that the hosts forward nothing.
@@ -196,7 +202,7 @@ func shared(lab network.Lab, h network.Host) []host.Step {
 		g.Ranges = append(g.Ranges, a.Masked().String())
 	}
 	if len(lab.Hosts) > 1 {
-		// the span below: Carry has made the uppermost one
+		// the span below: Cross has made the uppermost one
 		below := lab.Spans[len(lab.Spans)-2].Reach[h.Index-1]
 		for j, other := range lab.Hosts {
 			at := below[j].IPv4.String()

@@ -118,9 +118,9 @@ func TestQuiet(t *testing.T) {
 // TestUnfit wants an overlay to be refused on a tunnel that uses its port, with what helps.
 func TestUnfit(t *testing.T) {
 	lab := composed(t, 2, 1, "nettoll") // its uppermost span is VXLAN
-	_, err := overlay.Network{}.Carry(lab, nil)
+	_, _, err := overlay.Network{}.Cross(lab)
 	if _, ok := errors.AsType[*network.UnfitError](err); !ok || !strings.Contains(err.Error(), "UDP port 4789") {
-		t.Errorf("Carry on VXLAN = %v, want an UnfitError that names the port", err)
+		t.Errorf("Cross on VXLAN = %v, want an UnfitError that names the port", err)
 	}
 	lab.Spans = nil
 	if _, _, err := (overlay.Network{}).Build(lab); err == nil || !strings.Contains(err.Error(), "network.Compose") {
