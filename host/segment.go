@@ -88,7 +88,7 @@ type segment struct {
 	neighbours []link.Neighbour
 }
 
-// making is the beginning of the name of the device before it is in its namespace: the host may have a link of its name.
+// making begins the name of the device before it is in its namespace: the host may have a link of its name.
 const making = "new-"
 
 // parse reads the text of the step.

@@ -66,14 +66,16 @@ func (Kind) Refuse(s stack.Stack, hosts int) string {
 	return x.Exclude(hosts, params)
 }
 
-// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless a runtime makes rules
-// for each port.
-func (Kind) BuildTime(s stack.Stack, _, containers int) time.Duration {
-	p, params, ok := stack.PartOf[Publisher](s)
-	if !ok || !p.Publishes(params) {
-		return 0
+// BuildTime returns how long the network of a stack takes to build, as a guess: nothing unless it says so, or a runtime
+// makes rules for each port.
+func (Kind) BuildTime(s stack.Stack, _, containers int) (sum time.Duration) {
+	if n, params, ok := stack.PartOf[Slow](s); ok {
+		sum = n.Takes(params)
 	}
-	return time.Duration(containers) * publishTime
+	if p, params, ok := stack.PartOf[Publisher](s); ok && p.Publishes(params) {
+		sum += time.Duration(containers) * publishTime
+	}
+	return sum
 }
 
 // publishTime is to publish the ports of a container, and to remove that.

@@ -96,6 +96,12 @@ type IPv4Only interface {
 	IPv4Only(p part.Params) string
 }
 
+// A Slow is a network that takes longer than a moment to be built.
+type Slow interface {
+	// Takes returns how long it takes in a lab to be built and removed, as a guess.
+	Takes(p part.Params) time.Duration
+}
+
 // A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.

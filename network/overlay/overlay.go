@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -60,6 +61,14 @@ func (Network) IPv4Only(p part.Params) string {
 		return "overlays of docker have no IPv6"
 	}
 	return ""
+}
+
+// Takes returns how long the daemons of Docker take to become a swarm, and to leave it.
+func (Network) Takes(p part.Params) time.Duration {
+	if network.BuiltBy(p) == network.ByDocker {
+		return 5 * time.Second
+	}
+	return 0
 }
 
 // added is how many bytes it adds to each packet between hosts.

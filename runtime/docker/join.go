@@ -11,8 +11,8 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// A Join connects a container to a [Bridge], a [Network] or an [Overlay]. Docker makes its link, addresses and routes. Links get the
-// names, the MAC address and the MTU of the plan.
+// A Join connects a container to a [Bridge], a [Network] or an [Overlay]. Docker makes its link, addresses and routes.
+// Links get the names, the MAC address and the MTU of the plan.
 type Join struct {
 	Container string `json:"container"`
 	runtime.Link

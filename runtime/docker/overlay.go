@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // An Overlay is a network of Docker's driver overlay between the daemons of all hosts of a lab, which are a swarm. The
@@ -32,13 +31,14 @@ func (Overlay) Kind() string { return "docker-overlay" }
 
 // String describes the step in plain words.
 func (o Overlay) String() string {
-	s := fmt.Sprintf("network %s of Docker by driver overlay, mtu %d, with %s", o.Segment.NS, o.Segment.MTU, strings.Join(o.Segment.Ranges, ", "))
+	g := o.Segment
+	s := fmt.Sprintf("network %s of Docker by driver overlay, mtu %d, with %s", g.NS, g.MTU, strings.Join(g.Ranges, ", "))
 	switch {
-	case o.Segment.Local == "":
+	case g.Local == "":
 	case o.manages():
-		s += fmt.Sprintf(", in a swarm of %d hosts that %s manages", len(o.Segment.Hosts), o.Segment.Local)
+		s += fmt.Sprintf(", in a swarm of %d hosts that %s manages", len(g.Hosts), g.Local)
 	default:
-		s += fmt.Sprintf(", %s in the swarm of %s", o.Segment.Local, o.Segment.Hosts[0])
+		s += fmt.Sprintf(", %s in the swarm of %s", g.Local, g.Hosts[0])
 	}
 	return s
 }
@@ -73,7 +73,7 @@ func (o Overlay) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(unsupportedSwarm(err), o.Remove(context.WithoutCancel(ctx), k))
+			err = errors.Join(err, o.Remove(context.WithoutCancel(ctx), k))
 		}
 	}()
 	if !o.manages() {
@@ -123,42 +123,21 @@ func (o Overlay) join(ctx context.Context, k *host.Kernel) error {
 	return err
 }
 
-// unsupportedSwarm explains that a daemon has no swarms.
-func unsupportedSwarm(err error) error {
-	if strings.Contains(err.Error(), "docker: 'swarm' is not a docker command") ||
-		strings.Contains(err.Error(), "unknown flag: --data-path-addr") {
-		return &linux.UnsupportedError{
-			What: "make an overlay by Docker", Missing: "swarms with an address for data, which Docker has since 17.06",
-			Hint: "install a younger docker.io", Err: err,
-		}
-	}
-	return err
-}
-
 // portOf is an address with a port.
 func portOf(address string, port int) string { return net.JoinHostPort(address, strconv.Itoa(port)) }
 
-// asked gives a command to the daemon of the host, and returns what it has written.
+// asked gives a command to the daemon of the host, and returns what it has written. The error does not have the
+// arguments, among which a token may be.
 func asked(ctx context.Context, k *host.Kernel, args ...string) (string, error) {
 	cmd, err := command(ctx, k, args...)
 	if err != nil {
 		return "", err
 	}
-	var out bytes.Buffer
-	cmd.Stdout = &out
-	said, err := output(cmd)
-	if err != nil {
-		return "", fmt.Errorf("docker %s: %w: %s", strings.Join(args[:2], " "), err, said)
+	out, err := cmd.Output()
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
+		err = fmt.Errorf("docker %s: %w: %s", strings.Join(args[:2], " "), err, bytes.TrimSpace(exit.Stderr))
 	}
-	return strings.TrimSpace(out.String()), nil
-}
-
-// output runs a command and returns its errors. A token is in no argument of the error.
-func output(cmd *exec.Cmd) (string, error) {
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	err := cmd.Run()
-	return strings.TrimSpace(said.String()), err
+	return string(bytes.TrimSpace(out)), err
 }
 
 // show gives the host, by the name of a network, the namespace in which Docker has its bridge and its device, if the
@@ -233,8 +212,8 @@ func (o Overlay) Verify(k *host.Kernel) error {
 // pause is the time between two looks.
 const pause = 20 * time.Millisecond
 
-// overlaid returns the steps of a network without those that make a segment over all hosts, and the step by which Docker
-// makes it; none if the network has no segment.
+// overlaid returns the steps of a network without those that make a segment over all hosts, and the step by which
+// Docker makes it; none if the network has no segment.
 func overlaid(steps []host.Step) (rest, made []host.Step) {
 	space := ""
 	for _, s := range steps {

@@ -24,7 +24,8 @@ type VXLAN struct {
 	// External lets routes give the destination and identifier of packets; the device receives packets of all
 	// identifiers.
 	External bool
-	// Proxy has the device answer for addresses of which it has permanent neighbour entries (ARP, neighbour solicitations).
+	// Proxy has the device answer for addresses of which it has permanent neighbour entries (ARP and neighbour
+	// solicitations).
 	Proxy bool
 	// Learning says that the device learns from received packets. It is only read.
 	Learning bool
