@@ -29,8 +29,8 @@ type Segment struct {
 	// ID is the VXLAN network identifier; 0 leaves it to who makes the device. Port is its UDP port.
 	ID   uint32 `json:"id,omitempty"`
 	Port uint16 `json:"port"`
-	// Hosts are the addresses of all hosts of the segment, and Local is that of this one, from which the device sends. A
-	// host that is the only one has none.
+	// Hosts are the addresses of all hosts that have containers in the segment, and Local is that of this one, from which
+	// the device sends. A host that is the only one has none.
 	Hosts []string `json:"hosts,omitempty"`
 	Local string   `json:"local,omitempty"`
 	// Ranges are those of the containers of all hosts, in CIDR notation.

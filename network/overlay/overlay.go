@@ -215,7 +215,10 @@ func shared(lab network.Lab, h network.Host) []host.Step {
 		below := lab.Spans[len(lab.Spans)-2].Reach[h.Index-1]
 		for j, other := range lab.Hosts {
 			at := below[j].IPv4.String()
-			if g.Hosts = append(g.Hosts, at); j == h.Index-1 {
+			if len(other.Containers) > 0 {
+				g.Hosts = append(g.Hosts, at)
+			}
+			if j == h.Index-1 {
 				g.Local = at
 				continue
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
@@ -59,6 +61,29 @@ func TestDocker(t *testing.T) {
 	for by, want := range map[string]bool{"nettoll": false, "docker": true} {
 		if got := (overlay.Network{}).IPv4Only(part.Params{"by": by}) != ""; got != want {
 			t.Errorf("IPv4Only with by=%s = %t, want %t", by, got, want)
+		}
+	}
+}
+
+// TestEmptyHost wants a host without containers to be no member of the segment, for a swarm waits for its members.
+func TestEmptyHost(t *testing.T) {
+	lab := networktest.Lab(3, 1)
+	kind := network.Kind{overlay.Network{}}
+	lab, err := network.Compose(lab, stack.Stack{{Kind: kind, Part: kind.Parts()[0]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans, _, err := network.Join(overlay.Network{}, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range plans {
+		for _, s := range p.Steps {
+			if g, is := s.(host.Segment); is {
+				if diff := cmp.Diff([]string{"198.18.0.1", "198.18.0.2"}, g.Hosts); diff != "" {
+					t.Errorf("hosts of the segment on host %d (-want +got):\n%s", i+1, diff)
+				}
+			}
 		}
 	}
 }
