@@ -33,6 +33,8 @@ func TestEvidence(t *testing.T) {
 	framed.Outer, framed.Wire = "", []network.Protocol{{Name: "FRAMES", Number: 0x88e5}}
 	joining := secret
 	joining.Merged = 128
+	gossiping := tunnel
+	gossiping.Besides = []network.Protocol{{Name: "gossip", Number: network.TCP, Port: 7946}}
 	inVault := tunnel
 	inVault.MTU = mtu - 110
 	lab := func(spans ...network.Span) network.Lab {
@@ -86,6 +88,21 @@ func TestEvidence(t *testing.T) {
 			"around a tunnel", lab(tunnel), "",
 			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(udp, 20000), 1, 0, 60)},
 			"1 frames go around hose (UDP to port 20000)",
+		},
+		{
+			"what hosts talk besides a tunnel", lab(gossiping), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(tcp, 7946), 9, 0, 60_000)},
+			"",
+		},
+		{
+			"containers at the port of what hosts talk", lab(gossiping), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(tcp, 7946), 9, 1, 60)},
+			"9 frames go around hose (TCP to port 7946)",
+		},
+		{
+			"other ports than what hosts talk", lab(gossiping), "",
+			[]host.Frames{frame(v4(udp, 4789), 65, 65, 1514), frame(v4(udp, 7946), 9, 0, 60)},
+			"9 frames go around hose (UDP to port 7946)",
 		},
 		{
 			"an echo around a tunnel", lab(tunnel), "",

@@ -10,8 +10,8 @@ import (
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-// TestSwarm makes an overlay twice, and removes it from data, each time twice: a daemon that had not left its swarm could
-// not make another one.
+// TestSwarm makes an overlay twice, and removes it from data, each time twice: a daemon that had not left its swarm
+// could not make another one.
 func TestSwarm(t *testing.T) {
 	testnet.Skip(t, docker.Runtime{}.Check(nil))
 	k := runtimetest.Kernel(t, testnet.New(t))
