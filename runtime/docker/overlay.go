@@ -62,6 +62,9 @@ const (
 	vxlanHeaders = 50
 	// gossiped is how long daemons may take to tell each other about their containers.
 	gossiped = 15 * time.Second
+	// leaving is how long a daemon may take to leave its swarm. It waits five seconds, and more, for others that have left
+	// (moby, libnetwork/networkdb/broadcast.go, broadcastTimeout).
+	leaving = 3 * time.Second
 	// gateway is the bridge that a swarm makes on each host for containers of networks that are not internal.
 	gateway = "docker_gwbridge"
 )
@@ -172,7 +175,8 @@ func show(ctx context.Context, k *host.Kernel, network string) error {
 	return host.Namespace{Name: network}.Show(k, ns)
 }
 
-// Remove has the daemon leave the swarm, which ends the network.
+// Remove has the daemon leave the swarm, which ends the network. If the hosts of a lab leave at the same time, a daemon
+// may wait in vain for others to hear it: then Remove ends the daemon.
 func (o Overlay) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&struct{}{}); err != nil || !kept {
 		return err
@@ -187,8 +191,14 @@ func (o Overlay) Remove(ctx context.Context, k *host.Kernel) error {
 	if _, err := os.Stat(filepath.Join(at, socket)); err != nil {
 		return nil // the daemon is gone, and this host with it
 	}
-	if _, err := asked(ctx, k, "swarm", "leave", "--force"); err != nil &&
-		!strings.Contains(err.Error(), "not part of a swarm") {
+	soon, cancel := context.WithTimeout(ctx, leaving)
+	defer cancel()
+	_, err = asked(soon, k, "swarm", "leave", "--force")
+	switch p := k.Process(dockerd); {
+	case err == nil || strings.Contains(err.Error(), "not part of a swarm"):
+	case soon.Err() != nil && p.PID != 0:
+		return k.Stop(p, 0)
+	default:
 		return err
 	}
 	if _, err := asked(ctx, k, "network", "rm", gateway); err != nil &&
