@@ -138,6 +138,10 @@ func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
 	if s.Observe != nil {
 		s.Observe(a, o.Family)
 	}
+	if v6 && !slices.ContainsFunc(s.ends, func(e *end) bool { return e.Own(v6).IsValid() }) {
+		o.NotTried = "its containers have no addresses of IPv6"
+		return o, nil
+	}
 	if made := s.tries()[a]; made != nil {
 		return o, s.try(&o, made(v6))
 	}

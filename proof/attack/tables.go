@@ -94,7 +94,7 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 			return nil, 0, err.Error(), nil
 		}
 	}
-	flows := s.flows(source, sink, v6)
+	flows := s.flows(source, sink, v6, room.Conntrack)
 	for range rounds {
 		if n, err = m.assured(); err != nil || n >= room.Conntrack {
 			return m, n, "", err
@@ -162,10 +162,10 @@ func (s *stand) occupy(source, sink *end, v6 bool, flows [][2]netip.AddrPort) er
 	return nil
 }
 
-// flows returns the pairs of ports of a source and of its sink between which it may send.
-func (s *stand) flows(source, sink *end, v6 bool) (list [][2]netip.AddrPort) {
+// flows returns pairs of ports of a source and of its sink between which it may send: all, or that many of them.
+func (s *stand) flows(source, sink *end, v6 bool, most int) (list [][2]netip.AddrPort) {
 	for from := int(source.First) + 2*flowing; from <= int(source.Last); from++ {
-		for to := int(sink.First); to < int(sink.Last); to++ {
+		for to := int(sink.First); to < int(sink.Last) && len(list) < most; to++ {
 			list = append(list, [2]netip.AddrPort{
 				netip.AddrPortFrom(source.Own(v6), uint16(from)), netip.AddrPortFrom(sink.Public(v6), uint16(to)),
 			})
