@@ -139,7 +139,7 @@ func (d Flanneld) start(ctx context.Context, k *host.Kernel, path, dir string) (
 			if err := ruled(ctx, k, deadline); err != nil {
 				return fail(err)
 			}
-			k.Implementation("network", flanneld+" "+string(bytes.TrimSpace(version)))
+			k.Implementation("network", fmt.Sprintf("kernel (%s %s)", flanneld, bytes.TrimSpace(version)))
 			return r.Process(), nil
 		}
 		if died := r.Died(); died != nil {
