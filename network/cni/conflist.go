@@ -128,8 +128,8 @@ func (c *conflist) known() error {
 }
 
 // tapped is why the plugin "tap" joins no containers.
-const tapped = `plugin "tap" makes a device whose other end a program has to hold, such as a virtual machine: it joins ` +
-	`the sockets of a container to nothing`
+const tapped = `plugin "tap" makes a device that has no carrier until a program such as a virtual machine opens it ` +
+	`(docs/cni.md): it joins the sockets of a container to nothing`
 
 // text is a field of an object, "" if it is something else.
 func text(o object, name string) string {
