@@ -49,7 +49,9 @@ func (e Etcd) String() string {
 }
 
 // endpoint is where others reach it.
-func (e Etcd) endpoint() string { return "http://" + net.JoinHostPort(e.Address, strconv.Itoa(etcdPort)) }
+func (e Etcd) endpoint() string {
+	return "http://" + net.JoinHostPort(e.Address, strconv.Itoa(etcdPort))
+}
 
 // Apply starts etcd, and puts the configuration into it.
 func (e Etcd) Apply(ctx context.Context, k *host.Kernel) error {
