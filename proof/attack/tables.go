@@ -110,6 +110,7 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 	}
 	if n, err = m.assured(); err == nil && n < room.Conntrack {
 		why = fmt.Sprintf("the table of %s has %d connections that stay, and room for %d", m.name, n, room.Conntrack)
+		err = s.emptied() // or what comes next finds little room
 	}
 	return m, n, why, err
 }
