@@ -62,7 +62,7 @@ func (s *scheduler) recordHeard(l *lab, when string, list []deploy.Heard, encryp
 		s.records.lab(r)
 	}
 	if encrypted != "" && marked > 0 {
-		s.doubt(l, fmt.Sprintf("packets between its pods should be encrypted (%s), but what pods sent can be read in %d of %d "+
-			"frames between nodes: look at the settings of the cluster", encrypted, marked, frames))
+		s.doubt(l, fmt.Sprintf("packets between its pods should be encrypted (%s), but what pods sent can be read in %d of "+
+			"%d frames between nodes: look at the settings of the cluster", encrypted, marked, frames))
 	}
 }

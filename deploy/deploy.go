@@ -150,7 +150,8 @@ type Metered interface {
 // A Tapped lab has hosts that can listen to what they get from each other.
 type Tapped interface {
 	Lab
-	// Tap begins to listen for frames that hold a mark. It reports false if nobody can listen, or nothing is between hosts.
+	// Tap begins to listen for frames that hold a mark. It reports false if nobody can listen, or nothing is between
+	// hosts.
 	Tap(ctx context.Context, mark []byte) (bool, error)
 	// Heard ends that and returns the frames that hosts have got by the links to each other.
 	Heard(ctx context.Context) ([]Heard, error)

@@ -1,5 +1,10 @@
 package measure
 
+import (
+	"slices"
+	"strings"
+)
+
 // NodeUse is what a machine did during the blocks of a run, if somebody has read its counters: means over their time.
 type NodeUse struct {
 	Machine  string             // "" for that of host 1
@@ -7,6 +12,19 @@ type NodeUse struct {
 	Others   float64            // CPU use of programs that are not part of the run, in cores
 	Memory   float64            // in use, bytes
 	Softirqs float64            // of the network, per second
+}
+
+// Busy returns how many cores were busy, whatever for, and how many of these with interrupts and softirqs.
+func (n NodeUse) Busy() (all, interrupts float64) {
+	for mode, cores := range n.CPU {
+		if !slices.Contains([]string{"idle", "iowait", "steal"}, mode) {
+			all += cores
+		}
+		if strings.HasSuffix(mode, "irq") { // there are two such modes
+			interrupts += cores
+		}
+	}
+	return all, interrupts
 }
 
 // NodeUses returns what the machines did whose counters were read, that of host 1 first.

@@ -135,8 +135,8 @@ type BlockFacts struct {
 	CPU    map[string]float64 `json:"cpu"`
 	Load1  float64            `json:"load1"`            // 1-minute load average
 	Others float64            `json:"others,omitempty"` // CPU use of programs that are not part of the run, in cores
-	// Memory is what is in use on the machine at the end, in bytes, and Softirqs are those of the network, per second. Both
-	// are 0 if nobody has read them: only nodes of a cluster are, with a monitor.
+	// Memory is what is in use on the machine at the end, in bytes, and Softirqs are those of the network, per second.
+	// Both are 0 if nobody has read them: only nodes of a cluster are, with a monitor.
 	Memory   float64 `json:"memory,omitempty"`
 	Softirqs float64 `json:"softirqs,omitempty"`
 	// Machines holds the same for the other machines, if hosts are on several.
@@ -221,8 +221,8 @@ type Passed struct {
 	Host    string `json:"host"`    // "host1"
 	Machine string `json:"machine"` // its node
 	Trials  int    `json:"trials"`
-	// Left and Entered are the packets that are known to have left the containers of the host, and to have arrived in them,
-	// at least.
+	// Left and Entered are the packets that are known to have left the containers of the host at least, and to have arrived
+	// in them.
 	Left    int64 `json:"left"`
 	Entered int64 `json:"entered"`
 	// Across is whether all of them come from another host, or go there. Otherwise all stay on this one.
@@ -233,8 +233,8 @@ type Passed struct {
 // Device is what a network device of a host has counted, in packets and bytes.
 type Device struct {
 	Name string `json:"name"`
-	// Container is the only container to which it leads ("src0"); "" for other devices. Left and Entered are then those of
-	// that container.
+	// Container is the only container to which it leads ("src0"); "" for other devices. Left and Entered are then those
+	// of that container.
 	Container     string `json:"container,omitempty"`
 	Left          int64  `json:"left,omitempty"`
 	Entered       int64  `json:"entered,omitempty"`

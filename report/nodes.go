@@ -14,23 +14,24 @@ func (v *Reading) Nodes() (Section, bool) {
 	s := Section{Title: "Nodes"}
 	if len(v.Analysis.Nodes) > 0 {
 		s.Blocks = append(s.Blocks, Block{
-			Text: "Means over all blocks. Busy is all CPU time but idle time and steal, whatever it was for. Nodes that share " +
-				"a kernel have the same CPU time, memory and softirqs.", Tone: Quiet,
+			Text: "Means over all blocks. Busy is all CPU time but idle time and steal, whatever it was for. Nodes that " +
+				"share a kernel have the same CPU time, memory and softirqs.", Tone: Quiet,
 		}, Block{Table: v.nodeTable()})
 	}
 	if t := v.deviceTable(); t != nil {
 		s.Blocks = append(s.Blocks, Block{
-			Text: "Devices that have counted at least as many packets as trials have carried: out of the pods of the node, and " +
-				"into them. Other traffic is counted, too, so a device with hardly more than that may carry something else. A " +
-				"device that joins packets (GRO) counts fewer: one that is not listed may be on the way all the same." +
+			Text: "Devices that have counted at least as many packets as trials have carried: out of the pods of the node, " +
+				"and into them. Other traffic is counted, too, so a device with hardly more than that may carry something " +
+				"else. A device that joins packets (GRO) counts fewer: one that is not listed may be on the way all the " +
+				"same." +
 				v.uncounted(), Tone: Quiet,
 		}, Block{Table: t})
 	}
 	if t := v.heardTable(); t != nil {
 		s.Blocks = append(s.Blocks, Block{
-			Text: "What nodes have got from each other during proofs, at the device by which they reach each other. Marked frames " +
-				"hold what a pod sent, and everybody between the nodes can read it there. Other frames of a node are listed if none " +
-				"of its frames is marked: then packets are encrypted, or take another device.", Tone: Quiet,
+			Text: "What nodes have got from each other during proofs, at the device by which they reach each other. Marked " +
+				"frames hold what a pod sent, and everybody between the nodes can read it there. Other frames of a node are " +
+				"listed if none of its frames is marked: then packets are encrypted, or take another device.", Tone: Quiet,
 		}, Block{Table: t})
 	}
 	return s, s.Blocks != nil
@@ -74,7 +75,9 @@ func telling(list []measure.Heard) []measure.Heard {
 	for _, f := range list {
 		marked[f.Machine] = marked[f.Machine] || f.Marked > 0
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(f measure.Heard) bool { return marked[f.Machine] && f.Marked == 0 })
+	return slices.DeleteFunc(slices.Clone(list), func(f measure.Heard) bool {
+		return marked[f.Machine] && f.Marked == 0
+	})
 }
 
 // cellsOfLabs returns a cell of each lab, by the id of the lab.
@@ -92,23 +95,18 @@ func (v *Reading) nodeTable() *Table {
 	t := &Table{Columns: []Column{
 		{"", false},
 		{"busy", true},
-		{"softirq and irq", true},
+		{"irqs and softirqs", true},
 		{"steal", true},
 		{"other programs", true},
 		{"memory in use", true},
 		{"network softirqs", true},
 	}}
 	for _, n := range v.Analysis.Nodes {
-		busy := 0.0
-		for mode, cores := range n.CPU {
-			if !slices.Contains([]string{"idle", "iowait", "steal"}, mode) {
-				busy += cores
-			}
-		}
+		busy, interrupts := n.Busy()
 		t.Rows = append(t.Rows, []Field{
 			{Text: v.nodeName(n.Machine)},
 			{Text: Number(busy, measure.UnitCores)},
-			{Text: Number(n.CPU["softirq"]+n.CPU["irq"], measure.UnitCores)},
+			{Text: Number(interrupts, measure.UnitCores)},
 			{Text: Number(n.CPU["steal"], measure.UnitCores)},
 			{Text: Number(n.Others, measure.UnitCores)},
 			{Text: Number(n.Memory, measure.UnitByte)},
@@ -216,6 +214,6 @@ func (v *Reading) uncounted() string {
 	if labs == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" It cannot be told of %s: their workloads do not say how many packets they take, or no trial counted.",
-		Count(labs, "lab", "labs"))
+	return fmt.Sprintf(" It cannot be told of %s: their workloads do not say how many packets they take, or no trial "+
+		"counted.", Count(labs, "lab", "labs"))
 }

@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"slices"
+	"strings"
 )
 
 // A Reading is what a machine has counted since it started, for whatever reason.
@@ -86,13 +87,16 @@ func (r Reading) Since(before Reading) Reading {
 func idle() []string { return []string{"idle", "iowait", "steal"} }
 
 // Busy returns for how long CPUs were busy, and for how much of that with interrupts and softirqs, in s.
-func (r Reading) Busy() (all, softirq float64) {
+func (r Reading) Busy() (all, interrupts float64) {
 	for mode, s := range r.CPU {
 		if !slices.Contains(idle(), mode) {
 			all += s
 		}
+		if strings.HasSuffix(mode, "irq") { // there are two such modes
+			interrupts += s
+		}
 	}
-	return all, r.CPU["softirq"] + r.CPU["irq"]
+	return all, interrupts
 }
 
 // Kernels returns one of the machines of each kernel: several on one kernel count the same CPU time and softirqs.

@@ -421,7 +421,8 @@ func (u *user) monitor(t *testing.T) {
 	t.Logf("%s", out)
 	run, log := records(t, dir)
 	for _, b := range log.Blocks {
-		if b.Memory <= 0 || b.Softirqs <= 0 || len(b.Machines) != 1 || b.Machines[0].Memory <= 0 || b.Machines[0].Softirqs <= 0 {
+		if b.Memory <= 0 || b.Softirqs <= 0 || len(b.Machines) != 1 || b.Machines[0].Memory <= 0 ||
+			b.Machines[0].Softirqs <= 0 {
 			t.Errorf("block %d: memory and softirqs of nodes: %+v", b.Block, b)
 		}
 	}

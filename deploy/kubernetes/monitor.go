@@ -264,7 +264,8 @@ func (d *Deployment) watchNodes(ctx context.Context) error {
 	return nil
 }
 
-// unwatchNodes removes the monitors, and waits until their pods have gone. If the user may not, they go with the scouts.
+// unwatchNodes removes the monitors, and waits until their pods have gone. If the user may not, they go with the
+// scouts.
 func (d *Deployment) unwatchNodes() error {
 	if d.monitors == "" {
 		return nil
