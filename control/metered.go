@@ -46,7 +46,8 @@ func meteredOn(t traffic.Timing, on []deploy.Metering) []traffic.Metered {
 	return list
 }
 
-// putMetered adds what kernels have counted during a trial to its metrics.
+// putMetered adds what kernels have counted during a trial to its metrics. It removes that of ksoftirqd if a kernel does
+// not show it.
 func putMetered(metrics map[string]float64, kernels []traffic.Metered) {
 	if len(kernels) == 0 {
 		return
@@ -56,6 +57,9 @@ func putMetered(metrics map[string]float64, kernels []traffic.Metered) {
 		seconds := time.Duration(k.At).Seconds()
 		if seconds <= 0 {
 			return
+		}
+		if k.Softirqd < 0 {
+			delete(metrics, "cpu_softirqd")
 		}
 		all, part := k.Busy()
 		busy, softirq, rate = busy+all/seconds, softirq+part/seconds, rate+float64(k.Softirqs)/seconds

@@ -119,6 +119,8 @@ func TestMeteredMetrics(t *testing.T) {
 	for i := range oneKernel {
 		oneKernel[i].Clock = "shared"
 	}
+	hidden := reads(0)
+	hidden[0].Softirqd = -1
 	for _, tt := range []struct {
 		name string
 		got  map[string]float64
@@ -129,6 +131,9 @@ func TestMeteredMetrics(t *testing.T) {
 		}},
 		{"one kernel", metrics(0, oneKernel, on), map[string]float64{
 			"cpu_nodes": 0.75, "cpu_nodes_softirq": 0.25, "softirq_rate": 1500, "cpu_softirqd": 0.1,
+		}},
+		{"one that hides ksoftirqd", metrics(0, hidden, on), map[string]float64{
+			"cpu_nodes": 1.5, "cpu_nodes_softirq": 0.5, "softirq_rate": 3000,
 		}},
 		{"one not read", metrics(0, reads(0)[:1], on), map[string]float64{"cpu_softirqd": 0}},
 		{"no monitor", metrics(0, nil, nil), map[string]float64{"cpu_softirqd": 0}},

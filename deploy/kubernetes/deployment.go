@@ -347,10 +347,10 @@ func (d *Deployment) loads(begin bool) []told {
 	defer cancel()
 	all, pods := make([]told, len(d.nodes)), d.owned()
 	var group sync.WaitGroup
-	for i, n := range d.nodes {
+	for i := range d.nodes {
 		group.Go(func() {
 			var l load
-			if n.scout.Call(ctx, methodLoad, nil, &l) == nil {
+			if d.nodes[i].scout.Call(ctx, methodLoad, nil, &l) == nil {
 				all[i].load = &l
 			}
 		})

@@ -37,7 +37,9 @@ func (s *Several) on(of stack.Stack) (*Deployment, error) {
 func (s *Several) open(ctx context.Context) error {
 	group, inGroup := errgroup.WithContext(ctx)
 	for i, d := range s.Clusters {
+		d.opening.Lock() // others may open them at the same time
 		d.prefix = s.Names[i] + "/"
+		d.opening.Unlock()
 		group.Go(func() error {
 			if err := d.open(inGroup); err != nil {
 				return fmt.Errorf("%s: %w", s.Names[i], err)
