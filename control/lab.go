@@ -122,6 +122,9 @@ func (w *labWorker) start(ctx context.Context) error {
 	if turns, ok := w.lab.generation.turns.(traffic.Called); ok {
 		turns.Join(w.number, process.Call)
 	}
+	if turns, ok := w.lab.generation.turns.(traffic.Metering); ok && w.lab.metering != nil {
+		turns.At(w.number, w.lab.metering[w.host-1].Machine)
+	}
 	var programs []int
 	// they count once
 	if first := slices.IndexFunc(w.lab.workers, func(o *labWorker) bool {

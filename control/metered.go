@@ -46,8 +46,8 @@ func meteredOn(t traffic.Timing, on []deploy.Metering) []traffic.Metered {
 	return list
 }
 
-// putMetered adds what kernels have counted during a trial to its metrics. It removes that of ksoftirqd if a kernel does
-// not show it.
+// putMetered adds what kernels have counted during a trial to its metrics. It removes that of ksoftirqd if a kernel
+// does not show it.
 func putMetered(metrics map[string]float64, kernels []traffic.Metered) {
 	if len(kernels) == 0 {
 		return

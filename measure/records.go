@@ -221,8 +221,8 @@ type Passed struct {
 	Host    string `json:"host"`    // "host1"
 	Machine string `json:"machine"` // its node
 	Trials  int    `json:"trials"`
-	// Left and Entered are the packets that are known to have left the containers of the host at least, and to have arrived
-	// in them.
+	// Left and Entered are the packets that are known to have left the containers of the host at least, and to have
+	// arrived in them.
 	Left    int64 `json:"left"`
 	Entered int64 `json:"entered"`
 	// Across is whether all of them come from another host, or go there. Otherwise all stay on this one.

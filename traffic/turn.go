@@ -36,6 +36,14 @@ type Called interface {
 	Join(worker int, call Caller)
 }
 
+// Metering turns read machines before and after trials, see [Timing.Metered].
+type Metering interface {
+	Called
+	// At says on which machine a worker is, after it has joined. The machines of the workers of a trial are read then, and
+	// no others; all, if that was said of none.
+	At(worker int, machine string)
+}
+
 // Caller calls a method of a worker, like [protocol.Client.Call]. Calls do not wait for each other.
 //
 // [protocol.Client.Call]: https://pkg.go.dev/github.com/nettoll/nettoll/host/protocol#Client.Call

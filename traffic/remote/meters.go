@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/traffic"
@@ -30,6 +31,28 @@ func (t *Turns) Meter(machine string, read traffic.Meter) {
 		}
 	}
 	t.meters = append(t.meters, &meter{machine: machine, read: read})
+}
+
+// At implements [traffic.Metering].
+func (t *Turns) At(number int, machine string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if w := t.workers[number]; w != nil {
+		w.machine = machine
+	}
+}
+
+// metersOf returns the meters of the machines on which workers are; all, if that is known of none.
+func (t *Turns) metersOf(workers []*worker) (list []*meter) {
+	for _, m := range t.meters {
+		if slices.ContainsFunc(workers, func(w *worker) bool { return w.machine == m.machine }) {
+			list = append(list, m)
+		}
+	}
+	if !slices.ContainsFunc(workers, func(w *worker) bool { return w.machine != "" }) {
+		return t.meters
+	}
+	return list
 }
 
 // readAll begins to read all meters at the same time. The function that it returns waits for the readings; one is nil

@@ -47,6 +47,12 @@ func TestMachines(t *testing.T) {
 	if timings, err = turns.Run(t.Context(), []int{0}, one); err != nil || len(timings[0].Metered) != 2 {
 		t.Errorf("in the next block: %+v, %v, want both machines", timings, err)
 	}
+	turns.At(0, "works") // so the other one is not read
+	if timings, err = turns.Run(t.Context(), []int{0}, one); err != nil || len(timings[0].Metered) != 1 ||
+		timings[0].Metered[0].Machine != "works" {
+		t.Errorf("of a worker on one of them: %+v, %v", timings, err)
+	}
+	turns.At(0, "")
 	turns.Meter("fails", func(ctx context.Context) (traffic.Reading, error) { // it hangs now
 		<-ctx.Done()
 		return traffic.Reading{}, ctx.Err()

@@ -44,14 +44,15 @@ type Turns struct {
 	meters  []*meter
 }
 
-var _ traffic.Called = (*Turns)(nil)
+var _ traffic.Metering = (*Turns)(nil)
 
 // worker is what the controller knows of a worker.
 type worker struct {
-	number int
-	call   traffic.Caller
-	clock  offset
-	reads  string // which clock, see clock.Name; "": one of its own
+	number  int
+	machine string // on which it is; "": not known
+	call    traffic.Caller
+	clock   offset
+	reads   string // which clock, see clock.Name; "": one of its own
 	// The last messages to it, newest first, at most recent.
 	passages []passage
 	last     *traffic.Timing // of its last trial in this block; nil before
@@ -115,10 +116,11 @@ func (t *Turns) Run(ctx context.Context, order []int, threads func(worker int) i
 			return timings, err
 		}
 		t.ticket++
-		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads, meters: t.meters}
+		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads}
 		for _, number := range a.plan.Workers {
 			a.workers = append(a.workers, t.workers[number])
 		}
+		a.meters = t.metersOf(a.workers)
 		var err error
 		if ended, err = a.run(ctx, ended); err != nil {
 			return timings, err
