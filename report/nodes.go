@@ -198,7 +198,7 @@ func devices(h measure.Passed) (carry, dropped string) {
 	return carry, join(drops)
 }
 
-// uncounted names the workloads of whose trials nobody knows how many packets they take.
+// uncounted says of how many labs it is not known which devices their packets pass; "" if of none.
 func (v *Reading) uncounted() string {
 	told := map[string]bool{}
 	for _, l := range v.Analysis.Passed {
@@ -214,6 +214,6 @@ func (v *Reading) uncounted() string {
 	if labs == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" It cannot be told of %s: their workloads do not say how many packets they take, or no trial "+
-		"counted.", Count(labs, "lab", "labs"))
+	return fmt.Sprintf(" It cannot be told of %s: nobody read their nodes, their workloads do not say how many packets "+
+		"they take, or no trial counted.", Count(labs, "lab", "labs"))
 }
