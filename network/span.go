@@ -250,7 +250,8 @@ func (l Lab) Own(h Host) []netip.Prefix {
 
 // Compose returns the lab with the spans that a stack has between hosts: the underlay, and on it the stack's carriers,
 // each on the one that stands behind it in the order of the kinds. So bridge+vxlan+wireguard has VXLAN on WireGuard.
-// What the network itself makes ([Crosser]) is on top. The MTU of the lab becomes what is left of the underlay's, if it was more. It is an error if that is too little.
+// What the network itself makes ([Crosser]) is on top. The MTU of the lab becomes what is left of the underlay's, if it
+// was more. It is an error if that is too little.
 func Compose(lab Lab, s stack.Stack) (Lab, error) {
 	lab.Spans = nil
 	if len(lab.Hosts) < 2 {
@@ -289,8 +290,8 @@ func Compose(lab Lab, s stack.Stack) (Lab, error) {
 // stand adds a span, which what makes, on the uppermost one.
 func (l Lab) stand(s Span, what string) (Lab, error) {
 	if below := l.Top(); below.Addressed && s.Outer != below.Outer {
-		return l, &UnfitError{fmt.Sprintf("%s sends packets of %s, but %s protects those of %s (hint: give both the same outer)",
-			what, familyName(s.Outer), below.Name, familyName(below.Outer))}
+		return l, &UnfitError{fmt.Sprintf("%s sends packets of %s, but %s protects those of %s (hint: give both the "+
+			"same outer)", what, familyName(s.Outer), below.Name, familyName(below.Outer))}
 	}
 	l.Spans = append(l.spans(), s)
 	return l, nil

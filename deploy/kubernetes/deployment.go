@@ -264,7 +264,7 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	return slices.Repeat([]error{crowded(d.nodes, labs)}, len(labs)), nil
 }
 
-// crowded returns nil, or why labs do not stand on nodes at the same time: nodes may have a limited number of pods. Where
+// crowded returns nil, or why labs do not stand on nodes at the same time: a node has room for a number of pods. Where
 // others have pods too, there is less room than that.
 func crowded(nodes []node, labs []deploy.Spec) error {
 	for i, n := range nodes {

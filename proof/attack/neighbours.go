@@ -161,9 +161,9 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	// last theft of the attacks before for newer than what the sink says now, until it looks again.
 	heard := false
 	for range 20 { // seconds
-		for _, e := range []*end{source, sink} {
-			for _, frame := range e.announce(e.mac, e.Own(v6)) {
-				if err := e.send(frame); err != nil {
+		for _, e := range [][2]*end{{source, sink}, {sink, source}} {
+			for _, frame := range e[0].here(v6, e[1]) {
+				if err := e[0].send(frame); err != nil {
 					return err
 				}
 			}
@@ -219,7 +219,11 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 					return err
 				}
 			}
-			_ = sink.send(sink.announce(sink.mac, sink.Own(v6))[0])
+			for _, f := range sink.here(v6, source) {
+				if err := sink.send(f); err != nil {
+					return err
+				}
+			}
 			if stolen {
 				o.Arrived++
 				cut := "too"
@@ -234,6 +238,15 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		}
 	}
 	return nil
+}
+
+// here says to all that its address is here, and to another container, which a network needs that floods nothing between
+// hosts: the bridges on the way learn from what passes them.
+func (e *end) here(v6 bool, other *end) [][]byte {
+	frames := e.announce(e.mac, e.Own(v6))
+	f := slices.Clone(frames[0])
+	copy(f, other.mac)
+	return append(frames, f)
 }
 
 // claim says to all, and to some, that an address is here.
