@@ -240,8 +240,8 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	return nil
 }
 
-// here says to all that its address is here, and to another container, which a network needs that floods nothing between
-// hosts: the bridges on the way learn from what passes them.
+// here says to all that its address is here, and to another container: the bridges on the way learn from what passes
+// them, and a network may flood nothing between hosts.
 func (e *end) here(v6 bool, other *end) [][]byte {
 	frames := e.announce(e.mac, e.Own(v6))
 	f := slices.Clone(frames[0])
