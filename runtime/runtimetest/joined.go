@@ -9,7 +9,6 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
-	"github.com/nettoll/nettoll/stack"
 )
 
 // Joined returns the plan of the first host of a lab with a pair, or several, whose network n a runtime builds. The
@@ -23,13 +22,9 @@ func Joined(t *testing.T, r runtime.Joiner, n network.Network, hosts, pairs int,
 	}
 	lab.Params["by"] = r.Describe().Name
 	maps.Copy(lab.Params, with)
-	if _, carries := n.(network.Carrier); carries {
-		kind := network.Kind{n}
-		composed, err := network.Compose(lab, stack.Stack{{Kind: kind, Part: kind.Parts()[0], Params: lab.Params}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lab = composed
+	lab, err := network.Cross(n, lab)
+	if err != nil {
+		t.Fatal(err)
 	}
 	plans, ends, err := n.Build(lab)
 	if err != nil {
