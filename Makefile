@@ -80,7 +80,7 @@ test: ## say what this machine lacks, then run every test
 	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
 	  still=$$(take 'workload/(dns|kv|ping|tcpcrr|tcprr|udprr|underload)'); \
 	  alone=$$(take 'cmd|study|workload/command'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
-	  long=$$(take 'catalogue|encryption|filter|network|proof|tunnel'); \
+	  long=$$({ take 'proof/attack'; take 'catalogue|encryption|filter|network|proof|tunnel'; } | awk '!seen[$$0]++'); \
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow): TestSlowIsWhole holds the list whole.

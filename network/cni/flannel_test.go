@@ -246,12 +246,13 @@ func TestFlannelFails(t *testing.T) {
 // Check names the program of Flannel that is missing, and the parameter that tells where it is.
 func TestFlannelLacks(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"flannel", "bridge", "host-local", "there"} {
+	for _, name := range []string{"flannel", "bridge", "host-local", "there", "iptables"} {
 		//nolint:gosec // a program
 		if err := os.WriteFile(dir+"/"+name, []byte("#!/bin/sh\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for _, c := range []struct {
 		given               map[string]string
 		missing, hint, what string
