@@ -50,20 +50,7 @@ func lab(t *testing.T, given map[string]string) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, cni.Network{}, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Errorf("undo: %v", err)
-		}
-	})
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return networktest.Stand(t, cni.Network{}, l)
 }
 
 // With vxlan flanneld has packets carried by its device, each in 50 bytes more to port 8472, and with host-gw there is no

@@ -58,6 +58,25 @@ func (m *Machine) Subject(kinds map[string]func() host.Step) steptest.Subject {
 	return s
 }
 
+// Stand makes a lab that stands until the end of the test. It skips the test if this kernel lacks something.
+func Stand(t testing.TB, n network.Network, lab network.Lab) *Bed {
+	t.Helper()
+	b, err := MakeBed(t, n, lab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Undo(); err != nil {
+			t.Errorf("undo: %v", err)
+		}
+	})
+	testnet.Skip(t, b.Apply(t))
+	if err := b.Verify(t); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // MakeBed makes the namespaces and applies nothing.
 func MakeBed(t testing.TB, n network.Network, lab network.Lab) (*Bed, error) {
 	built, err := build(n, lab)

@@ -9,7 +9,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/networktest"
@@ -91,19 +90,7 @@ func TestEmptyHost(t *testing.T) {
 // TestQuiet wants hosts to send each other what containers send, and nothing else: the device answers who asks for a
 // container of another host, and nobody hears who asks for an address that no container has.
 func TestQuiet(t *testing.T) {
-	b, err := networktest.MakeBed(t, overlay.Network{}, composed(t, 2, 1, "nettoll"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	}()
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
+	b := networktest.Stand(t, overlay.Network{}, composed(t, 2, 1, "nettoll"))
 	exchange := func(family string) {
 		t.Helper()
 		if err := b.Exchange(family, 28); err != nil {

@@ -130,19 +130,7 @@ func TestTampering(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := b.Undo(); err != nil {
-					t.Errorf("undo: %v", err)
-				}
-			})
-			testnet.Skip(t, b.Apply(t))
-			if err := b.Verify(t); err != nil {
-				t.Fatal(err)
-			}
+			b := networktest.Stand(t, bridge.Network{}, lab)
 			m := b.Hosts[0]
 			h, err := m.Kernel.Links("")
 			if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
 	"github.com/nettoll/nettoll/network/networktest"
@@ -31,24 +30,7 @@ func stand(t *testing.T, impl string) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := b.Apply(t); errors.Is(err, errors.ErrUnsupported) {
-		testnet.Skip(t, err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return networktest.Stand(t, bridge.Network{}, lab)
 }
 
 // drifted wants Verify on the first host to name what is not as planned.

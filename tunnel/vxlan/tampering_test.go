@@ -31,20 +31,7 @@ func stand(t *testing.T, hosts int, given map[string]string) *networktest.Bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := networktest.MakeBed(t, bridge.Network{}, lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Undo(); err != nil {
-			t.Errorf("undo: %v", err)
-		}
-	})
-	testnet.Skip(t, b.Apply(t))
-	if err := b.Verify(t); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return networktest.Stand(t, bridge.Network{}, lab)
 }
 
 // TestMesh wants every host of several to reach every other one, whatever it sends to.
