@@ -90,6 +90,9 @@ func (o Overlay) Apply(ctx context.Context, k *host.Kernel) (err error) {
 		"--data-path-addr", at, "--default-addr-pool", unused); err != nil {
 		return err
 	}
+	if err := dropIngress(ctx, k); err != nil {
+		return err
+	}
 	create := []string{
 		"network", "create", "--driver", "overlay", "--attachable", "--internal",
 		"--opt", "com.docker.network.driver.mtu=" + strconv.Itoa(o.Segment.MTU+vxlanHeaders),
@@ -113,6 +116,35 @@ func (o Overlay) Apply(ctx context.Context, k *host.Kernel) (err error) {
 		return err
 	}
 	return k.Hold(h)
+}
+
+// dropIngress removes the network by which a swarm publishes ports of services, of which there are none. A daemon that
+// joins would make links for it, at some time while the lab is measured.
+func dropIngress(ctx context.Context, k *host.Kernel) error {
+	const ingress = "ingress"
+	ctx, cancel := context.WithTimeout(ctx, gossiped)
+	defer cancel()
+	for seen := false; ; { // the swarm makes it a moment after its own beginning
+		there, err := asked(ctx, k, "network", "ls", "--quiet", "--filter", "name=^"+ingress+"$")
+		if err != nil {
+			return err
+		}
+		if there == "" && seen {
+			return nil
+		}
+		seen = seen || there != ""
+		cmd, err := command(ctx, k, "network", "rm", ingress)
+		if err != nil {
+			return err
+		}
+		cmd.Stdin = strings.NewReader("y\n") // it asks whether that is meant
+		_ = cmd.Run()                        // whether it is gone is asked again
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("remove network %s of Docker: %w", ingress, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
 }
 
 // join has the daemon join the swarm of the first host.
