@@ -237,7 +237,7 @@ parts: test-between ## run the conformance suites of networks, filters and pairs
 .PHONY: attack
 attack: ## attack every stack of networks and filters, with 2 and 3 pairs, and print what got through, dist/attack.txt (about two hours)
 	@mkdir -p $(DIST)
-	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/attack -args -all -labs 8 -table $(abspath $(DIST))/attack.txt >$(DIST)/attack.log || status=$$?; \
+	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/attack -args -all -labs 16 -table $(abspath $(DIST))/attack.txt >$(DIST)/attack.log || status=$$?; \
 	  cat $(DIST)/attack.txt; exit $$status
 
 # Networks that need what the kernel here may lack: a network device, or a datapath (in a guest, ovs takes the kernel's by default).

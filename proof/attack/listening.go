@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -57,7 +56,9 @@ func (s *stand) overhear(o *Outcome, v6 bool) error {
 			}
 		}
 	}
-	time.Sleep(settle)
+	if err := s.wait(settle); err != nil {
+		return err
+	}
 	var list []try
 	s.pairs(func(source, sink *end) {
 		mac, ok := s.way(source, sink, v6)

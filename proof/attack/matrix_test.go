@@ -247,7 +247,8 @@ func TestMatrix(t *testing.T) {
 			for i := range next {
 				rows[i] = attacked(t.Context(), chosen[i])
 				if *all {
-					fmt.Fprintf(os.Stderr, "%d of %d: %s, %.1f s\n", i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds())
+					fmt.Fprintln(os.Stderr, strings.Join(slices.Concat([]string{fmt.Sprintf("%d of %d: %s, %.1f s",
+						i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds())}, rows[i].flaws()), "\n    "))
 				}
 			}
 		})
@@ -267,9 +268,6 @@ func TestMatrix(t *testing.T) {
 	}
 	for _, r := range rows {
 		t.Run(r.lab.ID, func(t *testing.T) {
-			if r.err != nil {
-				t.Fatal(r.err)
-			}
 			switch {
 			case errors.Is(r.why, attack.ErrShared):
 				t.Log(r.why)
@@ -278,40 +276,52 @@ func TestMatrix(t *testing.T) {
 			default:
 				testnet.Skip(t, r.why)
 			}
-			reached(t, r)
-			for _, o := range r.outcomes {
-				for _, m := range o.Missing {
-					t.Errorf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m)
-				}
-				if r.target.Claims.Claimed(o.Attack) && o.Arrived > 0 {
-					t.Errorf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent,
-						strings.Join(o.Holes, "\n\t"))
-				}
+			for _, flaw := range r.flaws() {
+				t.Error(flaw)
 			}
 		})
 	}
 }
 
+// flaws are what did not hold of a lab, in words.
+func (r *row) flaws() []string {
+	if r.err != nil {
+		return []string{r.err.Error()}
+	}
+	flaws := r.reached()
+	for _, o := range r.outcomes {
+		for _, m := range o.Missing {
+			flaws = append(flaws, fmt.Sprintf("%s, %s: allowed, and does not arrive: %s", o.Attack, o.Family, m))
+		}
+		if r.target.Claims.Claimed(o.Attack) && o.Arrived > 0 {
+			flaws = append(flaws, fmt.Sprintf("%s, %s: %d of %d get through:\n\t%s", o.Attack, o.Family, o.Arrived, o.Sent,
+				strings.Join(o.Holes, "\n\t")))
+		}
+	}
+	return flaws
+}
+
 // reached wants what is on the list of a lab to arrive, and nothing else, with honest packets too. Without a filter
 // everything is open: so the tries work.
-func reached(t *testing.T, r row) {
-	t.Helper()
+func (r *row) reached() (flaws []string) {
 	m := r.matrix
 	if m.Lab == "" {
-		return // it could not be tried, and the reason is reported
+		return nil // it could not be tried, and the reason is reported
 	}
 	tried, of := m.All()
 	if m.NotTried != "" || m.Untold != "" || tried == 0 || tried != of {
-		t.Errorf("who reaches whom: %d of %d tried; not tried: %q; cannot be told: %q", tried, of, m.NotTried, m.Untold)
+		flaws = append(flaws, fmt.Sprintf("who reaches whom: %d of %d tried; not tried: %q; cannot be told: %q",
+			tried, of, m.NotTried, m.Untold))
 	}
 	for _, said := range slices.Concat(m.Leaks, m.Missing) {
-		t.Errorf("who reaches whom: %s (%d leaks, %d missing)", said, m.LeaksAll, m.MissingAll)
+		flaws = append(flaws, fmt.Sprintf("who reaches whom: %s (%d leaks, %d missing)", said, m.LeaksAll, m.MissingAll))
 	}
 	for _, kind := range []string{"icmp", "udp", "tcp-syn", "tcp-ack"} {
 		if !filtered(r.lab) && m.Arrived[kind] == 0 {
-			t.Errorf("who reaches whom: without a filter no packet of %s arrives", kind)
+			flaws = append(flaws, fmt.Sprintf("who reaches whom: without a filter no packet of %s arrives", kind))
 		}
 	}
+	return flaws
 }
 
 // written is the table.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -72,7 +71,9 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 			return err
 		}
 	}
-	time.Sleep(2 * settle) // proxies hold answers back
+	if err := s.wait(2 * settle); err != nil { // proxies hold answers back
+		return err
+	}
 	for range busy.Again {
 		var lost []question
 		of := 0
@@ -93,7 +94,9 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 				return err
 			}
 		}
-		time.Sleep(2 * settle)
+		if err := s.wait(2 * settle); err != nil {
+			return err
+		}
 	}
 	for _, q := range list {
 		o.Sent++
@@ -295,10 +298,10 @@ func (f *flow) send(thief *end) (stolen, heard bool) {
 				break // what cannot be sent is heard by nobody
 			}
 		}
-		for deadline := time.Now().Add(settle / 2); time.Now().Before(deadline) && !stolen; time.Sleep(2 * time.Millisecond) {
+		stolen = f.s.until(func() bool {
 			heard = heard || len(f.s.taps.got(atLink, f.sink.index, f.s.number)) > 0
-			stolen = thief != nil && len(f.s.taps.got(atLink, thief.index, f.s.number)) > 0
-		}
+			return thief != nil && len(f.s.taps.got(atLink, thief.index, f.s.number)) > 0
+		}, settle/2)
 		if stolen || heard {
 			break
 		}

@@ -23,8 +23,10 @@ func (p *pace) keep() {
 }
 
 // unread is how many packets switches in userspace have not read because a queue was full: those of packet sockets and
-// of tap devices, or that in which the kernel asks a daemon what to do with a packet; 0 if the kernel does not say.
+// of tap devices, or that in which the kernel asks a daemon what to do with a packet; 0 if the kernel does not say. The
+// packets for which the taps had no room are among them.
 func (s *stand) unread() (sum uint64) {
+	_, sum = s.taps.queues()
 	for _, m := range s.machines {
 		_ = within(m.ns, func(h *link.Handle) error {
 			_, n, err := busy.Queues()
@@ -55,8 +57,8 @@ func (s *stand) waiting() (sum uint64) {
 	return sum
 }
 
-// unlost sends packets until switches have read them all: what nobody has read, nobody has refused. Each time there is
-// a longer pause after each [burst].
+// unlost sends packets until switches and taps have read them all: what nobody has read, nobody has refused. Each time
+// there is a longer pause after each [burst].
 func (s *stand) unlost(send func() error) error {
 	const longer, times = 4, 5
 	defer func() { s.pace.pause = pause }()
@@ -70,7 +72,7 @@ func (s *stand) unlost(send func() error) error {
 			return nil
 		}
 		if n == times {
-			return fmt.Errorf("switches have not read %d packets in time, with a pause of %v after each %d: the machine is too "+
+			return fmt.Errorf("%d packets were not read in time, with a pause of %v after each %d: the machine is too "+
 				"busy to tell", now-before, s.pace.pause, burst)
 		}
 		s.pace.pause *= longer

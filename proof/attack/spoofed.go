@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -44,7 +43,9 @@ func (s *stand) spoofed(ctx context.Context) (Held, error) {
 		}
 	}
 	h.Frames += len(claims)
-	time.Sleep(2 * settle)
+	if err := s.wait(2 * settle); err != nil {
+		return h, err
+	}
 	learned, frames, err := f.learned()
 	if err != nil {
 		return h, err

@@ -567,13 +567,33 @@ func (t try) meant() (n int) {
 	return n
 }
 
-// settle waits for the packets that were sent: first until switches have looked at them.
+// settle waits for the packets that were sent: first until switches have looked at them, then until the taps have.
 func (s *stand) settle() error {
 	if err := busy.Drain(s.waiting, nil); err != nil {
 		return err
 	}
-	s.taps.quiet(int(settle/tick), int(longest/tick))
-	return nil
+	return s.taps.quiet(int(settle/tick), int(longest/tick))
+}
+
+// wait waits so long, and then until switches and taps have read what was sent.
+func (s *stand) wait(long time.Duration) error {
+	time.Sleep(long)
+	if err := busy.Drain(s.waiting, nil); err != nil {
+		return err
+	}
+	return s.taps.quiet(1, int(longest/tick))
+}
+
+// until waits until something has arrived, at least so long, and while packets wait to be read. It returns false if it
+// has not.
+func (s *stand) until(arrived func() bool, within time.Duration) bool {
+	for end := time.Now().Add(within); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if arrived() {
+			return true
+		}
+	}
+	_ = s.wait(0) // what has not arrived until then does not
+	return arrived()
 }
 
 // count adds what arrived of a try.

@@ -10,9 +10,11 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -64,8 +66,15 @@ type taps struct {
 	came    map[receipt]map[uint16]uint16
 	count   int                 // packets of tries that were read
 	answers map[answer][]string // MAC addresses
+	sockets []socket            // that are read
 	closers []io.Closer
 	group   sync.WaitGroup
+}
+
+// A socket is one that a tap reads.
+type socket struct {
+	syscall.Conn
+	sums bool // it also drops packets whose checksum is wrong (rawv6_rcv_skb, net/ipv6/raw.c)
 }
 
 func newTaps() *taps {
@@ -106,17 +115,39 @@ func (t *taps) answered(at int, of netip.Addr) []string {
 	return t.answers[answer{at, of}]
 }
 
-// quiet waits until no packet of a try has been read for some ticks in a row, at most for limit ticks. It counts ticks
-// and does not look at the clock: when a machine that stood still goes on, much time has passed and nothing was read.
-func (t *taps) quiet(ticks, limit int) {
+// quiet waits until no packet of a try has been read, and none has waited to be read, for some ticks in a row, at most
+// for limit ticks. It counts ticks and does not look at the clock: when a machine that stood still goes on, much time
+// has passed and nothing was read. The error says that packets still wait at the end.
+func (t *taps) quiet(ticks, limit int) error {
+	unread, _ := t.queues()
 	for still, before := 0, t.noted(); still < ticks && limit > 0; limit-- {
 		time.Sleep(tick)
-		if now := t.noted(); now != before {
+		unread, _ = t.queues()
+		if now := t.noted(); now != before || unread > 0 {
 			still, before = 0, now
 		} else {
 			still++
 		}
 	}
+	if unread > 0 {
+		return fmt.Errorf("%d bytes of packets that arrived were not read in time: the machine is too busy to tell", unread)
+	}
+	return nil
+}
+
+// queues returns how many bytes of packets wait in the sockets of the taps, and how many packets these have dropped
+// because they were full: neither have arrived yet, nor were they refused. A socket that is closed has none.
+func (t *taps) queues() (waiting, dropped uint64) {
+	for _, c := range t.sockets {
+		w, d, err := sock.ReceiveQueue(c)
+		if err != nil {
+			continue
+		}
+		if waiting += w; !c.sums {
+			dropped += d
+		}
+	}
+	return waiting, dropped
 }
 
 // noted returns how many packets of tries have been read.
@@ -148,6 +179,7 @@ func (t *taps) container(e *end, magic, forged []byte) error {
 	if err := t.raw(e.ns.Fd(), inside, e.index, magic, forged); err != nil {
 		return err
 	}
+	t.sockets = append(t.sockets, socket{Conn: e.frames})
 	t.group.Go(func() {
 		read(e.frames.Read, func(frame []byte) {
 			in := magic
@@ -189,9 +221,10 @@ func (t *taps) raw(ns uintptr, where place, at int, magic, forged []byte) error 
 			if err != nil {
 				return err
 			}
-			t.closers = append(t.closers, c)
+			sums := protocol == packet.ICMPv6 && n.network == "ip6"
+			t.closers, t.sockets = append(t.closers, c), append(t.sockets, socket{c, sums})
 			_ = c.SetReadBuffer(buffer) // as much as there is
-			icmp := protocol == packet.ICMPv6 && n.network == "ip6" || protocol == packet.ICMP && n.network == "ip4"
+			icmp := sums || protocol == packet.ICMP && n.network == "ip4"
 			t.group.Go(func() {
 				read(func(b []byte) (int, error) {
 					n, _, err := c.ReadFromIP(b)

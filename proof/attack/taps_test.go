@@ -2,11 +2,15 @@ package attack
 
 import (
 	"encoding/binary"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 // Who waits for the packets of a try waits on while some arrive, and not for ever.
@@ -37,12 +41,42 @@ func TestQuiet(t *testing.T) {
 					}
 				})
 				began := time.Now()
-				taps.quiet(12, 100)
-				if took := time.Since(began); took != c.want {
-					t.Errorf("it waits %v, want %v", took, c.want)
+				err := taps.quiet(12, 100)
+				if took := time.Since(began); took != c.want || err != nil {
+					t.Errorf("it waits %v, want %v: %v", took, c.want, err)
 				}
 				sent.Wait()
 			})
 		})
+	}
+}
+
+// What waits at a tap that is not read, as on a busy machine, has arrived all the same.
+func TestQuietUnread(t *testing.T) {
+	workloadtest.Loopback(t)
+	listens, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listens.Close()
+	if _, err := listens.WriteTo([]byte("a datagram"), listens.LocalAddr()); err != nil {
+		t.Fatal(err)
+	}
+	taps := newTaps()
+	taps.sockets = append(taps.sockets, socket{Conn: listens})
+	if err := taps.quiet(1, 5); err == nil || !strings.Contains(err.Error(), "were not read in time") {
+		t.Errorf("what nobody reads: %v", err)
+	}
+	read := make(chan error, 1)
+	time.AfterFunc(10*tick, func() {
+		_, err := listens.Read(make([]byte, 64))
+		read <- err
+	})
+	began := time.Now()
+	if err := taps.quiet(2, 1000); err != nil || time.Since(began) < 10*tick {
+		t.Errorf("it has waited %v until it was read: %v", time.Since(began), err)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"github.com/nettoll/nettoll/proof/packet"
 )
@@ -65,10 +64,9 @@ func (s *stand) way(source, sink *end, v6 bool) (net.HardwareAddr, bool) {
 			if source.send(source.in(p, mac)[0]) != nil {
 				break
 			}
-			for deadline := time.Now().Add(settle); time.Now().Before(deadline) && found == nil; time.Sleep(time.Millisecond) {
-				if len(s.taps.got(s.behind(), sink.index, s.number)) > 0 {
-					found = mac
-				}
+			if s.until(func() bool { return len(s.taps.got(s.behind(), sink.index, s.number)) > 0 }, settle) {
+				found = mac
+				break
 			}
 		}
 		if found != nil {

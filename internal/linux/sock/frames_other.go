@@ -43,3 +43,8 @@ func TakeStamped(*os.File, []byte) (int, time.Time, error) {
 func PacketQueues() (waiting, dropped uint64, err error) {
 	return 0, 0, unsupported("list packet sockets")
 }
+
+// ReceiveQueue is not supported here.
+func ReceiveQueue(syscall.Conn) (waiting, dropped uint64, err error) {
+	return 0, 0, unsupported("read the receive buffer of a socket")
+}

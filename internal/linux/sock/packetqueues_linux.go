@@ -3,6 +3,9 @@ package sock
 import (
 	"encoding/binary"
 	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
 
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
@@ -18,6 +21,7 @@ const (
 	packetDiagMemInfo  = 6    // PACKET_DIAG_MEMINFO
 	skMemInfoRmemAlloc = 0    // SK_MEMINFO_RMEM_ALLOC, include/uapi/linux/sock_diag.h
 	skMemInfoDrops     = 8    // SK_MEMINFO_DROPS
+	skMemInfoVars      = 9    // SK_MEMINFO_VARS
 	sockDiagByFamily   = 20   // SOCK_DIAG_BY_FAMILY
 	packetDiagReqShown = 8    // where the request says what is shown
 )
@@ -57,4 +61,26 @@ func PacketQueues() (waiting, dropped uint64, err error) {
 		}
 	}
 	return waiting, dropped, nil
+}
+
+// ReceiveQueue returns what is in the receive buffer of a socket: how many bytes of memory the packets take that wait
+// there, and how many packets were dropped because it was full (SO_MEMINFO, include/uapi/asm-generic/socket.h).
+func ReceiveQueue(c syscall.Conn) (waiting, dropped uint64, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, 0, err
+	}
+	var info [skMemInfoVars]uint32
+	var errno syscall.Errno
+	if err := raw.Control(func(fd uintptr) {
+		size := uint32(unsafe.Sizeof(info))
+		_, _, errno = unix.Syscall6(unix.SYS_GETSOCKOPT, fd, unix.SOL_SOCKET, unix.SO_MEMINFO,
+			uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	}); err != nil {
+		return 0, 0, err
+	}
+	if errno != 0 {
+		return 0, 0, os.NewSyscallError("read SO_MEMINFO", errno)
+	}
+	return uint64(info[skMemInfoRmemAlloc]), uint64(info[skMemInfoDrops]), nil
 }
