@@ -404,6 +404,15 @@ func (s *stand) passes() bool {
 	}
 }
 
+// settle waits for frames that were handed on, and until a payload that is sent after them has arrived: on a busy
+// machine they may take longer than that.
+func (s *stand) settle(o *attack.Outcome) {
+	time.Sleep(settle)
+	if !s.passes() {
+		missed(o, "a payload that was sent afterwards")
+	}
+}
+
 // poll asks until something is so, for so long.
 func poll(within time.Duration, is func() bool) bool {
 	for end := time.Now().Add(within); !is(); time.Sleep(time.Millisecond) {

@@ -145,19 +145,18 @@ func (s *stand) changed(o *attack.Outcome, what string, of func(frame []byte) []
 		}
 	}
 	time.Sleep(settle)
+	if intact = s.in.count(number); intact == 0 { // otherwise what was changed is looked at by nobody
+		if _, err := s.relay.inject(frames[0]); err != nil {
+			return 0, err
+		}
+		if !s.in.arrives(number, patience) {
+			missed(o, "the frame that "+what+" was made of")
+		}
+	}
 	for range s.in.made() - before {
 		hole(o, "%s is delivered, and not with the payload that was sent", what)
 	}
-	if intact = s.in.count(number); intact > 0 {
-		return intact, nil // what was changed is looked at by nobody
-	}
-	if _, err := s.relay.inject(frames[0]); err != nil {
-		return 0, err
-	}
-	if !s.in.arrives(number, patience) {
-		missed(o, "the frame that "+what+" was made of")
-	}
-	return 0, nil
+	return intact, nil
 }
 
 // flip changes single bits, and pairs of them that leave the sum of all words as it was: of the outer headers, whose
@@ -232,7 +231,7 @@ func (s *stand) again(o *attack.Outcome, number uint32, frame []byte, when strin
 		return err
 	}
 	o.Sent += sent
-	time.Sleep(settle)
+	s.settle(o)
 	for range s.in.count(number) - before {
 		hole(o, "a frame is delivered once more %s", when)
 	}
@@ -313,7 +312,7 @@ func (s *stand) reorder(o *attack.Outcome) error {
 		}
 		o.Sent += sent / 2
 	}
-	time.Sleep(settle)
+	s.settle(o)
 	came := false
 	for _, number := range numbers {
 		n := s.in.count(number)
@@ -368,7 +367,7 @@ func (s *stand) deliver(o *attack.Outcome, list []made, by string) error {
 			time.Sleep(pause)
 		}
 	}
-	time.Sleep(settle)
+	s.settle(o)
 	for _, m := range list {
 		if s.in.count(m.number) > 0 {
 			hole(o, "%s, %s, is delivered", m.what, by)
