@@ -57,7 +57,12 @@ func (s *LiveLab) Wire() wire.Target {
 	for _, h := range g.Hellos {
 		t.Hellos = append(t.Hellos, wire.Hello{Name: h.Name, Port: uint16(h.Port), Data: h.Data})
 	}
-	t.Rekey = s.rekey
+	for _, o := range g.Offers {
+		t.Offers = append(t.Offers, wire.Offer{
+			Hello: wire.Hello{Name: o.Name, Port: uint16(o.Port), Data: o.Data}, Usual: o.Usual, Answers: o.Answers,
+		})
+	}
+	t.Settled, t.Rekey = g.Settled, s.rekey
 	return t
 }
 

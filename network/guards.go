@@ -1,6 +1,9 @@
 package network
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Guards are what a span protects from somebody on the span below. The zero value is nothing.
 type Guards struct {
@@ -15,6 +18,11 @@ type Guards struct {
 	Ignored []int
 	// Hellos are first messages of its key exchange that a stranger can send; nil: it has none, or none is known.
 	Hellos []Hello
+	// Offers are first messages of its key exchange that offer ciphers: one that hosts take, and weaker ones; nil: none
+	// can be made.
+	Offers []Offer
+	// Settled is why no offer can be made, if Offers is nil: nothing is negotiated, or strangers are not heard.
+	Settled string
 }
 
 // A Hello is the first message of a key exchange, as somebody would send it whom nobody knows.
@@ -22,6 +30,22 @@ type Hello struct {
 	Name string // as its protocol has it: "an IKE_SA_INIT"
 	Port int    // of UDP
 	Data []byte
+}
+
+// An Offer is a first message with a choice of ciphers.
+type Offer struct {
+	Hello // its name is that of the ciphers
+	// Usual says that the hosts are set up for these ciphers: they take the offer if it comes from the address of another
+	// host, which shows that an answer can be seen.
+	Usual   bool
+	Answers Answers
+}
+
+// Answers reads answers to an offer.
+type Answers interface {
+	// Read says whether the payload of a datagram answers the offer, and whether it takes it. Again is the message as it
+	// has to be sent once more, if the answer asks for that.
+	Read(payload []byte) (mine, taken bool, again []byte)
 }
 
 // Protects says whether the span protects anything from somebody on the span below.
@@ -42,6 +66,7 @@ func (l Lab) Guards() (g Guards) {
 		g.Exclusive = g.Exclusive || s.Guards.Exclusive
 		g.Ignored = append(g.Ignored, s.Guards.Ignored...)
 		g.Hellos = append(g.Hellos, s.Guards.Hellos...)
+		g.Offers, g.Settled = append(g.Offers, s.Guards.Offers...), cmp.Or(g.Settled, s.Guards.Settled)
 	}
 	return g
 }

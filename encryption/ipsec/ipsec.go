@@ -1,12 +1,9 @@
 package ipsec
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
@@ -176,27 +173,6 @@ func overhead(c ipsec.Cipher, p part.Params) network.Overhead {
 
 func programmed(p part.Params) bool { return Encryption{}.Programmed(p) }
 
-// hello is IKE_SA_INIT (RFC 7296, sections 1.2 and 3) to the port of NAT traversal (RFC 3948, section 2.2), which
-// offers nothing but 3DES with MD5 and a group of 1024 bits.
-func hello() network.Hello {
-	offer := []byte{
-		34, 0, 0, 44, // payload SA, the next is KE
-		0, 0, 0, 40, 1, 1, 0, 4, // the only proposal: IKE, 4 transforms
-		3, 0, 0, 8, 1, 0, 0, 3, // ENCR_3DES
-		3, 0, 0, 8, 2, 0, 0, 1, // PRF_HMAC_MD5
-		3, 0, 0, 8, 3, 0, 0, 1, // AUTH_HMAC_MD5_96
-		0, 0, 0, 8, 4, 0, 0, 2, // 1024-bit MODP
-	}
-	const public, nonce, header = 128, 32, 28
-	keys := append([]byte{40, 0, 0, 8 + public, 0, 2, 0, 0}, bytes.Repeat([]byte{0x42}, public)...)
-	once := append([]byte{0, 0, 0, 4 + nonce}, bytes.Repeat([]byte{0x43}, nonce)...)
-	body := slices.Concat(offer, keys, once)
-	head := append([]byte{0, 0, 0, 0}, "stranger"...)            // the marker of IKE, and the initiator's SPI
-	head = append(head, 0, 0, 0, 0, 0, 0, 0, 0, 33, 0x20, 34, 8) // SA first, version 2.0, IKE_SA_INIT, of the initiator
-	head = binary.BigEndian.AppendUint32(append(head, 0, 0, 0, 0), uint32(header+len(body)))
-	return network.Hello{Name: "an IKE_SA_INIT", Port: ipsec.Port, Data: append(head, body...)}
-}
-
 // Carry puts a device on each host, and tells it where the others are and which addresses they have.
 func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	c, err := ipsec.Find(p[cipher])
@@ -216,7 +192,9 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	top.Wire, top.Guards = wire(p), network.Guards{Authentic: true, Once: true}
 	if p[encap] == inUDP && p[impl] != kernel {
-		top.Guards.Hellos = []network.Hello{hello()}
+		top.Guards.Hellos, top.Guards.Offers = []network.Hello{hello()}, offers()
+	} else {
+		top.Guards.Settled = "keys and ciphers are those of the plan, and hosts negotiate nothing"
 	}
 	if p[impl] != strongswan && p[mode] != transport {
 		top.Merged = merged

@@ -100,7 +100,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	top := lab.Above(name, 2, "", link, overhead())
 	top.Wire, top.Protected = []network.Protocol{{Name: "MACsec", Number: macsec.EtherType}}, true
 	top.Cipher = strings.ToUpper(c.Name)
-	top.Guards = network.Guards{Authentic: true, Once: n == 0} // within the window a frame is taken again
+	top.Guards = network.Guards{
+		Authentic: true, Once: n == 0, // within the window a frame is taken again
+		Settled: "keys and ciphers are those of the plan, and hosts negotiate nothing",
+	}
 	for i, h := range lab.Hosts {
 		d := Device{
 			Name: link, Below: below.Reach[i][i].Link, Cipher: c.Name, Window: n,

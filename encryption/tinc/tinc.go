@@ -133,7 +133,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], link, o)
 	top.MTU = min(top.MTU, o.Largest(o.Bytes+o.Trailer+most))
 	top.Protected, top.Cipher = true, strings.ToUpper(p[cipher])+" with HMAC-SHA-256-128"
-	top.Guards = network.Guards{Authentic: true, Once: true} // of packets, not of meta connections
+	top.Guards = network.Guards{ // of packets, not of meta connections
+		Authentic: true, Once: true,
+		Settled: "tinc agrees on ciphers over TCP, in messages that are encrypted for the key of the other end",
+	}
 	top.Wire = []network.Protocol{
 		{Name: name, Number: network.UDP, Port: port},
 		{Name: "its meta connections", Number: network.TCP, Port: port},

@@ -114,7 +114,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	below, top := lab.Top(), lab.Above(name, 3, p[outer], link, overhead(p[outer]))
 	top.Wire, top.Protected = []network.Protocol{{Name: "WireGuard", Number: network.UDP, Port: port}}, true
 	top.Cipher = "ChaCha20-Poly1305" // WireGuard paper, section 5.4.6
-	top.Guards = network.Guards{Authentic: true, Once: true, Hellos: []network.Hello{hello()}}
+	top.Guards = network.Guards{
+		Authentic: true, Once: true, Hellos: []network.Hello{hello()},
+		Settled: "WireGuard has one suite of ciphers, and hosts negotiate nothing (WireGuard paper, section 1)",
+	}
 	if p[impl] != kernel {
 		top.Merged = wireguard.MergedMost
 	}

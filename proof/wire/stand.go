@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -168,8 +169,10 @@ func (s *stand) messages() int { return s.relay.others(s.shape.length) - s.asked
 // missing says why an attack cannot be made.
 func (s *stand) missing(a attack.Attack) string {
 	switch {
-	case a == Weaker:
-		return "an offer takes a client of the protocol that can be told what to offer, and there is none"
+	case a == Weaker && s.Guards == (Guards{}):
+		return "it has no key exchange"
+	case a == Weaker && len(s.Offers) == 0:
+		return cmp.Or(s.Settled, "no offer of its key exchange is known that a stranger can make")
 	case a == Hellos && len(s.Hellos) == 0 && s.Guards != (Guards{}): // one without guards is a control
 		return "no first message of its key exchange is known that a stranger can make"
 	}
@@ -201,6 +204,8 @@ func (s *stand) attack(ctx context.Context, a attack.Attack, o *attack.Outcome) 
 		return s.hello(o)
 	case Silence:
 		return s.silence(ctx, o)
+	case Weaker:
+		return s.weaker(o)
 	}
 	return nil
 }

@@ -32,6 +32,21 @@ type Hello struct {
 	Data []byte
 }
 
+// An Offer is the first message of a key exchange, with a choice of ciphers.
+type Offer struct {
+	Hello // its name is that of the ciphers
+	// Usual says that hosts take it if it comes from the address of another host.
+	Usual   bool
+	Answers Answers
+}
+
+// Answers reads answers to an offer.
+type Answers interface {
+	// Read says whether the payload of a datagram answers the offer, and whether it takes it. Again is the message as it
+	// has to be sent once more, if the answer asks for that.
+	Read(payload []byte) (mine, taken bool, again []byte)
+}
+
 // A Target is a lab that is attacked from its underlay.
 type Target struct {
 	proof.Lab
@@ -44,6 +59,10 @@ type Target struct {
 	Ignored []int
 	// Hellos are those that its encryption knows.
 	Hellos []Hello
+	// Offers are those that its encryption knows.
+	Offers []Offer
+	// Settled is why there are none, "" if nothing is known.
+	Settled string
 	// Rekey has all hosts renew their keys; nil if they cannot. The error is a [linux.UnsupportedError] if nothing has
 	// any.
 	//
@@ -147,7 +166,7 @@ func (g Guards) Claims(a attack.Attack) bool {
 	switch a {
 	case Sniff, Patterns, Silence:
 		return g.Hidden
-	case Flip, Cut, Stranger, Peer, Hellos:
+	case Flip, Cut, Stranger, Peer, Hellos, Weaker:
 		return g.Authentic
 	case Replay, Reorder:
 		return g.Once

@@ -460,6 +460,23 @@ func (s *stand) bare(like []byte) (list []made) {
 	return list
 }
 
+// frame puts the message into a frame like another one; nil: there is no packet of IP in that.
+func (hello Hello) frame(like []byte) []byte {
+	h := headers(like)
+	if h.l4 == 0 {
+		return nil
+	}
+	p := packet.Datagram(netip.AddrPortFrom(netip.IPv4Unspecified(), hello.Port),
+		netip.AddrPortFrom(netip.IPv4Unspecified(), hello.Port), string(hello.Data))
+	frame := append(bytes.Clone(like[:h.l4]), p...)
+	if h.v6 {
+		frame[ethernet+6] = packet.UDP
+	} else {
+		frame[ethernet+9] = packet.UDP
+	}
+	return repair(frame)
+}
+
 // hello sends first messages of key exchanges, from a stranger and with the address of the other host, and then what
 // the stranger has made up. Packets of the pair must pass afterwards.
 func (s *stand) hello(o *attack.Outcome) error {
@@ -467,23 +484,13 @@ func (s *stand) hello(o *attack.Outcome) error {
 	if like == nil {
 		return err
 	}
-	h := headers(like)
 	var list []made
 	for _, hello := range s.Hellos {
-		if h.l4 == 0 {
-			continue
-		}
-		p := packet.Datagram(netip.AddrPortFrom(netip.IPv4Unspecified(), hello.Port),
-			netip.AddrPortFrom(netip.IPv4Unspecified(), hello.Port), string(hello.Data))
-		frame := append(bytes.Clone(like[:h.l4]), p...)
-		if h.v6 {
-			frame[ethernet+6] = packet.UDP
-		} else {
-			frame[ethernet+9] = packet.UDP
-		}
 		const times = 20
 		for range times {
-			list = append(list, made{frame: repair(bytes.Clone(frame)), what: hello.Name})
+			if frame := hello.frame(like); frame != nil {
+				list = append(list, made{frame: frame, what: hello.Name})
+			}
 		}
 	}
 	clone := func(list []made) []made {
@@ -538,3 +545,83 @@ func (s *stand) silence(ctx context.Context, o *attack.Outcome) error {
 	}
 	return ctx.Err()
 }
+
+// weaker offers ciphers and versions that are weaker than those that hosts are set up for, with the address of the other
+// host and from a stranger, and looks at the answers. Those are held back, as nobody has asked for them. What hosts are
+// set up for has to be taken, from the other host.
+func (s *stand) weaker(o *attack.Outcome) error {
+	like, err := s.template(o)
+	if like == nil {
+		return err
+	}
+	answered := false
+	for _, offer := range s.Offers {
+		one := made{frame: offer.frame(like), what: "an offer of " + offer.Name}
+		if one.frame == nil {
+			continue
+		}
+		mine, taken, err := s.offered(offer, one.frame)
+		if err != nil {
+			return err
+		}
+		answered = answered || mine
+		switch {
+		case offer.Usual && !answered:
+			o.Sent, o.NotTried = 0, "nobody answers an offer, so no program negotiates here"
+			return nil
+		case offer.Usual && !taken:
+			missed(o, one.what+", for which hosts are set up")
+		case offer.Usual:
+		default:
+			o.Sent += 2
+			if taken {
+				hole(o, "%s is taken from the address of the other host", one.what)
+			}
+			if mine, taken, err = s.offered(offer, s.estranged([]made{one})[0].frame); err != nil {
+				return err
+			}
+			if answered = answered || mine; taken {
+				hole(o, "%s is taken from an address that no host has", one.what)
+			}
+		}
+	}
+	s.settle(o)
+	return nil
+}
+
+// offered hands on an offer, also once more if the answer asks for that, and says whether it is answered, and taken. One
+// that need not be answered is waited for less long.
+func (s *stand) offered(offer Offer, frame []byte) (answered, taken bool, err error) {
+	var answers record
+	s.relay.intercept(func(_ *port, frame []byte) bool {
+		mine, _, _ := offer.Answers.Read(body(frame))
+		if mine {
+			answers.keep(frame)
+		}
+		return !mine
+	})
+	defer s.relay.intercept(nil)
+	wait := patience
+	if !offer.Usual {
+		wait = settle
+	}
+	for seen := 0; ; {
+		if _, err := s.relay.inject(frame); err != nil {
+			return false, false, err
+		}
+		poll(wait, func() bool { return len(answers.all()) > seen })
+		var again []byte
+		for _, frame := range answers.all()[seen:] {
+			_, one, more := offer.Answers.Read(body(frame))
+			answered, taken, again = true, taken || one, more
+		}
+		if again == nil || seen > 0 {
+			return answered, taken, nil
+		}
+		seen = len(answers.all())
+		frame = Hello{Port: offer.Port, Data: again}.frame(frame)
+	}
+}
+
+// body is what the outermost headers of a frame carry.
+func body(frame []byte) []byte { return frame[min(headers(frame).body, len(frame)):] }
