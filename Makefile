@@ -237,8 +237,11 @@ parts: test-between ## run the conformance suites of networks, filters and pairs
 .PHONY: attack
 attack: ## attack every stack of networks and filters, with 2 and 3 pairs, and print what got through, dist/attack.txt (about two hours)
 	@mkdir -p $(DIST)
-	@status=0; $(GO) test -count=1 -timeout 4h -run '^TestMatrix$$' ./proof/attack -args -all -labs 16 -table $(abspath $(DIST))/attack.txt >$(DIST)/attack.log || status=$$?; \
-	  cat $(DIST)/attack.txt; exit $$status
+	@status=0; $(GO) test -count=1 -timeout 4h -v -run '^TestMatrix$$' ./proof/attack -args -all -labs 16 -table $(abspath $(DIST))/attack.txt | \
+	  tee $(DIST)/attack.log | $(ATTACKED) || status=$$?; cat $(DIST)/attack.txt; exit $$status
+
+# What the terminal shows while stacks are attacked: a line for each lab that is done.
+ATTACKED := sed -u -n 's/^\(guest: *\)\?\([0-9]* of [0-9]*: \)/\2/p'
 
 # Networks that need what the kernel here may lack: a network device, or a datapath (in a guest, ovs takes the kernel's by default).
 ATTACK_GUEST ?= ebpf(attach=netkit) ovs(datapath=kernel) ovs(flows=explicit) ipvlan ipvlan(mode=l3) ipvlan(mode=l3s)
@@ -249,7 +252,7 @@ attack-guest: ## attack stacks of networks that this kernel may lack, in a virtu
 	@# A guest for each network: what one has found is kept if the next one fails. More labs at a time are too slow to build.
 	@status=0; : >$(DIST)/attack-guest.txt; for network in $(foreach n,$(ATTACK_GUEST),'$(n)'); do \
 	  $(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 5h -v './proof/attack=^TestMatrix$$' -args -all -labs 2 -network "$$network" -only '$(ONLY)' -table - \
-	    >$(DIST)/attack-guest.log || { status=$$?; grep -A 40 '^guest: what failed' $(DIST)/attack-guest.log || true; }; \
+	    | tee $(DIST)/attack-guest.log | $(ATTACKED) || { status=$$?; grep -A 40 '^guest: what failed' $(DIST)/attack-guest.log || true; }; \
 	  sed -n '/^guest:     lab /,/^guest: [^ ]/s/^guest:     //p' $(DIST)/attack-guest.log | tee -a $(DIST)/attack-guest.txt; done; exit $$status
 
 .PHONY: attack-wire

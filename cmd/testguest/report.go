@@ -10,7 +10,8 @@ import (
 )
 
 // A report reads the output of the guest and reports each test when it has ended. Failed and skipped tests are shown
-// with their output. A passed test has one line for itself and its subtests.
+// with their output. A passed test has one line for itself and its subtests. If all is wanted, output is shown as it
+// comes, and each test with a line when it has ended.
 //
 // Test binaries write the format of -test.v=test2json, which go test -json reads. A ^V precedes each line that the
 // testing package writes, even if the line before has no end. The lines of the guest's script begin with ^V too.
@@ -86,6 +87,9 @@ func (r *report) end() {
 	if !marked || !r.command(strings.TrimLeft(line, " ")) {
 		if line != "" || !marked {
 			r.said[r.test] = append(r.said[r.test], line)
+			if r.all { // as it comes: some tests take hours
+				r.quote([]string{line})
+			}
 		}
 	}
 }
@@ -130,9 +134,7 @@ func (r *report) endTest(how, test, took string) {
 		if strings.Contains(test, "/") && !r.all {
 			return
 		}
-		if !r.all {
-			said = nil
-		}
+		said = nil
 	case "SKIP":
 		r.count.skipped++
 	default:
@@ -141,7 +143,9 @@ func (r *report) endTest(how, test, took string) {
 		r.failures = r.failures[:min(len(r.failures), most)]
 	}
 	r.print("%s: %s (%s)", how, test, took)
-	r.quote(said)
+	if !r.all {
+		r.quote(said)
+	}
 }
 
 func (r *report) endPackage(status string) {
@@ -165,7 +169,9 @@ func (r *report) unfinished() {
 			if test != "" {
 				r.print("unfinished: %s", test)
 			}
-			r.quote(said)
+			if !r.all {
+				r.quote(said)
+			}
 		}
 	}
 }

@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 		{"good", good, false, "guest: network/bridge: PASS: TestA (0.10s)\nguest: network/bridge: ok: 2 passed, 0 failed, " +
 			"0 skipped in 1.0 s\n", true, "1 packages: 2 passed, 0 failed, 0 skipped"},
 		{
-			"all of it", good, true, "guest: network/bridge: PASS: TestA (0.10s)\nguest:     said\nguest:     more\nguest: " +
+			"all of it", good, true, "guest:     said\nguest:     more\nguest: network/bridge: PASS: TestA (0.10s)\nguest: " +
 				"network/bridge: PASS: TestA/sub (0.00s)\n" +
 				"guest: network/bridge: ok: 2 passed, 0 failed, 0 skipped in 1.0 s\n", true,
 			"1 packages: 2 passed, 0 failed, 0 skipped",

@@ -247,8 +247,10 @@ func TestMatrix(t *testing.T) {
 			for i := range next {
 				rows[i] = attacked(t.Context(), chosen[i])
 				if *all {
-					fmt.Fprintln(os.Stderr, strings.Join(slices.Concat([]string{fmt.Sprintf("%d of %d: %s, %.1f s",
-						i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds())}, rows[i].flaws()), "\n    "))
+					flaws := rows[i].flaws()
+					said := fmt.Sprintf("%d of %d: %s, %.1f s, %d flaws", i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds(),
+						len(flaws))
+					fmt.Fprintln(os.Stderr, strings.Join(append([]string{said}, flaws...), "\n    "))
 				}
 			}
 		})
