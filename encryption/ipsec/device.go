@@ -336,6 +336,9 @@ func (d Device) remove(k *host.Kernel, was deviceWas) error {
 	return errors.Join(errs...)
 }
 
+// Silent says that no namespace shows which associations charon has, see [host.Silent].
+func (Device) Silent() {}
+
 // Verify asks what encrypts for its peers and associations, and whether it is what was asked for. While hosts are
 // agreeing on their first associations, it waits for them.
 func (d Device) Verify(k *host.Kernel) error {

@@ -24,6 +24,13 @@ func TestNullPlanted(t *testing.T) {
 			if wrong, leak := heard(t, b); wrong != nil || leak != nil {
 				t.Fatalf("as it was built: %v, %v", wrong, leak)
 			}
+			first := b.Hosts[0]
+			if err := first.Kernel.Watch(); err != nil {
+				t.Fatal(err)
+			}
+			if a, err := first.Stack.Audit(first.Kernel, false); err != nil || len(a.Changes) > 0 {
+				t.Fatalf("an audit of what was built: %q (%v)", a.Changes, err)
+			}
 			want := "cipher of the security association with host2: want AES_GCM_16 256, got NULL HMAC_SHA1_96"
 			if impl == "kernel" {
 				want = "got ecb(cipher_null), key 0, value 0 bits; hmac(sha1), key 160, value 96 bits"
@@ -43,6 +50,9 @@ func TestNullPlanted(t *testing.T) {
 				do(t, b.Hosts[0], "initiate", map[string]any{"ike": "host2", "child": "esp"})
 			}
 			drifted(t, b, want)
+			if a, err := first.Stack.Audit(first.Kernel, true); err != nil || !strings.Contains(strings.Join(a.Changes, "\n"), want) {
+				t.Errorf("an audit finds %q (%v), want %q among it", a.Changes, err, want)
+			}
 			if _, leak := heard(t, b); leak == nil || !strings.Contains(leak.Error(), "it leaks: what a container sent can be read") {
 				t.Errorf("with a null cipher the wire shows %v", leak)
 			}
