@@ -535,7 +535,7 @@ func (n *Namespace) count() (state, error) {
 		if err := n.hooked(is); err != nil {
 			return err
 		}
-		return old(is, n.legacy, n.watch.seed)
+		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is))
 	})
 	if err != nil {
 		return nil, err

@@ -2,12 +2,15 @@ package watch
 
 import (
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
@@ -317,4 +320,39 @@ func BenchmarkAudit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Connections that somebody enters into the table are named, and those of packets are not.
+func TestConnectionsEntered(t *testing.T) {
+	b := newBench(t)
+	b.do("nft add rule inet filter forward ct state established accept")
+	b.audit()
+	if err := b.machine.Do(func() error {
+		c, err := net.Dial("udp4", "10.1.0.1:9")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte("a datagram")); err != nil {
+			return err
+		}
+		if n, err := conntrack.Count(0); n == 0 || err != nil {
+			return fmt.Errorf("%d connections are tracked (%w)", n, err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.audit(); got != nil {
+		t.Errorf("after a packet: %q", got)
+	}
+	if err := b.machine.Do(func() error {
+		return conntrack.Fill(conntrack.Filling{
+			Source: netip.MustParseAddr("10.1.254.1"), Destination: netip.MustParseAddr("192.0.2.1"),
+			Public: netip.MustParseAddr("198.18.0.1"), Count: 3, Timeout: time.Hour, Mark: 1,
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "that three were entered", b.audit(), "connections entered by programs: 0 → 3")
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -169,6 +170,38 @@ func openLegacy() (files []*os.File, err error) {
 		files = append(files, f)
 	}
 	return files, nil
+}
+
+// entered puts into words how many connections, and how many expected ones, programs have entered into the table of the
+// namespace of the calling thread. Packets do not change the first of these counters (insert:
+// nf_conntrack_hash_check_insert, net/netfilter/nf_conntrack_core.c), and the second one only with a helper
+// (expect_create).
+func entered(into state) error {
+	text, err := os.ReadFile("/proc/thread-self/net/stat/nf_conntrack")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil // there is no such table, or this process may not see it
+	}
+	if err != nil {
+		return fmt.Errorf("read the counters of the table of connections: %w", err)
+	}
+	head, rest, _ := strings.Cut(string(text), "\n")
+	names := strings.Fields(head)
+	for what, column := range map[string]string{
+		"connections entered by programs": "insert", "expected connections": "expect_create",
+	} {
+		at, sum := slices.Index(names, column), uint64(0)
+		for line := range strings.Lines(rest) { // a CPU each
+			if fields := strings.Fields(line); at >= 0 && at < len(fields) {
+				n, err := strconv.ParseUint(fields[at], 16, 64)
+				if err != nil {
+					return fmt.Errorf("read the counters of the table of connections: %w", err)
+				}
+				sum += n
+			}
+		}
+		into[thing{"", what}] = strconv.FormatUint(sum, 10)
+	}
+	return nil
 }
 
 // old puts the rules of the older tables into words: how many, and a sum of them without their counters. Files are
