@@ -430,11 +430,11 @@ func (r *running) launch() (err error) {
 	if err := r.instance.Configured(r.daemon.Done()); err != nil {
 		return err
 	}
-	ports, err := r.instance.Ports()
+	state, err := r.instance.State()
 	if err != nil {
 		return err
 	}
-	for _, p := range ports {
+	for _, p := range state.Ports {
 		if p.Number <= 0 {
 			return fmt.Errorf("port %q: %s", p.Name, p.Error)
 		}

@@ -1,6 +1,7 @@
 package ovstunnel
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -94,12 +95,13 @@ func (t Links) verifySteps(k *host.Kernel, drift *host.DriftError) error {
 }
 
 func (t Links) verifyPorts(i ovs.Instance, differ func(what, want, got string)) error {
-	ports, err := i.Ports()
+	state, err := i.State()
 	if err != nil {
 		return err
 	}
+	differ("copies of packets", "none", cmp.Or(strings.Join(state.Copies, ", "), "none"))
 	found := map[string]ovs.Port{}
-	for _, p := range ports {
+	for _, p := range state.Ports {
 		found[p.Name] = p
 	}
 	for _, b := range t.bridges() {

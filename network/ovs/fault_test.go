@@ -125,6 +125,18 @@ func TestTampering(t *testing.T) {
 			" add-port br0 vsnk0 -- set interface vsnk0 ofport_request=2"},
 		{"another MTU", "mtu of br0", "ovs-vsctl " + database + " set interface br0 mtu_request=1400", "ovs-vsctl " +
 			database + " set interface br0 mtu_request=1440"},
+		{"a mirror", `copies of packets: want none, got Mirror "leak"`, "ovs-vsctl " + database +
+			" -- --id=@p get port vsnk0 -- --id=@m create mirror name=leak select-all=true output-port=@p" +
+			" -- set bridge br0 mirrors=@m", "ovs-vsctl " + database + " clear bridge br0 mirrors"},
+		{"NetFlow", "got NetFlow", "ovs-vsctl " + database +
+			" -- --id=@n create netflow targets=127.0.0.1\\:5566 -- set bridge br0 netflow=@n", "ovs-vsctl " +
+			database + " clear bridge br0 netflow"},
+		{"sFlow", "got sFlow", "ovs-vsctl " + database +
+			" -- --id=@s create sflow targets=127.0.0.1\\:6343 -- set bridge br0 sflow=@s", "ovs-vsctl " + database +
+			" clear bridge br0 sflow"},
+		{"IPFIX", "got IPFIX", "ovs-vsctl " + database +
+			" -- --id=@i create ipfix targets=127.0.0.1\\:4739 -- set bridge br0 ipfix=@i", "ovs-vsctl " + database +
+			" clear bridge br0 ipfix"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			run := func(line string) {

@@ -1,11 +1,13 @@
 package ovs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -87,13 +89,15 @@ func (s Switch) verifyDeafness(k *host.Kernel, differ func(what, want, got strin
 	})
 }
 
+// verifyPorts asks whether the ports are there, and whether the switch copies packets to somebody else.
 func (s Switch) verifyPorts(instance ovs.Instance, differ func(what, want, got string)) error {
-	ports, err := instance.Ports()
+	state, err := instance.State()
 	if err != nil {
 		return err
 	}
+	differ("copies of packets", "none", cmp.Or(strings.Join(state.Copies, ", "), "none"))
 	numbers := map[string]string{}
-	for _, p := range ports {
+	for _, p := range state.Ports {
 		numbers[p.Name] = strconv.Itoa(p.Number)
 		if p.Number <= 0 {
 			numbers[p.Name] = "none: " + p.Error
@@ -106,7 +110,7 @@ func (s Switch) verifyPorts(instance ovs.Instance, differ func(what, want, got s
 		}
 		differ("number of port "+p.Name, strconv.Itoa(i+1), got)
 	}
-	differ("ports of "+s.Name, strconv.Itoa(len(s.Ports)+1), strconv.Itoa(len(ports)))
+	differ("ports of "+s.Name, strconv.Itoa(len(s.Ports)+1), strconv.Itoa(len(state.Ports)))
 	return nil
 }
 

@@ -119,6 +119,11 @@ func TestTamperingWithSwitch(t *testing.T) {
 				"options:remote_ip=198.18.0.77"),
 			configure("del-port", "stranger"), "ports that are too many: want , got stranger",
 		},
+		{
+			"a mirror", configure("--", "--id=@p", "get", "port", "to1", "--", "--id=@m", "create", "mirror", "name=leak",
+				"select-all=true", "output-port=@p", "--", "set", "bridge", "inner", "mirrors=@m"),
+			configure("clear", "bridge", "inner", "mirrors"), `copies of packets: want none, got Mirror "leak"`,
+		},
 		{"a flow that is gone", flow(remove, back), flow(add, back), "in_port=2: want present, got absent"},
 		{"flooding", flow(add, flood), flow(remove, flood), "bridge inner: flows that are too many: want 0, got 1"},
 	} {

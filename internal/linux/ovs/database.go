@@ -2,7 +2,6 @@ package ovs
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -205,21 +204,58 @@ func (o *optional[T]) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &o.value)
 }
 
-// Ports returns the ports of the database, by name.
-func (i Instance) Ports() ([]Port, error) {
+// A State is what the database of an instance says.
+type State struct {
+	// Ports are all ports, in the order of their numbers.
+	Ports []Port
+	// Copies name what copies packets, or reports of them, to somebody else. Nettoll configures nothing of the kind.
+	Copies []string
+}
+
+// copiers are the tables of the database whose rows copy packets, or report them, to somebody else, with the column that
+// tells their rows apart (ovs-vswitchd.conf.db(5)).
+func copiers() [][2]string {
+	return [][2]string{{"Mirror", "name"}, {"NetFlow", "targets"}, {"sFlow", "targets"}, {"IPFIX", "targets"}}
+}
+
+// State asks the database once for the ports and for what copies packets.
+func (i Instance) State() (s State, err error) {
 	r, err := dialRPC(i.Database())
 	if err != nil {
-		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
+		return s, fmt.Errorf("read the state of Open vSwitch: %w", err)
 	}
 	defer r.close()
-	results, err := r.transact([]any{
-		object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{
-			"name", "ofport", "error", "type", "options",
-		}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
+	all := []any{object{"op": "select", "table": "Interface", "where": []any{}, "columns": []string{
+		"name", "ofport", "error", "type", "options",
+	}}}
+	for _, c := range copiers() {
+		all = append(all, object{"op": "select", "table": c[0], "where": []any{}, "columns": c[1:]})
 	}
+	results, err := r.transact(all)
+	if err == nil && len(results) != len(all) {
+		err = fmt.Errorf("%d answers (want %d)", len(results), len(all))
+	}
+	if err == nil {
+		s.Ports, err = readPorts(results[0])
+	}
+	for n, c := range copiers() {
+		if err != nil {
+			break
+		}
+		var selected struct{ Rows []map[string]json.RawMessage }
+		err = json.Unmarshal(results[n+1], &selected)
+		for _, row := range selected.Rows {
+			s.Copies = append(s.Copies, fmt.Sprintf("%s %s", c[0], row[c[1]]))
+		}
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("read the state of Open vSwitch: %w", err)
+	}
+	return s, nil
+}
+
+// readPorts reads the rows of the table Interface.
+func readPorts(result []byte) ([]Port, error) {
 	var selected struct {
 		Rows []struct {
 			Name  string
@@ -230,17 +266,14 @@ func (i Instance) Ports() ([]Port, error) {
 			Options []json.RawMessage
 		}
 	}
-	if len(results) == 0 {
-		return nil, errors.New("read the ports of Open vSwitch: no answer")
-	}
-	if err := json.Unmarshal(results[0], &selected); err != nil {
-		return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
+	if err := json.Unmarshal(result, &selected); err != nil {
+		return nil, err
 	}
 	var ports []Port
 	for _, row := range selected.Rows {
 		options, err := unpair(row.Options)
 		if err != nil {
-			return nil, fmt.Errorf("read the ports of Open vSwitch: %w", err)
+			return nil, err
 		}
 		ports = append(ports, Port{row.Name, row.Port.value, row.Error.value, row.Type, options})
 	}

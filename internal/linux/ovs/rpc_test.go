@@ -71,9 +71,9 @@ func TestTransact(t *testing.T) {
 	}
 }
 
-func TestPorts(t *testing.T) {
+func TestState(t *testing.T) {
 	i := Instance{Dir: filepath.Dir(serve(t, ""))}
-	if _, err := i.Ports(); err == nil {
+	if _, err := i.State(); err == nil {
 		t.Error("there is no database, and it is no error")
 	}
 	var port struct {
