@@ -30,7 +30,7 @@ var (
 // A pair is a tunnel on an encryption, with the network above them.
 type pair struct {
 	stack stack.Stack // the tunnel and the encryption
-	outer [2]string   // the families of their packets
+	outer [2]string   // the families of their packets; "" of an encryption of frames
 	under network.Network
 
 	keys   bool // whether keys that differ are tried, too
@@ -41,15 +41,15 @@ type pair struct {
 // String names it as a test: "vxlan+wireguard/bridge, ipv4 on ipv6".
 func (p *pair) String() string {
 	return fmt.Sprintf("%s+%s/%s, %s on %s", p.stack[0].ID(), p.stack[1].ID(), p.under.Describe().Name, p.outer[0],
-		p.outer[1])
+		cmp.Or(p.outer[1], "ethernet"))
 }
 
-// implementations returns the parameters of a part, for each implementation that it can be told to take, and for IP
-// packets and frames inside where it can carry both. Some do not fit together, see [unfit].
+// implementations returns the parameters of a part, for each implementation that it can be told to take, for IP packets
+// and frames inside if it can carry both, and for each of its modes. Some do not fit together, see [unfit].
 func implementations(d part.Description) []part.Params {
 	list := []part.Params{{}}
 	for _, p := range d.Params {
-		if p.Name != "impl" && p.Name != "inner" {
+		if !slices.Contains([]string{"impl", "inner", "mode"}, p.Name) {
 			continue
 		}
 		var more []part.Params
@@ -67,9 +67,11 @@ func implementations(d part.Description) []part.Params {
 	return list
 }
 
-// unfit says whether the parameters of a part do not fit together on any machine.
-func unfit(c stack.Choice) bool {
-	_, is := errors.AsType[*network.UnfitError](stack.Stack{c}.Check())
+// unfit says whether the carriers of a stack, or the parameters of one, do not fit together on any machine.
+func unfit(s stack.Stack) bool {
+	const roomy = 9000
+	_, err := network.Compose(network.NewLab(2, roomy), s)
+	_, is := errors.AsType[*network.UnfitError](err)
 	return is
 }
 
@@ -118,12 +120,12 @@ func pairs(t *testing.T) (list []*pair) {
 									continue
 								}
 								p := &pair{
-									under: networks[n], outer: [2]string{fu, fe}, keys: i == 0 && fu == fe,
+									under: networks[n], outer: [2]string{fu, fe}, keys: i == 0 && (fu == fe || fe == ""),
 									stack: stack.Stack{
 										chosen("tunnel", u.Description.Name, uimpl, fu), chosen("encryption", e.Description.Name, eimpl, fe),
 									},
 								}
-								if !slices.ContainsFunc(p.stack, unfit) {
+								if !unfit(p.stack) {
 									list = append(list, p)
 								}
 							}
@@ -139,7 +141,7 @@ func pairs(t *testing.T) (list []*pair) {
 // modules says whether a pair has something that only a kernel with modules can have, see [testnet.Lacking].
 func (p *pair) modules() bool {
 	return slices.ContainsFunc(p.stack, func(c stack.Choice) bool {
-		return c.Params["impl"] == "kernel" || c.Part.Name == "geneve"
+		return c.Params["impl"] == "kernel" || c.Part.Name == "geneve" || c.Part.Name == "macsec"
 	})
 }
 

@@ -18,7 +18,7 @@ type pair struct {
 
 // pairs reads the output of make test-between.
 func pairs(r io.Reader, where string) ([]pair, error) {
-	line := regexp.MustCompile(`(\S+\+\S+)/(\w+), (ipv[46] on ipv[46]) \| MTU (\d+) \| (\w+)`)
+	line := regexp.MustCompile(`(\S+\+\S+)/(\w+), (ipv[46] on (?:ipv[46]|ethernet)) \| MTU (\d+) \| (\w+)`)
 	outer := regexp.MustCompile(`\(?,?outer=\w+`)
 	var list []pair
 	in := bufio.NewScanner(r)

@@ -103,12 +103,12 @@ func (Encryption) Check(p part.Params) error {
 // together says which values do not go together.
 func together(p part.Params) error {
 	if p[impl] == strongswan && p[mode] == transport {
-		return fmt.Errorf("%s=%s encrypts in tunnel mode only (libipsec: \"unsupported mode\"; hint: leave %s=%s, or choose "+
-			"%s=%s)", impl, strongswan, mode, tunnel, impl, kernel)
+		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s encrypts in tunnel mode only (libipsec: \"unsupported mode\"; "+
+			"hint: leave %s=%s, or choose %s=%s)", impl, strongswan, mode, tunnel, impl, kernel)}
 	}
 	if p[impl] == strongswan && p[encap] == none {
-		return fmt.Errorf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)", impl, strongswan, encap,
-			inUDP, impl, kernel)
+		return &network.UnfitError{Reason: fmt.Sprintf("%s=%s carries ESP in UDP only (hint: leave %s=%s, or choose %s=%s)",
+			impl, strongswan, encap, inUDP, impl, kernel)}
 	}
 	return nil
 }
