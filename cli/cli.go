@@ -15,6 +15,7 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
 const (
@@ -100,6 +101,11 @@ func run(ctx context.Context, parts catalogue.Catalogue, version string, s Strea
 	if err := startable(); err != nil {
 		fmt.Fprintf(s.Err, "nettoll: %v\n", err)
 		return exitFailed
+	}
+	if procfs.IsRun(args) && runtime.GOOS == "linux" {
+		if err := procfs.NameRun(); err != nil {
+			fmt.Fprintf(s.Err, "nettoll: other runs on this machine will not notice this one: %v\n", err)
+		}
 	}
 	inner, args, err := insideArguments(args)
 	if err != nil {

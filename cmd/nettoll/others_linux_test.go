@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +79,25 @@ func TestTwoRuns(t *testing.T) {
 	if _, err := os.Stat(third.dir); !os.IsNotExist(err) {
 		t.Errorf("it has begun: %v", err)
 	}
+}
+
+// A run of a binary with another name is noticed, too, such as that of an older build.
+func TestRunOfAnotherName(t *testing.T) {
+	testnet.Root(t)
+	other := filepath.Join(t.TempDir(), "nt")
+	if said, err := exec.Command("cp", os.Getenv(programEnv), other).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	first := prepare(t, filepath.Join(t.TempDir(), "run"), brief("--time", "60s")...)
+	first.cmd.Path = other
+	first.begin()
+	first.blocks(1)
+	second := start(t, brief("--time", "1s")...)
+	if status := second.wait(patience); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	contains(t, "stderr", second.stderr.String(), "another nettoll run measures on this machine (process ")
+	contains(t, "stdout", oneLine(second.stdout.String()), fmt.Sprintf("process %d, ", first.cmd.Process.Pid))
 }
 
 // A run that waits begins when the other one has ended. The two are alone in a PID namespace, because others may

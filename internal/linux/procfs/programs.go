@@ -250,12 +250,30 @@ type Run struct {
 	Command string // its command line
 }
 
+// runName is the name of the process of a run, whatever its file is called.
+const runName = "nettoll"
+
+// IsRun says whether a command line of nettoll, without the name of the program, measures.
+func IsRun(args []string) bool {
+	i := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	return i >= 0 && (args[i] == "run" || args[i] == "study")
+}
+
+// NameRun gives this process the name by which [Runs] of other processes recognizes it: its file may have another one.
+// Linux names the first thread, whichever thread writes (proc_pid_comm(5)), and a process is listed by that one's name.
+func NameRun() error {
+	if err := os.WriteFile("/proc/self/comm", []byte(runName), 0); err != nil {
+		return fmt.Errorf("name this process %q: %w", runName, err)
+	}
+	return nil
+}
+
 // Runs returns the runs of nettoll among programs outside a family, in the order of their start. There is no file that
-// one user could lock against another, so a run is recognized by its name and its command.
+// one user could lock against another, so a run is recognized by its name ([NameRun]) and its command.
 func Runs(all map[int]Program, family map[int]bool) []Run {
 	var list []Run
 	for pid, p := range all {
-		if family[pid] || !strings.HasPrefix(p.Name, "nettoll") {
+		if family[pid] || !strings.HasPrefix(p.Name, runName) {
 			continue
 		}
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -263,8 +281,7 @@ func Runs(all map[int]Program, family map[int]bool) []Run {
 			continue // it has ended
 		}
 		args := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
-		if i := slices.IndexFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") }); i >= 0 &&
-			(args[1+i] == "run" || args[1+i] == "study") {
+		if IsRun(args[1:]) {
 			list = append(list, Run{p, strings.Join(args, " ")})
 		}
 	}
