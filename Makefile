@@ -231,7 +231,7 @@ parts: test-between ## run the conformance suites of networks, filters and pairs
 	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^TestNetworksOfRuntimes$$' ./cmd/nettoll >>$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -limit 1h -v $(foreach p,network/ipvlan network/ovs network/ebpf filter/ovs,'./$(p)=^TestConformance$$') \
 	  './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan' >$(DIST)/parts-guest.txt
-	$(GO) run ./cmd/docs docs/parts.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt" \
+	$(GO) run ./cmd/docs docs/parts.md '$(VERSION)' "$$(uname -r | cut -d. -f1,2)=$(DIST)/parts-here.txt" "6.12 (guest)=$(DIST)/parts-guest.txt" \
 	  "$$(uname -r | cut -d. -f1,2)=$(DIST)/between-here.txt" $(foreach f,$(wildcard $(DIST)/between-guest.txt),"6.12 (guest)=$(f)")
 
 .PHONY: attack
@@ -273,7 +273,7 @@ security: build ## attack a choice of stacks and write the tables of docs/securi
 	@# 3: what this kernel lacks was not tried, and the tables say so
 	bin/nettoll prove --placement same-host $(foreach s,$(SECURITY_ONE_HOST),--stack '$(s)') --format json >$(DIST)/security-one.json || [[ $$? == 3 ]]
 	bin/nettoll prove --placement cross-host $(foreach s,$(SECURITY_TWO_HOSTS),--stack '$(s)') --format json >$(DIST)/security-two.json || [[ $$? == 3 ]]
-	$(GO) run ./cmd/docs docs/security.md "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-one.json" "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-two.json"
+	$(GO) run ./cmd/docs docs/security.md '$(VERSION)' "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-one.json" "$$(uname -r | cut -d. -f1,2)=$(DIST)/security-two.json"
 
 .PHONY: lint
 lint: ## check format, imports between packages, house rules, go.mod, and that it compiles elsewhere than on Linux

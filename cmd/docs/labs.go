@@ -34,7 +34,7 @@ func labs(r io.Reader, where string) ([]labOf, error) {
 const runtimesTitle = "\n## Runtimes"
 
 // labsDocument returns the section of docs/parts.md on runtimes.
-func labsDocument(list []labOf) string {
+func labsDocument(list []labOf, of origin) string {
 	var b strings.Builder
 	b.WriteString(runtimesTitle + `
 
@@ -43,6 +43,7 @@ TestNetworksOfRuntimes). ✓ means that the kernel has what was planned, packets
 unfragmented, they went to the neighbours in the plan, and every device on their way counted them. – means not possible,
 or that this kernel lacks what it needs. All runtimes pass a conformance suite of their own (runtime/runtimetest):
 namespaces, rights, limits, calls, deaths, and what they leave behind. The suites above have the containers of the runtime ` + "`netns`" + `.
+The table is of ` + of.String() + `.
 
 `)
 	var runtimes []string

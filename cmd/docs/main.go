@@ -1,9 +1,9 @@
 // Command docs writes the generated documents.
 //
 //	docs FILE                           docs/workloads.md or docs/between.md, from the catalogue
-//	docs FILE KERNEL=OUTPUT...          docs/parts.md, from the output of the conformance suites (go test -v) by kernel;
+//	docs FILE VERSION KERNEL=OUTPUT...  docs/parts.md, from the output of the conformance suites (go test -v) by kernel;
 //	                                    in docs/security.md the tables of attacks, from what nettoll prove --format json
-//	                                    prints
+//	                                    prints. VERSION is that of the tree that printed it
 package main
 
 import (
@@ -27,14 +27,15 @@ func main() {
 }
 
 func write(args []string) error {
-	if len(args) == 0 {
-		return errors.New("want FILE, or FILE and KERNEL=OUTPUT for each kernel")
+	if len(args) == 0 || len(args) == 2 {
+		return errors.New("want FILE, or FILE, VERSION and KERNEL=OUTPUT for each kernel")
 	}
-	if len(args) > 1 && filepath.Base(args[0]) == "security.md" {
-		return security(args[0], args[1:], time.Now())
-	}
-	if len(args) > 1 {
-		return parts(args[0], args[1:])
+	if len(args) > 2 {
+		document := parts
+		if filepath.Base(args[0]) == "security.md" {
+			document = security
+		}
+		return document(args[0], args[2:], origin{time.Now(), args[1]})
 	}
 	document := cli.WorkloadsDocument
 	if filepath.Base(args[0]) == "between.md" {
@@ -47,8 +48,18 @@ func write(args []string) error {
 	return os.WriteFile(args[0], text, 0o666)
 }
 
+// origin is when and of which version of nettoll the results of a document are.
+type origin struct {
+	on      time.Time
+	version string
+}
+
+func (o origin) String() string {
+	return fmt.Sprintf("%s, nettoll %s", o.on.Format(time.DateOnly), o.version)
+}
+
 // parts writes docs/parts.md.
-func parts(file string, given []string) error {
+func parts(file string, given []string, of origin) error {
 	var all []outcome
 	var between []pair
 	var under []labOf
@@ -78,13 +89,13 @@ func parts(file string, given []string) error {
 	}
 	suites, runtimes, pairs := sections(string(old))
 	if len(all) > 0 {
-		suites = partsDocument(all)
+		suites = partsDocument(all, of)
 	}
 	if len(under) > 0 {
-		runtimes = labsDocument(under)
+		runtimes = labsDocument(under, of)
 	}
 	if len(between) > 0 {
-		pairs = pairsDocument(between)
+		pairs = pairsDocument(between, of)
 	}
 	return os.WriteFile(file, []byte(cli.WrapDocument(suites+runtimes+pairs)), 0o666)
 }

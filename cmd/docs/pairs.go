@@ -44,13 +44,15 @@ func pairs(r io.Reader, where string) ([]pair, error) {
 const pairsTitle = "\n## Tunnels on encryptions"
 
 // pairsDocument returns the section of docs/parts.md on pairs.
-func pairsDocument(list []pair) string {
+func pairsDocument(list []pair, of origin) string {
 	var b strings.Builder
 	b.WriteString(pairsTitle + `
 
 Each tunnel stands on each encryption, between two hosts (network/carriertest, ` + "`make test-between`" + `, and
 ` + "`make test-guest-between`" + ` for what needs a kernel with modules). *MTU* is that of containers on an underlay of
 1500 bytes. ✓ means that all of the following holds under the network; – means not tried.
+The table is of ` + of.String() + `. Rows of a guest may be older: ` + "`make parts`" + ` takes what
+` + "`make test-guest-between`" + ` has left.
 
 - Echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream pass in both families and both
   directions. One byte more than the MTU is refused, or cut if it may be.

@@ -116,20 +116,24 @@ func cells(marks map[string]string, columns []string) string {
 }
 
 // partsDocument returns the beginning of docs/parts.md, on networks and filters.
-func partsDocument(all []outcome) string {
+func partsDocument(all []outcome, of origin) string {
 	var b strings.Builder
 	b.WriteString(`# Parts and what tests show of them
 
 This page shows what the tests of networks, filters and runtimes have found. All networks pass the same conformance
 suite (network/networktest), and so do all filters (filter/filtertest), with real packets of both families between
-network
-namespaces. ` + "`make parts`" + ` runs the suites and writes this page.
+network namespaces. ` + "`make parts`" + ` runs the suites and writes this page.
 A row is a part with the parameters that it was tried with; all others have their defaults.
+
+The tables of networks and filters are of ` + of.String() + `.
 
 - ✓ all checks of the column passed, for both families; – the column means nothing for this part, or this kernel lacks
   what it needs. The page is written only if no check fails.
 - *Way counted*: packets went to the neighbours in the plan, every device on their way counted them, and other devices
-  did not. The checks noticed neighbours at other addresses, and links around the network.
+  did not. The checks noticed neighbours at other addresses. On one host they also noticed a link around the network
+  between two containers, and across hosts one between two hosts that route. No link around is tried with ` + "`host`" +
+		` and ` + "`nat`" + `, nor across hosts with ` + "`macvlan`, `ipvlan`, `passthrough`, `overlay`" + ` and ` +
+		"`cni`" + ` by such plugins: their packets follow no route of a host.
 - *Tampering noticed*: the test removed or changed what the part had put into the kernel, in several ways. The part's
   verification reported it each time.
 - *Removed without a trace*: afterwards the namespaces were as before, and removing the part again did no harm.
@@ -187,7 +191,9 @@ unless the row says otherwise.
 
 - *Allowed passes, all else is refused*: the allowed pair passes echoes, datagrams of 28 bytes, of the full MTU and of
   65,507 bytes, and a stream, in its direction. All other containers, ports (including
-  port 0 and the other ports of the source), protocols and directions are refused. Fragments without the first one of
+  port 0 and the other ports of the source), protocols and directions are refused.
+  Packets with a pair's own addresses pass whoever sends them, unless ` + "`antispoof=true`" + ` ([spoofed
+  addresses](filters.md#spoofed-addresses)). Fragments without the first one of
   their packet are treated as the filter describes ([filters.md](filters.md)).
   Containers reach no address of any host by any protocol, port or MAC address, except with ARP, neighbour discovery
   and, if the filter tracks connections, answers to connections of the host.

@@ -32,10 +32,11 @@ func TestPartsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := partsDocument(list)
+	text := partsDocument(list, tested())
 	for _, want := range []string{
 		"| `bridge` | ipv4 | ✓ | – | ✓ | ✗ | – | 6.18 |\n| `bridge` | ipv6 | ✓ | – | ✓ | ✗ | – | 6.18 |\n",
 		"| `y(rules=3)` | `nat(hairpin=true)` | ipv6 | ✓ | – | – | – | – | 6.18 |\n",
+		"2026-11-25, nettoll v1-2-gabc.\n", "unless `antispoof=true`", "No link around is tried with `host` and `nat`",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no line %q in\n%s", want, text)
@@ -57,7 +58,7 @@ func TestSections(t *testing.T) {
 	}
 	write(file, suites+runtimes+pairs)
 	write(output, "--- PASS: TestNetworksOfRuntimes/bridge@netns (0.15s)\n")
-	if err := parts(file, []string{"6.18=" + output}); err != nil {
+	if err := parts(file, []string{"6.18=" + output}, tested()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(file)
@@ -66,7 +67,7 @@ func TestSections(t *testing.T) {
 		t.Errorf("%v\n%s", err, text)
 	}
 	write(output, "nothing")
-	if err := parts(file, []string{"6.18=" + output}); err == nil {
+	if err := parts(file, []string{"6.18=" + output}, tested()); err == nil {
 		t.Error("of nothing there is a document")
 	}
 }
@@ -85,7 +86,7 @@ func TestLabsDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := labsDocument(append(list, guest...))
+	text := labsDocument(append(list, guest...), tested())
 	if want := `
 | network | ` + "`netns` | `oci(command=crun)` | `lxc`" + ` | kernel |
 | --- | --- | --- | --- | --- |
@@ -106,7 +107,7 @@ guest:    vxlan(outer=ipv6)+x(impl=embedded,outer=ipv6)/ebpf, ipv6 on ipv6 | MTU
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := pairsDocument(list)
+	text := pairsDocument(list, tested())
 	if want := "| `vxlan+x(impl=embedded)` | ipv6 on ipv6 | 1350 | ✓ | – | ✗ | 6.18 |\n"; !strings.HasSuffix(text, want) ||
 		strings.Count(text, "\n| `") != 1 {
 		t.Errorf("want one line, %q, in\n%s", want, text)

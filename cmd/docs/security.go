@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nettoll/nettoll/cli"
 )
@@ -44,7 +43,7 @@ type counts struct {
 }
 
 // security writes the tables of docs/security.md.
-func security(file string, given []string, on time.Time) error {
+func security(file string, given []string, of origin) error {
 	var all []proved
 	for _, arg := range given {
 		kernel, output, ok := strings.Cut(arg, "=")
@@ -71,7 +70,7 @@ func security(file string, given []string, on time.Time) error {
 	if err != nil {
 		return err
 	}
-	made, err := between(string(text), securitySection(all, on))
+	made, err := between(string(text), securitySection(all, of))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
@@ -96,7 +95,7 @@ func marks() map[string]string {
 }
 
 // securitySection is the tables: attacks and networks, attacks and filters.
-func securitySection(all []proved, on time.Time) string {
+func securitySection(all []proved, of origin) string {
 	var b strings.Builder
 	var kernels []string
 	var bare, filtered []proved
@@ -113,7 +112,7 @@ func securitySection(all []proved, on time.Time) string {
 		}
 	}
 	fmt.Fprintf(&b, `
-These tables are what %s found on %s, with Linux %s: %d stacks, each with two pairs
+These tables are what %s found (%s), with Linux %s: %d stacks, each with two pairs
 of containers, in both families.
 
 - ✓ claimed and held; ✗ claimed and broken
@@ -122,7 +121,7 @@ of containers, in both families.
 
 *Works on* names a stack of these tables on which something arrived, which shows that the attack works.
 
-`, "`make security`", on.Format(time.DateOnly), strings.Join(kernels, " and "), len(bare)+len(filtered))
+`, "`make security`", of, strings.Join(kernels, " and "), len(bare)+len(filtered))
 	b.WriteString("### Networks without a filter\n\n")
 	securityTable(&b, bare, all)
 	b.WriteString("\n### Filters\n\n")

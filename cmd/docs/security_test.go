@@ -19,6 +19,9 @@ const provedJSON = `[
 	{"stack": "c", "placement": "same-host", "not_tried": "there is no c here"}
 ]`
 
+// tested is an origin of results.
+func tested() origin { return origin{time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC), "v1-2-gabc"} }
+
 func TestSecurity(t *testing.T) {
 	dir := t.TempDir()
 	doc, out := filepath.Join(dir, "security.md"), filepath.Join(dir, "out.json")
@@ -28,7 +31,7 @@ func TestSecurity(t *testing.T) {
 	if err := os.WriteFile(doc, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := security(doc, []string{"6.18=" + out}, time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC)); err != nil {
+	if err := security(doc, []string{"6.18=" + out}, tested()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(doc)
@@ -36,7 +39,7 @@ func TestSecurity(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"before\n", "after\n", "on 2026-11-25, with Linux 6.18: 2 stacks",
+		"before\n", "after\n", "(2026-11-25, nettoll v1-2-gabc), with Linux 6.18: 2 stacks",
 		"| attack | `a` | works on |\n", "| `x` | ○ | `a` |\n", "| `y` | – | `a+b`, 2 hosts |\n",
 		"| `z` | · | none of these: see `proof/attack/control_test.go` |\n",
 		"| attack | `a+b`, 2 hosts | works on |\n", "| `x` | ✓ | `a` |\n", "| `y` | ✗ |",
