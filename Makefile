@@ -262,10 +262,11 @@ attack-wire: ## attack every tunnel and encryption on every network from the und
 	  cat $(DIST)/attack-wire.txt; exit $$status
 
 # Stacks of the tables in docs/security.md: each network without a filter, and each filter on the networks that it is usually found on, with what binds addresses where there is that.
-SECURITY_ONE_HOST := bridge routed nat(hairpin=true) macvlan macvlan(mode=passthru) ipvlan passthrough ovs ovs(flows=explicit) ebpf host \
+SECURITY_ONE_HOST := bridge routed nat(hairpin=true) macvlan macvlan(mode=passthru) ipvlan passthrough ovs ovs(flows=explicit) ebpf host overlay \
+  cni cni(plugin=ptp) cni+nftables(antispoof=true) \
   bridge+nftables bridge+nftables(antispoof=true) bridge+nftables(stateful=true) bridge+iptables bridge+ipset bridge+ebpf routed+nftables routed+iptables(stateful=true) \
   routed+nftables(antispoof=true) macvlan+nftables passthrough+iptables ovs+ovs ovs+ovs(stateful=true) ovs+ovs(antispoof=true) ebpf+ebpf ebpf+ebpf(antispoof=true)
-SECURITY_TWO_HOSTS := nat nat+nftables(stateful=true)
+SECURITY_TWO_HOSTS := nat nat+nftables(stateful=true) overlay
 
 .PHONY: security
 security: build ## attack a choice of stacks and write the tables of docs/security.md (a quarter of an hour)

@@ -3,9 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/stack"
 )
 
 const provedJSON = `[
@@ -54,5 +59,23 @@ func TestSecurity(t *testing.T) {
 	}
 	if _, err := between("no markers", ""); err == nil {
 		t.Error("a text without markers gets tables")
+	}
+}
+
+// make security attacks every network without a filter.
+func TestSecurityIsWhole(t *testing.T) {
+	data, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(data), "\nSECURITY_ONE_HOST := ")
+	list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", " "), "\n")
+	stacks := strings.Fields(list)
+	for _, n := range stack.PartsOf[network.Network](catalogue.New().Kinds) {
+		if name := n.Describe().Name; !slices.ContainsFunc(stacks, func(s string) bool {
+			return !strings.Contains(s, "+") && (s == name || strings.HasPrefix(s, name+"("))
+		}) {
+			t.Errorf("SECURITY_ONE_HOST in the Makefile lacks network %s", name)
+		}
 	}
 }
