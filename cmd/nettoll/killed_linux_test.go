@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime/dockertest"
 )
@@ -49,12 +50,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 					}
 					untouched()
 				})
-			} else if s.runtime != "" {
-				for _, program := range []string{"runc", "lxc-start", "dockerd", "podman"} {
-					if _, err := testnet.Locate(program, program); err != nil {
-						testnet.Skip(t, err)
-					}
-				}
+			}
+			for _, program := range s.programs {
+				testnet.Program(t, program, program)
 			}
 			for i := range s.moments {
 				// Two thirds of the kills are spread over the run, one third over its beginning.
@@ -78,17 +76,19 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		return strings.HasPrefix(s, "cgroup ") && !slices.Contains(after, s)
 	})
 	if diff := cmp.Diff(before, after); diff != "" {
-		t.Errorf("links, mounts and cgroups outside of the hosts (-before +after):\n%s", diff)
+		t.Errorf("links, mounts, files and cgroups outside of the hosts (-before +after):\n%s", diff)
 	}
 }
 
 // storm is a run that is killed again and again.
 type storm struct {
 	name     string
-	networks string // the value of --network; "" for those of the default experiment
-	workload string // the value of --workload; "" likewise
-	runtime  string // the value of --runtime; "" likewise
-	machine  bool   // containers are those of a daemon that stands for the machine's
+	networks string   // the value of --network; "" for those of the default experiment
+	workload string   // the value of --workload; "" likewise
+	runtime  string   // the value of --runtime; "" likewise
+	encrypt  string   // the value of --encryption, across hosts; "" likewise
+	programs []string // those that it needs
+	machine  bool     // containers are those of a daemon that stands for the machine's
 	env      []string
 	user     *syscall.Credential
 	moments  int
@@ -96,13 +96,22 @@ type storm struct {
 
 // storms lists the runs. A part that leaves more than processes, links and namespaces belongs here.
 func storms() []storm {
+	runtimes := []string{"runc", "lxc-start", "dockerd", "podman"}
+	between := 3
+	if testnet.IsSlow() {
+		between = 18
+	}
 	return []storm{
 		{name: "bridge", networks: "bridge", moments: 9},
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
-		{name: "containers", networks: "bridge", runtime: "oci,podman", moments: 5},
-		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", moments: 5},
+		{name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: 5},
+		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: 5},
 		{name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9},
+		{
+			name: "between hosts", networks: "bridge", encrypt: "tinc,openvpn,ipsec,wireguard", moments: between,
+			programs: []string{"tincd", "openvpn", "charon-systemd"},
+		},
 		{name: "default of an ordinary user", user: ordinary(), moments: 7},
 	}
 }
@@ -143,6 +152,9 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	}
 	if of.runtime != "" {
 		args = append(args, "--runtime", of.runtime)
+	}
+	if of.encrypt != "" {
+		args = append(args, "--encryption", of.encrypt, "--placement", "cross-host", "--baseline", "host")
 	}
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 	s.cmd.SysProcAttr.Credential = of.user
@@ -358,6 +370,13 @@ func outside(t *testing.T) []string {
 	}
 	for line := range strings.Lines(string(mounts)) {
 		found = append(found, "mount "+strings.TrimSpace(line))
+	}
+	files, err := filepath.Glob(host.DefaultRun + "/*") // keys, sockets and logs of programs: each host has its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		found = append(found, "file "+f)
 	}
 	err = filepath.WalkDir("/sys/fs/cgroup", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && strings.Contains(d.Name(), "nettoll") {
