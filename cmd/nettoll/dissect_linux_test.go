@@ -14,47 +14,63 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 )
 
 // Other programs read the frames that --pcap keeps. tshark recognizes the protocols of tunnels and encryptions by their
 // headers. The packet lengths that tcpdump reads differ by the overhead that the proof reports. Neither program sees a
-// container's packet in the frames of an encryption.
+// container's packet in the frames of an encryption. Trials say what CPU time the programs used that carried packets.
 func TestDissected(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
 	tshark, tcpdump := testnet.Program(t, "tshark", "tshark"), testnet.Program(t, "tcpdump", "tcpdump")
 	for _, run := range []struct {
-		kind, parts string
-		want        map[string]string // protocols of a frame with an IPv4 packet of a container, by stack
+		kind, parts, base string
+		// needs are the programs of the stacks, and the packages that they are in.
+		needs map[string]string
+		// carry are the stacks whose packets programs carry, and kernel one whose packets the kernel carries.
+		carry  []string
+		kernel string
+		// want are the protocols of a frame with an IPv4 packet of a container, by stack. After a colon at the end others
+		// follow.
+		want map[string]string
 	}{
-		{"tunnel", "ipip(impl=ebpf),gre(impl=ebpf),vxlan", map[string]string{
-			"bridge+ipip(impl=ebpf)": "eth:ethertype:ip:ip:udp:data",
-			"bridge+gre(impl=ebpf)":  "eth:ethertype:ip:gre:ip:udp:data",
-			"bridge+vxlan":           "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:udp:data",
-		}},
-		{"encryption", "wireguard,ipsec,openvpn", map[string]string{
-			"bridge+wireguard": "eth:ethertype:ip:udp:wg",
-			"bridge+ipsec":     "eth:ethertype:ip:udp:udpencap:esp",
-			"bridge+openvpn":   "eth:ethertype:ip:udp:openvpn",
-		}},
+		{
+			kind: "tunnel", parts: "ipip(impl=ebpf),gre(impl=ebpf),vxlan,geneve(impl=ovs)", base: "bridge+vxlan",
+			needs: map[string]string{"ovs-vswitchd": "openvswitch-switch"},
+			carry: []string{"bridge+geneve(impl=ovs)"}, kernel: "bridge+vxlan",
+			want: map[string]string{
+				"bridge+ipip(impl=ebpf)":  "eth:ethertype:ip:ip:udp:data",
+				"bridge+gre(impl=ebpf)":   "eth:ethertype:ip:gre:ip:udp:data",
+				"bridge+vxlan":            "eth:ethertype:ip:udp:vxlan:eth:ethertype:ip:udp:data",
+				"bridge+geneve(impl=ovs)": "eth:ethertype:ip:udp:geneve:eth:ethertype:ip:udp:data",
+			},
+		},
+		{
+			kind: "encryption", parts: "wireguard,ipsec,openvpn,tinc", base: "bridge+wireguard",
+			needs: map[string]string{"openvpn": "openvpn", "charon-systemd": "charon-systemd", "tincd": "tinc"},
+			carry: []string{"bridge+openvpn", "bridge+tinc"}, kernel: "bridge",
+			want: map[string]string{
+				"bridge+wireguard": "eth:ethertype:ip:udp:wg",
+				"bridge+ipsec":     "eth:ethertype:ip:udp:udpencap:esp",
+				"bridge+openvpn":   "eth:ethertype:ip:udp:openvpn",
+				"bridge+tinc":      "eth:ethertype:ip:udp:", // tshark does not know it, and guesses by what is in it
+			},
+		},
 	} {
 		t.Run(run.kind, func(t *testing.T) {
 			t.Parallel()
-			if run.kind == "encryption" {
-				testnet.Program(t, "openvpn", "openvpn")
-				testnet.Program(t, "charon-systemd", "charon-systemd")
+			for program, pkg := range run.needs {
+				testnet.Program(t, program, pkg)
 			}
-			base := "bridge+vxlan"
-			if run.kind == "encryption" {
-				base = "bridge+wireguard"
-			}
-			s := start(t, "--pcap", "--network", "bridge", "--"+run.kind, run.parts, "--baseline", base,
+			s := start(t, "--pcap", "--network", "bridge", "--"+run.kind, run.parts, "--baseline", run.base,
 				"--time", "1s", "--workload", "udp-rr(mode=wait)", "--placement", "cross-host")
 			if status := s.wait(patience); status != 0 {
 				t.Fatalf("exit status %d\n%s", status, s.stderr.String())
 			}
 			log, _ := s.records()
+			worked(t, log, run.kernel, run.carry...)
 			tried := map[string]bool{}
 			for _, p := range log.Proofs {
 				stack, _, _ := strings.Cut(p.Lab, "/")
@@ -70,10 +86,13 @@ func TestDissected(t *testing.T) {
 					}
 				}
 				path := filepath.Join(s.dir, "pcap", "1-"+strings.ReplaceAll(p.Lab, "/", "-")+"-before.pcapng")
-				if found := protocols(t, tshark, path); !slices.Contains(found, run.want[stack]) {
+				is := func(f string) bool {
+					return f == run.want[stack] || strings.HasSuffix(run.want[stack], ":") && strings.HasPrefix(f, run.want[stack])
+				}
+				if found := protocols(t, tshark, path); !slices.ContainsFunc(found, is) {
 					t.Errorf("%s: tshark finds %q, want %q", p.Lab, found, run.want[stack])
 				} else if run.kind == "encryption" {
-					found = slices.DeleteFunc(found, func(f string) bool { return f == run.want[stack] || strings.HasSuffix(f, ":arp") })
+					found = slices.DeleteFunc(found, func(f string) bool { return is(f) || strings.HasSuffix(f, ":arp") })
 					if len(found) > 0 {
 						t.Errorf("%s: tshark also finds %q", p.Lab, found)
 					}
@@ -91,6 +110,26 @@ func TestDissected(t *testing.T) {
 				t.Errorf("what was heard between hosts of %v was proved, want %d stacks", tried, len(run.want))
 			}
 		})
+	}
+}
+
+// worked wants each trial of the stacks whose packets programs carry to say that these used CPU time, and no trial of
+// the stack whose packets the kernel carries to say so.
+func worked(t *testing.T, log *measure.Log, kernel string, programs ...string) {
+	t.Helper()
+	tried := map[string]bool{}
+	for _, trial := range log.Trials {
+		stack, _, _ := strings.Cut(trial.Cell, "/")
+		cores := trial.Metrics["cpu_programs"]
+		if by := slices.Contains(programs, stack); trial.Failed == "" && (by || stack == kernel) {
+			tried[stack] = true
+			if by != (cores > 0) {
+				t.Errorf("generation %d, %s: programs used %g CPUs", trial.Generation, trial.Cell, cores)
+			}
+		}
+	}
+	if len(tried) != 1+len(programs) {
+		t.Errorf("there are trials of %v, want %s and %s", tried, kernel, programs)
 	}
 }
 
