@@ -130,7 +130,8 @@ type Lab interface {
 	Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error)
 	// Verify asks the hosts whether the lab still is what was planned, see [host.DriftError].
 	Verify(ctx context.Context) error
-	// Died returns which host or program of the lab has ended by itself; "" for none.
+	// Died returns which host or program of the lab has ended by itself, or which program a signal has stopped; "" for
+	// none.
 	Died(ctx context.Context) string
 	// Logs returns the output of the programs of the hosts.
 	Logs(ctx context.Context) ([]Log, error)

@@ -308,11 +308,12 @@ type ProgramState struct {
 	Name string `json:"name"`
 	// PID is its number in the PID namespace of the host.
 	PID int `json:"pid"`
-	// Died is why it ended without being stopped, with its last lines; "" while it runs.
+	// Died is why it ended without being asked to, or that a signal has stopped it, so that it does no more work. Its last
+	// lines follow. It is "" while the program runs.
 	Died string `json:"died,omitempty"`
 }
 
-// Programs returns the programs that were started and not stopped.
+// Programs returns the programs that were started and not asked to end.
 func (k *Kernel) Programs() []ProgramState {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -324,6 +325,8 @@ func (k *Kernel) Programs() []ProgramState {
 		state := ProgramState{Name: r.program.Name, PID: r.PID()}
 		if err := r.Died(); err != nil {
 			state.Died = err.Error()
+		} else if procfs.Stopped(state.PID) == procfs.BySignal { // a debugger such as strace stops it for a moment only
+			state.Died = r.tail.After(fmt.Sprintf("%s (process %d) is stopped (%s)", state.Name, state.PID, procfs.BySignal))
 		}
 		list = append(list, state)
 	}

@@ -2,6 +2,7 @@ package host_test
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +26,51 @@ func TestProgramThatForks(t *testing.T) {
 		t.Errorf("it died of %v, want its status and its last words", err)
 	}
 	if err := r.Stop(time.Second); err != nil {
+		t.Error(err)
+	}
+}
+
+// A program that a signal has stopped does no work, as if it had ended, until another signal lets it go on.
+func TestProgramIsStopped(t *testing.T) {
+	k, _ := kernel(t, nil)
+	r, err := k.Start(host.Program{Name: "hangs", Args: []string{"sh", "-c", "echo last words; exec sleep 60"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		logs, err := k.Logs()
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("its log is %q: %v", logs, err)
+		}
+		if logs["hangs"] != "" {
+			break
+		}
+	}
+	became := func(stopped bool) {
+		t.Helper()
+		var now []host.ProgramState
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+			now = k.Programs()
+			if len(now) != 1 {
+				t.Fatalf("%+v, want one program", now)
+			}
+			says := strings.Contains(now[0].Died, "is stopped (SIGSTOP)") && strings.Contains(now[0].Died, "last words")
+			if says == stopped && (stopped || now[0].Died == "") {
+				return
+			}
+		}
+		t.Errorf("%+v, want a program that is stopped: %t", now, stopped)
+	}
+	for _, step := range []struct {
+		signal  syscall.Signal
+		stopped bool
+	}{{syscall.SIGSTOP, true}, {syscall.SIGCONT, false}, {syscall.SIGSTOP, true}} {
+		if err := r.Signal(step.signal); err != nil {
+			t.Fatal(err)
+		}
+		became(step.stopped)
+	}
+	if err := r.Stop(10 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
 }

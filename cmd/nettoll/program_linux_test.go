@@ -13,61 +13,80 @@ import (
 	"github.com/nettoll/nettoll/measure"
 )
 
-// If a program of a host dies, its lab loses a block and is rebuilt, across hosts too. The rebuilt lab has a record of
-// its cost, like the labs of the generations.
+// If a program of a host dies or hangs, its lab loses a block and is rebuilt, across hosts too. The rebuilt lab has a
+// record of its cost, like the labs of the generations.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
-	t.Parallel()
-	testnet.Program(t, "ovs-vswitchd", "openvswitch-switch")
-	s := start(t, "--time", "3s", "--network", "ovs", "--baseline", "host", "--set", "factors.filter={ovs: {rules: 10}}",
-		"--workload", "udp-rr(mode=spin)",
-		"--placement", "cross-host")
-	again := func(log *measure.Log) bool {
-		return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })
-	}
-	for log := (&measure.Log{}); !again(log); {
-		s.measuring()
-		before, _ := s.records()
-		members := s.members()
-		i := slices.IndexFunc(members, func(m member) bool {
-			return len(m.args) > 0 && filepath.Base(m.args[0]) == "ovs-vswitchd"
-		})
-		if i < 0 {
-			continue // its generation has ended
-		}
-		if err := unix.Kill(members[i].pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
-			t.Fatal(err)
-		}
-		s.until("the lab is built once more, or all are", func() bool {
-			log, _ = s.records()
-			return again(log) || log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
-		})
-	}
-	if status := s.wait(60 * time.Second); status != 0 {
-		t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
-	}
-	contains(t, "stdout", oneLine(s.stdout.String()), "ovs-vswitchd", "the lab was rebuilt",
-		"ovs+ovs(rules=10), rebuilt")
-	log, _ := s.records()
-	told := []string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"}
-	labs, rebuilt := 0, 0
-	for _, l := range log.Labs {
-		if l.Lab != "ovs+ovs(rules=10)/cross-host/1" {
-			continue
-		}
-		labs++
-		if l.Rebuilt {
-			rebuilt++
-		}
-		for _, name := range told {
-			if x := l.Metrics[name]; x <= 0 || x > 30 {
-				t.Errorf("generation %d (built once more: %v): %s is %g s", l.Generation, l.Rebuilt, name, x)
+	for _, c := range []struct {
+		program, pkg string
+		signal       unix.Signal
+		args         []string
+		lab          string
+		says         []string
+		told         []string // metrics of the lab's records, in s
+	}{
+		{
+			"ovs-vswitchd", "openvswitch-switch", unix.SIGKILL,
+			[]string{"--network", "ovs", "--set", "factors.filter={ovs: {rules: 10}}"},
+			"ovs+ovs(rules=10)", []string{"killed", "ovs+ovs(rules=10), rebuilt"},
+			[]string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"},
+		},
+		{
+			"openvpn", "openvpn", unix.SIGSTOP, []string{"--network", "bridge", "--encryption", "openvpn"},
+			"bridge+openvpn", []string{"is stopped (SIGSTOP); its last lines:"}, []string{"setup_time"},
+		},
+	} {
+		t.Run(c.program, func(t *testing.T) {
+			t.Parallel()
+			testnet.Program(t, c.program, c.pkg)
+			s := start(t, append(c.args, "--time", "3s", "--baseline", "host", "--workload", "udp-rr(mode=spin)",
+				"--placement", "cross-host")...)
+			again := func(log *measure.Log) bool {
+				return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })
 			}
-		}
-	}
-	run := measure.Analyze(measure.Run{}, log)
-	if rebuilt != 1 || len(run.Rebuilt) == 0 || labs < 2 {
-		t.Errorf("%d records of the lab, %d of them of the one that was built once more, %d figures", labs, rebuilt,
-			len(run.Rebuilt))
+			for log := (&measure.Log{}); !again(log); {
+				s.measuring()
+				before, _ := s.records()
+				members := s.members()
+				i := slices.IndexFunc(members, func(m member) bool {
+					return len(m.args) > 0 && filepath.Base(m.args[0]) == c.program
+				})
+				if i < 0 {
+					continue // its generation has ended
+				}
+				if err := unix.Kill(members[i].pid, c.signal); err != nil && !errors.Is(err, unix.ESRCH) {
+					t.Fatal(err)
+				}
+				s.until("the lab is built once more, or all are", func() bool {
+					log, _ = s.records()
+					return again(log) || log.Blocks[len(log.Blocks)-1].Generation > before.Blocks[len(before.Blocks)-1].Generation
+				})
+			}
+			if status := s.wait(60 * time.Second); status != 0 {
+				t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
+			}
+			contains(t, "stdout", oneLine(s.stdout.String()), append(c.says, c.program, "the lab was rebuilt")...)
+			log, _ := s.records()
+			labs, rebuilt := 0, 0
+			for _, l := range log.Labs {
+				if l.Lab != c.lab+"/cross-host/1" {
+					continue
+				}
+				labs++
+				if l.Rebuilt {
+					rebuilt++
+				}
+				for _, name := range c.told {
+					if x := l.Metrics[name]; x <= 0 || x > 30 {
+						t.Errorf("generation %d (built once more: %v): %s is %g s", l.Generation, l.Rebuilt, name, x)
+					}
+				}
+			}
+			run := measure.Analyze(measure.Run{}, log)
+			if rebuilt != 1 || len(run.Rebuilt) == 0 || labs < 2 {
+				t.Errorf("%d records of the lab, %d of them of the one that was built once more, %d figures", labs, rebuilt,
+					len(run.Rebuilt))
+			}
+		})
 	}
 }

@@ -30,6 +30,9 @@ type Program struct {
 	Stopped     string  // what has stopped it: "SIGSTOP" (or another stop signal) or "a debugger"; "" if it is not stopped
 }
 
+// BySignal is what has stopped a program that got a signal to do so.
+const BySignal = "SIGSTOP"
+
 // ReadPrograms returns the visible processes, by PID.
 func ReadPrograms() (map[int]Program, error) {
 	entries, err := os.ReadDir("/proc")
@@ -91,6 +94,12 @@ func Started(pid int) (uint64, error) {
 		err = fmt.Errorf("read when process %d was started: it has ended: %w", pid, fs.ErrNotExist)
 	}
 	return p.Started, err
+}
+
+// Stopped returns what has stopped a process, as [Program] has it: "" if nothing has, or if the process is gone.
+func Stopped(pid int) string {
+	p, _ := program(pid)
+	return p.Stopped
 }
 
 // StartedChild is like [Started], for a child process that was not reaped yet. It may have ended.
@@ -155,7 +164,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 	p := Program{PID: pid, Name: printable(string(text[open+1 : end]))}
 	switch fields[0] {
 	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not show which
-		p.Stopped = "SIGSTOP"
+		p.Stopped = BySignal
 	case "t":
 		p.Stopped = "a debugger"
 	case "Z", "X":
