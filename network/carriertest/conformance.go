@@ -27,8 +27,9 @@ import (
 // Conformance runs the suite on the only part of a kind with the parameters given, under the first of the networks: it
 // describes itself, its spans hold together, and in a lab of two hosts it carries packets of full size in both
 // families, its devices count them, it adds to them what it says, refuses or cuts larger ones, notices when somebody
-// tampers, and leaves nothing. The judge says what may pass the underlay. Under the other networks it carries and
-// counts packets; in make test-slow, ways around these networks are noticed, too.
+// tampers, and leaves nothing. The judge says what may pass the underlay. Packets also pass between every two of four
+// hosts, see [Hosts]. Under the other networks it carries and counts packets; in make test-slow, ways around these
+// networks are noticed, too.
 func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, on ...network.Network) {
 	between := Choose(t, kind, given)
 	d := between[0].Part.Description
@@ -61,10 +62,12 @@ func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge J
 		}
 	}
 	wire(t, on[0], between, judge)
+	several(t, on[0], between)
 }
 
 // Brief runs a part of the suite, under one network: the carrier's spans hold together, it carries packets of full
-// size, its devices count them, it adds to them what it says, and it leaves nothing.
+// size, also between every two of four hosts, its devices count them, it adds to them what it says, and it leaves
+// nothing.
 func Brief(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, on network.Network) {
 	between := Choose(t, kind, given)
 	t.Run(between[0].ID()+"/spans", func(t *testing.T) {
@@ -76,17 +79,17 @@ func Brief(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, 
 		networktest.CheckCarried(t, on, between, "packets, 2 hosts, 1 pairs", "path, 2 hosts", "undo, 2 hosts")
 	})
 	wire(t, on, between, judge)
+	several(t, on, between)
 }
 
 // wire has what passes the underlay judged.
 func wire(t *testing.T, on network.Network, between stack.Stack, judge Judge) {
-	t.Run(between[0].ID()+"/wire", func(t *testing.T) {
-		if err := OnWire(t, on, between, judge); errors.Is(err, errors.ErrUnsupported) {
-			testnet.Skip(t, err)
-		} else if err != nil {
-			t.Error(err)
-		}
-	})
+	t.Run(between[0].ID()+"/wire", func(t *testing.T) { report(t, OnWire(t, on, between, judge)) })
+}
+
+// several has packets pass between every two of several hosts.
+func several(t *testing.T, on network.Network, between stack.Stack) {
+	t.Run(between[0].ID()+"/four hosts", func(t *testing.T) { report(t, Hosts(t, on, between)) })
 }
 
 // Choose returns a stack of the only part of a kind alone, with the parameters given.

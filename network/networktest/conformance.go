@@ -232,9 +232,36 @@ const (
 	portsEach = 10
 )
 
-// Lab returns a lab of one or two hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the
+// Lab returns a lab of one or more hosts and pairs of containers. Source i is on host 1 + i mod hosts, sink i on the
 // next.
 func Lab(hosts, pairs int) network.Lab {
+	lab := bare(hosts)
+	for i := range pairs {
+		add(&lab.Hosts[i%hosts], fmt.Sprintf("src%d", i))
+		add(&lab.Hosts[(i+1)%hosts], fmt.Sprintf("snk%d", i))
+		if hosts == 1 {
+			both := lab.Hosts[0].Containers[2*i:]
+			both[0].Peer, both[1].Peer = both[1].Name, both[0].Name
+		}
+	}
+	return lab
+}
+
+// Mesh returns a lab of hosts with a pair between every two of them: the source is on the one with the lower number.
+func Mesh(hosts int) network.Lab {
+	lab, pairs := bare(hosts), 0
+	for i := range hosts {
+		for j := i + 1; j < hosts; j++ {
+			add(&lab.Hosts[i], fmt.Sprintf("src%d", pairs))
+			add(&lab.Hosts[j], fmt.Sprintf("snk%d", pairs))
+			pairs++
+		}
+	}
+	return lab
+}
+
+// bare is a lab without containers.
+func bare(hosts int) network.Lab {
 	lab := network.Lab{MTU: mtu, Seed: 1}
 	for i := range hosts {
 		h := network.Host{Index: i + 1}
@@ -244,22 +271,16 @@ func Lab(hosts, pairs int) network.Lab {
 		}
 		lab.Hosts = append(lab.Hosts, h)
 	}
-	add := func(h int, name string) {
-		i := len(lab.Hosts[h].Containers)
-		first := uint16(firstPort + i*portsEach)
-		lab.Hosts[h].Containers = append(lab.Hosts[h].Containers, network.Container{
-			Name: name, Index: i, Ports: network.Ports{First: first, Last: first + portsEach - 1},
-		})
-	}
-	for i := range pairs {
-		add(i%hosts, fmt.Sprintf("src%d", i))
-		add((i+1)%hosts, fmt.Sprintf("snk%d", i))
-		if hosts == 1 {
-			both := lab.Hosts[0].Containers[2*i:]
-			both[0].Peer, both[1].Peer = both[1].Name, both[0].Name
-		}
-	}
 	return lab
+}
+
+// add puts a container on a host.
+func add(h *network.Host, name string) {
+	i := len(h.Containers)
+	first := uint16(firstPort + i*portsEach)
+	h.Containers = append(h.Containers, network.Container{
+		Name: name, Index: i, Ports: network.Ports{First: first, Last: first + portsEach - 1},
+	})
 }
 
 // labs are those that what is pure is tried on.
