@@ -8,8 +8,10 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
+	"github.com/nettoll/nettoll/network/ebpf"
 	hostnetwork "github.com/nettoll/nettoll/network/host"
 	"github.com/nettoll/nettoll/network/nat"
+	"github.com/nettoll/nettoll/network/routed"
 )
 
 // udp51820 is how its packets are recognized.
@@ -27,7 +29,7 @@ func conformance(t *testing.T, impl string, on ...network.Network) {
 
 func TestConformanceEmbedded(t *testing.T) {
 	testnet.NotInGuest(t, "the process does there what it does on the machine")
-	conformance(t, "embedded", bridge.Network{}, nat.Network{}, hostnetwork.Network{})
+	conformance(t, "embedded", bridge.Network{}, nat.Network{}, hostnetwork.Network{}, routed.Network{}, ebpf.Network{})
 }
 
 func TestConformanceKernel(t *testing.T) { conformance(t, "kernel", bridge.Network{}) }

@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/network/carriertest"
 	"github.com/nettoll/nettoll/network/ebpf"
 	"github.com/nettoll/nettoll/network/networktest"
+	"github.com/nettoll/nettoll/network/routed"
 	"github.com/nettoll/nettoll/tunnel"
 	"github.com/nettoll/nettoll/tunnel/gre"
 	"github.com/nettoll/nettoll/tunnel/tunneltest"
@@ -19,7 +20,8 @@ import (
 // Other networks hand packets to it as they do to ipip, which is the same but for its header.
 func TestConformance(t *testing.T) {
 	for _, impl := range []string{"kernel", "ebpf"} {
-		tunneltest.Conformance(t, gre.Tunnel{}, map[string]string{"impl": impl}, bridge.Network{}, ebpf.Network{})
+		tunneltest.Conformance(t, gre.Tunnel{}, map[string]string{"impl": impl}, bridge.Network{}, routed.Network{},
+			ebpf.Network{})
 		tunneltest.Conformance(t, gre.Tunnel{}, map[string]string{"impl": impl, "outer": "ipv6"}, bridge.Network{})
 	}
 }

@@ -36,7 +36,10 @@ func TestConformance(t *testing.T) {
 // Geneve is tried by Open vSwitch in full: its ports of the one differ from those of the other by their type alone.
 func TestSwitch(t *testing.T) {
 	testnet.NotInGuest(t, "it shows what it has shown on the machine")
-	tunneltest.Brief(t, vxlan.Tunnel{}, map[string]string{"impl": "ovs"}, bridge.Network{})
+	given := map[string]string{"impl": "ovs"}
+	tunneltest.Brief(t, vxlan.Tunnel{}, given, bridge.Network{})
+	networktest.CheckCarried(t, routed.Network{}, carriertest.Choose(t, tunnel.Kind{vxlan.Tunnel{}}, given),
+		"packets, 2 hosts, 1 pairs", "way, 2 hosts")
 }
 
 // TestRoutes wants to be told that Open vSwitch takes nothing from routes, whichever part is asked.
