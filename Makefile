@@ -156,10 +156,19 @@ FUZZTIME ?= 1000000x
 fuzz: ## run every fuzz target for a million inputs (an hour or two), or make fuzz FUZZTIME=1m PKG=./part
 	@GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
 
+# Of what carries packets between hosts by devices that the kernel here lacks, two packages each hour: that packets cross, between every two of four hosts, in frames of
+# the right form. All of their tests take longer than the rest of CI: make test-guest-carriers runs them.
+GUEST_BETWEEN := './encryption/wireguard=^TestConformanceKernel$$/^wireguard\(impl=kernel\)$$/^(wire|forged|four_hosts)$$' \
+  './tunnel/geneve=^TestConformance$$/^geneve\(impl=kernel\)$$/^(wire|four_hosts)$$' './encryption/ipsec=^TestTransport$$/^(gre|vxlan)\+ipsec' \
+  './tunnel/ipip=^TestConformance$$/^ipip\(impl=kernel\)$$/^(wire|four_hosts)$$' './encryption/macsec=^TestConformance$$/^macsec$$/^(wire|forged|four_hosts)$$' \
+  './tunnel/gre=^TestConformance$$/^gre\(impl=kernel\)$$/^(wire|four_hosts)$$'
+GUEST_HOUR := $(shell echo $$(($$(date +%s) / 3600 % 3 * 2)))
+GUEST_HOURLY := $(wordlist $(shell echo $$(($(GUEST_HOUR) + 1))),$(shell echo $$(($(GUEST_HOUR) + 2))),$(GUEST_BETWEEN))
+
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
 # package's = is which of its tests, as of go test -run. Labs with daemons take half a minute each there, which is too long for CI: make parts has them.
-GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor'
-# What carries packets between hosts by devices that the kernel here lacks: it takes longer than all of the above, and CI does not run it.
+GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor' './network/networktest=^TestUnderlay(Late|Delay)$$' $(GUEST_HOURLY)
+# All that carries packets between hosts by such devices.
 GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it. Open vSwitch comes last: with its module that kernel puts fragments together
 # in every namespace before filters see them (docs/filters.md).
