@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -117,16 +118,21 @@ func (w *Worker) Methods() protocol.Methods {
 	return all
 }
 
-// method makes a handler that runs with the worker locked.
+// method makes a handler that runs with the worker locked. Its result is encoded before the lock is released, because
+// samples have memory in them that the next trial writes.
 func method[P, R any](w *Worker, f func(*Worker, P) (R, error)) protocol.Handler {
-	return protocol.Method(func(_ context.Context, params P) (R, error) {
+	return protocol.Method(func(_ context.Context, params P) (json.RawMessage, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.turn != nil {
 			w.turn.Ordered()
 			defer w.turn.Ordered()
 		}
-		return f(w, params)
+		result, err := f(w, params)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(result)
 	})
 }
 

@@ -158,9 +158,11 @@ func (a assigner) Assign(_ context.Context, method string) jrpc2.Handler {
 		if err != nil {
 			return nil, encodeError(err)
 		}
-		body, err := json.Marshal(result)
-		if err != nil {
-			return nil, encodeError(fmt.Errorf("encode result: %w", err))
+		body, encoded := result.(json.RawMessage)
+		if !encoded {
+			if body, err = json.Marshal(result); err != nil {
+				return nil, encodeError(fmt.Errorf("encode result: %w", err))
+			}
 		}
 		// A result that cannot be sent would leave the caller waiting.
 		if most := Limit - 1024; len(body) > most {
