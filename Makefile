@@ -122,8 +122,13 @@ test-without: ## run tests that start programs as on a machine where none of the
 test-without-all: ## run every test as on a machine where no optional program is installed (as long as make test)
 	@scripts/without $(MAKE) test
 
-# Runs of all workloads of the engine, with what carries packets between hosts.
-RACE_RUN := run --time 2s --trial 100ms --pairs 2 --network bridge --filter none,nftables $(foreach w,udp-rate 'mix(udp-rr(in-flight=4),tcp-stream(flows=2))' tcp-rr tcp-crr kv http dns 'burst(on=20ms,off=20ms)' quake3 under-load 'connections(connections=10)' ping,--workload $(w))
+# Runs of all workloads of the engine, with what carries packets between hosts, and the shortest one, in which two workers pass the turn.
+RACE_RUN := --trial 100ms --pairs 2 --filter none,nftables $(foreach w,udp-rate 'mix(udp-rr(in-flight=4),tcp-stream(flows=2))' tcp-rr tcp-crr kv http dns 'burst(on=20ms,off=20ms)' quake3 under-load 'connections(connections=10)' ping,--workload $(w))
+RACE_RUN_SHORT := --placement same-host --workload udp-rr --workload tcp-stream
+
+# What a run with the race detector takes: a program of its own, whose reports are in files, because that of a worker is not on the terminal.
+race-run = dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) build -race -o "$$dir" ./cmd/nettoll; \
+  GORACE="$$GORACE log_path=$$dir/race" "$$dir/nettoll" run --time 2s --network bridge $(1) -o "$$dir/run"; ! cat "$$dir"/race.* 2>/dev/null
 
 # Packages whose own goroutines and connections meet, as far as CI has time for them. The rest is left to make race.
 RACE_PKG := ./byhand ./control ./host/agent ./host/protocol ./lab
@@ -131,16 +136,16 @@ RACE_PKG := ./byhand ./control ./host/agent ./host/protocol ./lab
 .PHONY: race-short
 race-short: export CGO_ENABLED = 1
 race-short: export GORACE = atexit_sleep_ms=0 # tests wait for the end of processes
-race-short: ## run the tests of packages with many goroutines with the race detector, as CI does
+race-short: ## run the tests of packages with many goroutines, and a short run, with the race detector, as CI does
 	$(GO) test -race -p 2 -timeout 15m $(TESTFLAGS) $(RACE_PKG)
+	$(call race-run,$(RACE_RUN_SHORT))
 
 .PHONY: race
 race: export CGO_ENABLED = 1
 race: export GORACE = atexit_sleep_ms=0 # tests wait for the end of processes
 race: ## run tests and a run of nearly all workloads with the race detector (minutes)
 	$(GO) test -race -p 2 -timeout 30m ./byhand ./control ./experiment ./host/... ./internal/... ./lab ./measure ./part ./report/... ./suite ./traffic/...
-	dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; $(GO) build -race -o "$$dir" ./cmd/nettoll; \
-	  GORACE="$$GORACE log_path=$$dir/race" "$$dir/nettoll" $(RACE_RUN) -o "$$dir/run"; ! cat "$$dir"/race.* 2>/dev/null
+	$(call race-run,$(RACE_RUN))
 
 # Studies of nettoll with nettoll, whose figures only many runs give.
 .PHONY: nightly
