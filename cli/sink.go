@@ -107,7 +107,8 @@ fill the 64 places, and with --once whoever measures a trial first is the one so
 	cmd.Flags().StringVar(&f.token, "token", "", "serve only sources that know this `TEXT`, 8 bytes or more; @FILE "+
 		"reads it from a file, which keeps it out of ps")
 	cmd.Flags().StringVar(&f.memory, "memory", "", "`SIZE` of memory that all sessions may use together, in equal "+
-		"parts, such as 2GiB (default an eighth of this machine's)")
+		"parts, such as 2GiB (default an eighth of this machine's, or "+strconv.Itoa(byhand.LeastMemory>>20)+
+		"MiB for one session if that is more)")
 	cmd.Flags().IntVar(&s.Sessions, "sessions", 1,
 		"number of sources to serve at once; several disturb each other's results")
 	cmd.Flags().IntVar(&s.PerAddress, "per-address", 1,
@@ -140,9 +141,8 @@ func (f *sinkFlags) complement() (err error) {
 	}
 	least := int64(s.Sessions) * byhand.LeastMemory
 	if f.memory == "" {
-		const share = 8
-		s.Memory = max(procfs.Memory()/share, least)
-		return nil
+		s.Memory, err = defaultMemory(procfs.Memory(), s.Sessions)
+		return err
 	}
 	if s.Memory, err = memory(f.memory); err != nil {
 		return usageError{fmt.Errorf("--memory: %w", err)}
@@ -152,6 +152,19 @@ func (f *sinkFlags) complement() (err error) {
 			f.memory, byhand.LeastMemory>>20, least>>20)}
 	}
 	return nil
+}
+
+// defaultMemory returns how many bytes all sessions may use if --memory is not given: an eighth of the machine's memory,
+// or as much as one session needs if that is more. Several sessions that need more than an eighth are refused.
+func defaultMemory(machine int64, sessions int) (int64, error) {
+	const share = 8
+	least := int64(sessions) * byhand.LeastMemory
+	if sessions > 1 && machine > 0 && least > machine/share {
+		return 0, usageError{fmt.Errorf("--sessions %d: each needs %d MiB, together more than an eighth of this machine's "+
+			"memory, %d MiB (hint: fewer sessions, or --memory %dMiB)", sessions, byhand.LeastMemory>>20,
+			machine/share>>20, least>>20)}
+	}
+	return max(machine/share, least), nil
 }
 
 // memory reads a size of memory in bytes. It accepts GiB, which sizes of messages do not have.
