@@ -70,7 +70,7 @@ deps: ## fetch the modules, compile the linter (minutes, once), say what this ma
 stalls := '^TestStalls?$$'
 
 .PHONY: test
-test: ## say what this machine lacks, then run every test
+test: ## say what this machine lacks, then run the tests, but for slow ones (test-slow), guests (test-guest) and clusters (test-kube)
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
 	@# sixes: most of what it does is waiting for the kernel. Those that take longest come first, or they would end alone. Tests of stalls look for trials from which nothing was
@@ -119,7 +119,7 @@ test-without: ## run tests that start programs as on a machine where none of the
 	@scripts/without $(GO) test -timeout 10m $(TESTFLAGS) -run 'TestScript|TestRunScript/run-(driver|http|filter|command)|Doctor|ProgramDies' ./cmd/nettoll
 
 .PHONY: test-without-all
-test-without-all: ## run every test as on a machine where no optional program is installed (as long as make test)
+test-without-all: ## run the tests of make test as on a machine where no optional program is installed (as long as that)
 	@scripts/without $(MAKE) test
 
 # Runs of all workloads of the engine, with what carries packets between hosts, and the shortest one, in which two workers pass the turn.
