@@ -159,6 +159,14 @@ func TestTampering(t *testing.T) {
 				return err
 			}
 		}
+		return nil
+	})
+}
+
+// TestDormant finds a table that nft has put to sleep.
+func TestDormant(t *testing.T) {
+	program := testnet.Program(t, "nft", "nftables")
+	tools(t, func(t *testing.T, tool Tool, want Table) error {
 		if tool.Variant != NFT {
 			return nil
 		}
@@ -166,7 +174,7 @@ func TestTampering(t *testing.T) {
 			return err
 		}
 		family := map[bool]string{false: "ip", true: "ip6"}[tool.V6]
-		if out, err := exec.Command("nft", "add", "table", family, name, "{ flags dormant ; }").CombinedOutput(); err != nil {
+		if out, err := exec.Command(program, "add", "table", family, name, "{ flags dormant ; }").CombinedOutput(); err != nil {
 			t.Errorf("let the table sleep: %v: %s", err, out)
 		}
 		return errors.Join(tool.expect(want, "active, dormant"), tool.Unload())
