@@ -1,10 +1,12 @@
 package proof_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -72,6 +74,52 @@ func TestReachByParties(t *testing.T) {
 			t.Logf("%d of %d tries in %.2f s", tried, of, m.Took)
 			return nil
 		})
+	}
+}
+
+// failing is a party that fails after so many sends of all.
+type failing struct {
+	proof.Party
+	left *atomic.Int32
+	err  error
+}
+
+func (f failing) Send(ctx context.Context, list []proof.Shot) (proof.Sent, error) {
+	if f.left.Add(-1) < 0 {
+		return proof.Sent{}, f.err
+	}
+	return f.Party.Send(ctx, list)
+}
+
+// If a party fails after the first packet was sent, what has not arrived cannot be told: it is neither refused nor
+// missing. What has arrived is known.
+func TestReachGivenUp(t *testing.T) {
+	const pairs = 10
+	l, party := many(t, pairs)
+	gone := errors.New("it is gone")
+	for _, sends := range []int32{0, 1, 30} {
+		var left atomic.Int32
+		left.Store(sends)
+		m := proof.Reach(t.Context(), l, proof.Survey{Party: func(c proof.Container) proof.Party {
+			return failing{party(c), &left, gone}
+		}})
+		if m.NotTried != "" || !strings.Contains(m.Untold, gone.Error()) || m.MissingAll > 0 || m.LeaksAll > 0 {
+			t.Errorf("after %d sends: not tried: %q, cannot be told: %q, missing %q, leaks %q", sends, m.NotTried, m.Untold,
+				m.Missing, m.Leaks)
+		}
+		tried, of := m.All()
+		arrived := 0
+		for _, n := range m.Arrived {
+			arrived += n
+		}
+		if tried != arrived+m.Unsent["ipv4"] || tried >= of {
+			t.Errorf("after %d sends: %d of %d tried, %d arrived, %d were not sent", sends, tried, of, arrived, m.Unsent["ipv4"])
+		}
+		cells := strings.Join(m.Cells["ipv4"], "")
+		known := string([]byte{byte(measure.ReachRefused), byte(measure.ReachClosed), byte(measure.ReachMissing)})
+		if !strings.ContainsRune(cells, rune(measure.ReachUntold)) || strings.ContainsAny(cells, known) {
+			t.Errorf("after %d sends: %q", sends, m.Cells["ipv4"])
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func Reach(ctx context.Context, l Lab, how Survey) measure.Matrix {
 		err = r.try(ctx)
 	}
 	r.ends.close(ctx)
-	if err != nil {
+	if r.failed = err; err != nil && !r.shot {
 		out.NotTried = err.Error()
 	} else {
 		r.sum(&out)
@@ -102,6 +102,8 @@ type reaching struct {
 	untold map[int]bool  // probes that could not be sent
 	why    error         // of the first of them
 	unsent map[int]bool  // those that the rights of their container refused
+	shot   bool          // something was sent
+	failed error         // the tries were given up: what has not arrived may still have been let through
 	// doubted are those that arrived or did not, and the counters of their receivers say otherwise; doubts are the words.
 	doubted map[int]bool
 	doubts  []string
@@ -136,6 +138,7 @@ func (r *reaching) try(ctx context.Context) error {
 			break
 		}
 		if err := ctx.Err(); err != nil {
+			r.count(ways[i:])
 			return fmt.Errorf("interrupted: %w", err)
 		}
 		first, n := len(r.sent), r.ends.together(ways[i:])
@@ -150,7 +153,9 @@ func (r *reaching) try(ctx context.Context) error {
 		for k := first; k < len(r.sent); k++ {
 			numbers = append(numbers, k)
 		}
+		r.shot = r.shot || len(numbers) > 0
 		if err := r.ends.send(ctx, numbers); err != nil {
+			r.count(ways[i+n:])
 			return err
 		}
 		i, round = i+n, time.Since(began)
@@ -221,7 +226,10 @@ func (r *reaching) sum(out *measure.Matrix) {
 		}
 	}
 	for n, p := range r.sent {
-		out.Tried[family(p.ipv6)]++
+		lost := r.failed != nil && len(r.came[n]) == 0 && !r.unsent[n] // it may have been about to arrive
+		if !lost {
+			out.Tried[family(p.ipv6)]++
+		}
 		if len(r.came[n]) > 0 {
 			out.Arrived[p.kind.name()]++
 		}
@@ -239,7 +247,7 @@ func (r *reaching) sum(out *measure.Matrix) {
 		case reach == measure.ReachLeak:
 			out.LeaksAll++
 			out.Leaks = append(out.Leaks, leaks[:min(len(leaks), worded-len(out.Leaks))]...)
-		case r.untold[n], r.doubted[n], reach == measure.ReachMissing && r.Patience.Lossy:
+		case lost, r.untold[n], r.doubted[n], reach == measure.ReachMissing && r.Patience.Lossy:
 			reach = measure.ReachUntold
 		case reach == measure.ReachMissing:
 			out.MissingAll++
@@ -253,7 +261,7 @@ func (r *reaching) sum(out *measure.Matrix) {
 	maps.DeleteFunc(out.Of, func(_ string, n int) bool { return n == 0 })
 	out.Cells = map[string][]string{}
 	for f, rows := range cells {
-		if out.Tried[f] == 0 {
+		if out.Tried[f] == 0 && r.failed == nil {
 			continue
 		}
 		for _, row := range rows {
@@ -261,6 +269,9 @@ func (r *reaching) sum(out *measure.Matrix) {
 		}
 	}
 	untold := r.doubts
+	if r.failed != nil {
+		untold = append(untold, "the tries were given up: "+r.failed.Error())
+	}
 	if len(r.untold) > 0 {
 		untold = append(untold, fmt.Sprintf("%d packets were not sent, the first one because: %v", len(r.untold), r.why))
 	}
