@@ -45,7 +45,9 @@ func (l library) entries() []entry {
 	}
 	for _, a := range control.KnownAttacks() {
 		d := control.DescribeAttack(a)
-		all = append(all, newEntry("attack", string(a), d.Summary+" ("+d.Source+")", "", nil))
+		e := newEntry("attack", string(a), d.Summary+" ("+d.Source+")", "", nil)
+		e.Control = d.Control
+		all = append(all, e)
 	}
 	for _, name := range suite.Names() {
 		all = append(all, newEntry("suite", name, suite.Summary(name), "", nil))
@@ -92,6 +94,7 @@ type entry struct {
 	Name           string       `json:"name"`
 	Summary        string       `json:"summary"`
 	Implementation string       `json:"implementation,omitempty"`
+	Control        string       `json:"control,omitempty"` // the lab that shows that an attack works
 	Params         []entryParam `json:"params,omitempty"`
 }
 

@@ -25,9 +25,11 @@ parts. With the name of a part it lists that part. The kinds are:
   ` + strings.Join(kinds[len(kinds)/2:], ", ") + `
 Those that begin with cluster- are of stacks on a Kubernetes cluster (hosts: {kind: kubernetes}).
 
-With --output json it prints one list of objects: kind, name, summary, and, if there are any, implementation and
-params. Each parameter has name, default, summary, and values if only these are valid. With --output jsonl each object
-is a line. With --output csv each parameter is a row, and so is a part without parameters.`,
+With an attack it also lists its control: the lab that shows that the attack works.
+
+With --output json it prints one list of objects: kind, name, summary, and, if there are any, implementation, control
+and params. Each parameter has name, default, summary, and values if only these are valid. With --output jsonl each
+object is a line. With --output csv each parameter is a row, and so is a part without parameters.`,
 		Example: `  nettoll list
   nettoll list workload
   nettoll list tcp-stream
@@ -108,6 +110,9 @@ func writeList(p *page, list []entry) {
 	var shared []entryParam
 	for i, e := range list {
 		p.wrap(fmt.Sprintf("%-*s  %-*s  ", kinds, e.Kind, left, e.Name), e.Summary)
+		if e.Control != "" {
+			p.wrap(fmt.Sprintf("%*s  ", kinds+left+2, ""), "control: "+e.Control)
+		}
 		var names []string
 		for _, q := range e.Params {
 			if had[key(e, q)] < common {
@@ -138,16 +143,16 @@ func writeList(p *page, list []entry) {
 // entriesSheet has a line for each entry and a row for each of its parameters.
 func entriesSheet(list []entry) sheet {
 	s := sheet{columns: []string{
-		"kind", "name", "summary", "implementation", "param", "default", "values", "param_summary",
+		"kind", "name", "summary", "implementation", "param", "default", "values", "param_summary", "control",
 	}}
 	for _, e := range list {
 		s.objects = append(s.objects, e)
 		of := []string{e.Kind, e.Name, e.Summary, e.Implementation}
 		for _, q := range e.Params {
-			s.rows = append(s.rows, append(slices.Clone(of), q.Name, q.Default, strings.Join(q.Values, " "), q.Summary))
+			s.rows = append(s.rows, append(slices.Clone(of), q.Name, q.Default, strings.Join(q.Values, " "), q.Summary, ""))
 		}
 		if len(e.Params) == 0 {
-			s.rows = append(s.rows, append(of, "", "", "", ""))
+			s.rows = append(s.rows, append(of, "", "", "", "", e.Control))
 		}
 	}
 	return s

@@ -52,14 +52,15 @@ the lab.
 
 Each attack on a stack with a filter is also made on the same stack without it, the control: if something arrives there,
 the attack works, and it is the filter that stops it. For attacks from the wire, the control is the same stack without
-its encryption. Of each attack the table says how many packets arrived of those
-that must not, and one of these verdicts:
+its encryption. Some attacks need another control, which nettoll list attack names. Of each attack the table says how
+many packets arrived of those that must not, and one of these verdicts:
 
   claimed and held       the stack claims that nothing arrives, and nothing does
   claimed and broken     the stack claims that nothing arrives, and something does
   not claimed and open   something arrives, and the stack does not claim otherwise, for the reason given
   not claimed, closed    nothing arrives, although the stack does not claim that
-  cannot be told         what is allowed did not arrive either
+  cannot be told         what is allowed did not arrive either, nothing arrives on the control, or the attack failed or
+                         took too long
   not tried              no packet of the attack was sent, for the reason given
   refused by the         no packet of the attack was sent: root in the containers lacks the right, such as CAP_NET_RAW,
   container's rights     so neither the network nor a filter was tried
@@ -212,7 +213,7 @@ func (p proving) standing(cmd *cobra.Command, args []string, name string, with l
 	}
 	one := provedLab{
 		Lab: got.Lab, Stack: got.Stack, Placement: string(got.Placement), Pairs: got.Pairs, Attacks: got.Results,
-		NotTried: got.NotTried, Matrix: &got.Matrix, Rights: got.Rights,
+		NotTried: got.NotTried, Failed: got.Failed, Matrix: &got.Matrix, Rights: got.Rights,
 		Proofs: provedClaims(append([]measure.Proof{got.Unchanged}, got.Matrix.Proofs()...)),
 	}
 	list := []provedLab{one}
@@ -280,8 +281,11 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	if got.Matrix.Of != nil || got.Matrix.NotTried != "" {
 		one.Matrix = &got.Matrix
 	}
-	if err != nil {
+	switch {
+	case err != nil && (ctx.Err() != nil || !got.Made()):
 		return one, err
+	case err != nil: // what was made is judged
+		one.Failed = err.Error()
 	}
 	attacked := got.Outcomes != nil || got.Shared != nil || len(got.OnWire.List) > 0
 	if len(got.Proofs) == 0 || !one.holds() && !attacked {
@@ -295,14 +299,15 @@ func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(s
 	only := func(list []attack.Attack) []attack.Attack {
 		return slices.DeleteFunc(slices.Clone(t.attacks), func(a attack.Attack) bool { return !slices.Contains(list, a) })
 	}
-	var without []attack.Outcome
+	var without *attack.Control
 	if inside := only(attack.All()); got.Shared == nil && len(inside) > 0 {
 		var known control.Attacked
 		one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter"))
 		if err != nil {
 			one.NoControl = err.Error()
+		} else if one.Control != "" {
+			without = &attack.Control{Claims: known.Target.Claims, Outcomes: known.Outcomes}
 		}
-		without = known.Outcomes
 	}
 	var open *wire.Outcomes
 	if outside := only(wire.All()); len(got.OnWire.List) > 0 {

@@ -55,6 +55,13 @@ func provedExamples() []provedLab {
 			Lab: "c/same-host/2", Stack: "c", Placement: "same-host", Pairs: 2,
 			NotTried: attack.ErrShared.Error(),
 		},
+		{
+			Lab: "d/same-host/2", Stack: "d", Placement: "same-host", Pairs: 2, Failed: "a table is not empty",
+			Attacks: []attack.Result{{
+				Attack: threat.Guise, Claimed: true, Verdict: attack.Untold, Why: "it was not made: the host is gone",
+				Lab: []attack.Outcome{{Family: "ipv4", Failed: "it was not made: the host is gone"}},
+			}},
+		},
 	}
 }
 
@@ -74,6 +81,7 @@ func TestWriteProved(t *testing.T) {
 			"  guise: refused by rights: no CAP_NET_RAW\n",
 			"  0 of 1 attack withstood that it claims to withstand; 1 refused by the container's rights\n",
 			"c/same-host/2\n  not attacked: containers share",
+			"  guise: cannot be told: it was not made: the host is gone\n  failed after the attacks: a table is not empty\n",
 		},
 		"csv": {
 			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0\n",
@@ -81,7 +89,10 @@ func TestWriteProved(t *testing.T) {
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
 		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
-		"json":  {`"verdict": "broken"`, `"not_tried": "containers share`},
+		"json": {
+			`"verdict": "broken"`, `"failed": "a table is not empty"`, `"failed": "it was not made: the host is gone"`,
+			`"not_tried": "containers share`,
+		},
 	} {
 		var b strings.Builder
 		if err := writeProved(&b, provedExamples(), format); err != nil {
@@ -113,6 +124,7 @@ func TestProvedStatus(t *testing.T) {
 		{verdicts(attack.Untold, attack.Broken), status(exitUnproven)},
 		{provedLab{Proofs: []provedClaim{{OK: false}}}, status(exitUnproven)},
 		{provedLab{failed: true}, status(exitPartly)},
+		{provedLab{Failed: "the host is gone"}, status(exitPartly)},
 	} {
 		if got := provedStatus([]provedLab{verdicts(attack.Withstood), c.lab}); !errors.Is(got, c.want) {
 			t.Errorf("%+v: %v, want %v", c.lab, got, c.want)

@@ -25,6 +25,8 @@ type provedLab struct {
 	Attacks   []attack.Result `json:"attacks,omitempty"`
 	// NotTried is why the lab was not attacked.
 	NotTried string `json:"not_tried,omitempty"`
+	// Failed is an error after attacks were made. They are judged all the same.
+	Failed string `json:"failed,omitempty"`
 	// Control names the lab without the filter, and NoControl says why it was not attacked.
 	Control   string `json:"control,omitempty"`
 	NoControl string `json:"no_control,omitempty"`
@@ -59,7 +61,8 @@ func provedStatus(list []provedLab) error {
 		return status(exitUnproven)
 	}
 	if slices.ContainsFunc(list, func(l provedLab) bool {
-		return l.failed || slices.ContainsFunc(l.Attacks, func(r attack.Result) bool { return r.Verdict == attack.Untold })
+		untold := func(r attack.Result) bool { return r.Verdict == attack.Untold }
+		return l.failed || l.Failed != "" || slices.ContainsFunc(l.Attacks, untold)
 	}) {
 		return status(exitPartly)
 	}
@@ -203,6 +206,9 @@ func (l provedLab) text(w io.Writer) {
 				fmt.Fprintf(w, "  ✗ %s, %s: %s\n", r.Attack, o.Family, hole)
 			}
 		}
+	}
+	if l.Failed != "" {
+		fmt.Fprintf(w, "  failed after the attacks: %s\n", l.Failed)
 	}
 	for _, why := range []string{l.NoControl, l.NoWireControl} {
 		if why != "" {

@@ -40,9 +40,14 @@ type Attacked struct {
 	OnWire wire.Outcomes
 }
 
+// Made says whether attacks were made, or what came of them is known for another reason.
+func (a Attacked) Made() bool {
+	return len(a.Outcomes) > 0 || len(a.OnWire.List) > 0
+}
+
 // Attack builds the only lab of an experiment as a run does, proves its claims, makes attacks on it, and removes it. If
-// a claim does not hold the lab is not attacked. Exhaustive and observe are those of [attack.Target]. The deployment is
-// closed.
+// a claim does not hold the lab is not attacked. What came of attacks until an error is returned with it. Exhaustive
+// and observe are those of [attack.Target]. The deployment is closed.
 func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, attacks []attack.Attack, exhaustive bool,
 	observe func(a attack.Attack, family string),
 ) (out Attacked, err error) {
@@ -61,7 +66,7 @@ func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, a
 	return out, err
 }
 
-// Attack makes attacks on the lab as it stands.
+// Attack makes attacks on the lab as it stands. What came of them until an error is returned with it.
 func (s *LiveLab) Attack(ctx context.Context, attacks []attack.Attack, exhaustive bool,
 	observe func(a attack.Attack, family string),
 ) (out Attacked, err error) {
@@ -76,15 +81,15 @@ func (s *LiveLab) Attack(ctx context.Context, attacks []attack.Attack, exhaustiv
 			return out, err
 		default:
 			out.Target.Exhaustive, out.Target.Observe = exhaustive, observe
-			if out.Outcomes, err = attack.Run(ctx, out.Target, inside); err != nil {
-				return out, err
-			}
+			out.Outcomes, err = attack.Run(ctx, out.Target, inside)
 		}
 	}
 	out.Wire = s.Wire()
-	if len(outside) > 0 {
+	if len(outside) > 0 && ctx.Err() == nil {
+		var failed error
 		out.Wire.Observe = observe
-		out.OnWire, err = wire.Run(ctx, out.Wire, outside)
+		out.OnWire, failed = wire.Run(ctx, out.Wire, outside)
+		err = errors.Join(err, failed)
 	}
 	return out, err
 }

@@ -94,7 +94,7 @@ func (s *LiveLab) rekey(ctx context.Context) error {
 
 // Judge says how a lab fares with each attack, from what came of them on it, on the same lab without its filter, and on
 // that without its encryption. Nil: there is none.
-func (a Attacked) Judge(attacks []attack.Attack, unfiltered []attack.Outcome, open *wire.Outcomes) []attack.Result {
+func (a Attacked) Judge(attacks []attack.Attack, unfiltered *attack.Control, open *wire.Outcomes) []attack.Result {
 	inside, outside := sides(attacks)
 	var list []attack.Result
 	if a.Shared == nil {

@@ -28,6 +28,7 @@ type Attacked struct {
 	Matrix    measure.Matrix  `json:"matrix"` // who reaches whom, before it is attacked
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
+	Failed    string          `json:"failed,omitempty"`    // an error after attacks were made
 }
 
 // attack attacks the lab. Changes that the attacks make in the lab remain, and the result names them.
@@ -39,8 +40,11 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	}
 	out.Matrix = o.lab.Reach(ctx)
 	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)
-	if err != nil {
+	switch {
+	case err != nil && (ctx.Err() != nil || !got.Made()):
 		return nil, err
+	case err != nil: // what was made is judged
+		out.Failed = err.Error()
 	}
 	out.Rights = got.Rights
 	out.Results = got.Judge(a.Attacks, nil, nil)

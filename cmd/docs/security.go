@@ -117,7 +117,8 @@ of containers, in both families.
 
 - ✓ claimed and held; ✗ claimed and broken
 - ○ not claimed and open; · not claimed, and nothing arrived
-- – not tried, for a reason below; ? cannot be told, because packets that are allowed did not arrive either
+- – not tried, for a reason below; ? cannot be told, because packets that are allowed did not arrive either, or because
+  nothing arrived on the control, the same stack without its filter
 
 *Works on* names a stack of these tables on which something arrived, which shows that the attack works.
 

@@ -133,6 +133,9 @@ func (c *trial) claims(t testing.TB, s *stand, families []string) error {
 			errs = append(errs, fmt.Errorf("attack %q, %s: %d of %d pass, and must not:\n%s", o.Attack, o.Family, o.Arrived,
 				o.Sent, strings.Join(o.Holes, "\n")))
 		}
+		if o.Failed != "" {
+			errs = append(errs, errors.New(o.Failed))
+		}
 		for _, m := range o.Missing {
 			errs = append(errs, fmt.Errorf("attack %q, %s: %s does not pass", o.Attack, o.Family, m))
 		}

@@ -13,6 +13,15 @@ import (
 type pace struct {
 	sent  int
 	pause time.Duration
+	over  func() error // why no more is sent, nil as long as it is
+}
+
+// stopped returns why no more is sent: the attack takes too long, or was interrupted.
+func (p *pace) stopped() error {
+	if p.over == nil {
+		return nil
+	}
+	return p.over()
 }
 
 // keep is called after each frame.
@@ -61,7 +70,8 @@ func (s *stand) waiting() (sum uint64) {
 // there is a longer pause after each [burst].
 func (s *stand) unlost(send func() error) error {
 	const longer, times = 4, 5
-	defer func() { s.pace.pause = pause }()
+	usual := s.pace.pause
+	defer func() { s.pace.pause = usual }()
 	for n := 1; ; n++ {
 		before := s.unread()
 		if err := send(); err != nil {

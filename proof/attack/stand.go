@@ -78,14 +78,27 @@ type machine struct {
 	addresses []netip.Addr // of all links, those of link scope and of loopback among them
 }
 
-// Run makes the attacks on a lab, one after another, and returns what came of each in each family.
-func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err error) {
+// Run makes the attacks on a lab, one after another, and returns what came of each in each family. If one fails, or
+// takes longer than its limit, those after it are not made: an outcome says so of each of them ([Outcome.Failed]). The
+// error is [ErrForeign], [errors.ErrUnsupported], that of the context, or says that the lab could not be left as it
+// was; outcomes are returned with it.
+func Run(ctx context.Context, lab Target, attacks []Attack) (list []Outcome, err error) {
 	s := newStand(lab)
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(); err != nil {
-		return nil, err
+	var hung <-chan struct{}
+	defer func() {
+		if hung == nil {
+			err = errors.Join(err, s.close())
+			return
+		}
+		go func() {
+			<-hung
+			_ = s.close() // nobody waits for it any more
+		}()
+	}()
+	failed := s.open()
+	if errors.Is(failed, ErrForeign) || errors.Is(failed, errors.ErrUnsupported) {
+		return nil, failed
 	}
-	var list []Outcome
 	for _, a := range All() {
 		if !slices.Contains(attacks, a) {
 			continue
@@ -100,14 +113,68 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (_ []Outcome, err er
 			if !s.speaks(v6) {
 				continue
 			}
-			o, err := s.attack(a, v6)
-			if err != nil {
-				return list, fmt.Errorf("attack %q, %s: %w", a, o.Family, err)
+			o := Outcome{Attack: a, Family: familyOf(a, v6)}
+			if failed != nil {
+				o.Failed = "it was not made: " + failed.Error()
+				list = append(list, o)
+				continue
+			}
+			if o, hung, err = s.limited(ctx, o, v6); err != nil {
+				if ctx.Err() != nil {
+					return append(list, o), ctx.Err()
+				}
+				failed = fmt.Errorf("attack %q, %s: %w", a, o.Family, err)
+				o.Failed = failed.Error()
 			}
 			list = append(list, o)
 		}
 	}
 	return list, nil
+}
+
+// Longest is how long an attack may take in one family, if a lab has no limit of its own. The longest ones take a
+// minute or two on a busy machine.
+const Longest = 10 * time.Minute
+
+// grace is how long an attack may take to end after its limit.
+const grace = 5 * time.Second
+
+// limited makes an attack, for as long as it may take at most. If it does not end then, nothing may use the stand until
+// the channel is closed.
+func (s *stand) limited(ctx context.Context, o Outcome, v6 bool) (Outcome, <-chan struct{}, error) {
+	limit := cmp.Or(s.Limit, Longest)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it takes longer than %v", limit))
+	defer cancel()
+	s.pace.over = func() error { return context.Cause(ctx) }
+	none := o
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.attack(&o, v6)
+	}()
+	select {
+	case <-ended:
+		return o, nil, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return o, nil, cmp.Or(err, context.Cause(ctx))
+	case <-time.After(grace):
+		return none, ended, fmt.Errorf("%w, and does not end", context.Cause(ctx))
+	}
+}
+
+// familyOf is the family of an attack with packets of one.
+func familyOf(a Attack, v6 bool) string {
+	switch {
+	case a == threat.Abstract:
+		return Neither
+	case v6:
+		return "ipv6"
+	}
+	return "ipv4"
 }
 
 // speaks reports whether containers have addresses of a family. Without any, nothing can be made in it.
@@ -120,38 +187,32 @@ func (s *stand) speaks(v6 bool) bool {
 func newStand(lab Target) *stand {
 	s := &stand{
 		Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}},
-		pace: &pace{pause: pause},
+		pace: &pace{pause: cmp.Or(lab.pause, pause)},
 	}
 	_, _ = rand.Read(s.magic[:]) // it never fails
 	_, _ = rand.Read(s.forged[:])
 	return s
 }
 
-func (s *stand) attack(a Attack, v6 bool) (Outcome, error) {
-	o := Outcome{Attack: a, Family: "ipv4"}
-	switch {
-	case a == threat.Abstract:
-		o.Family = Neither
-	case v6:
-		o.Family = "ipv6"
-	}
+func (s *stand) attack(o *Outcome, v6 bool) error {
+	a := o.Attack
 	if s.Observe != nil {
 		s.Observe(a, o.Family)
 	}
 	if v6 && !slices.ContainsFunc(s.ends, func(e *end) bool { return e.Own(v6).IsValid() }) {
 		o.NotTried = "its containers have no addresses of IPv6"
-		return o, nil
+		return nil
 	}
 	if made := s.tries()[a]; made != nil {
-		return o, s.try(&o, made(v6))
+		return s.try(o, made(v6))
 	}
 	switch a { // those of which not only tries are frames of containers
 	case threat.Answers, threat.Listening, threat.Takeover, threat.MACFlood, threat.TableFull, threat.Starvation:
-		if s.confined(&o) {
-			return o, nil
+		if s.confined(o) {
+			return nil
 		}
 	}
-	return o, s.otherwise()[a](&o, v6)
+	return s.otherwise()[a](o, v6)
 }
 
 // tries are the attacks that send packets and count them.
@@ -206,7 +267,7 @@ func (s *stand) open() error {
 		if m.ns, err = s.Open(i, ""); err != nil {
 			return err
 		}
-		if err := strange(m.ns); err != nil {
+		if err := Foreign(m.ns); err != nil {
 			return fmt.Errorf("look at %s: %w", h.Name, err)
 		}
 		found, err := survey(m.ns)
@@ -275,7 +336,7 @@ func within(ns *os.File, f func(h *link.Handle) error) error {
 // look finds the container's link and opens it. What is sent leaves by that link alone, so it has to be one that was
 // made for the lab: neither a link of the namespace that nettoll was started in, nor a network card.
 func (e *end) look() error {
-	if err := strange(e.ns); err != nil {
+	if err := Foreign(e.ns); err != nil {
 		return err
 	}
 	found, err := survey(e.ns)
@@ -350,8 +411,8 @@ func (o *Outcome) unsent(tries int, refusal string) {
 	o.Refusal = cmp.Or(o.Refusal, refusal)
 }
 
-// strange says whether a namespace is that which this process was started in.
-func strange(ns *os.File) error {
+// Foreign returns [ErrForeign] if a namespace is that which this process was started in.
+func Foreign(ns *os.File) error {
 	own, err := os.Stat("/proc/thread-self/ns/net") // the first thread may be in a lab just now
 	if err != nil {
 		return fmt.Errorf("find the namespace of this process: %w", err)
@@ -517,9 +578,11 @@ func (s *stand) try(o *Outcome, list []try) error {
 		return t.from.refusal != ""
 	})
 	var excused func() bool
+	made := 0
 	if err := s.unlost(func() error {
 		excused = s.watch()
-		for _, t := range list {
+		for i, t := range list {
+			made = max(made, i)
 			for _, port := range t.ports {
 				for _, f := range t.made(s.key(t.number, port), port) {
 					if err := t.from.send(f); err != nil {
@@ -528,8 +591,12 @@ func (s *stand) try(o *Outcome, list []try) error {
 				}
 			}
 		}
+		made = len(list)
 		return s.settle()
 	}); err != nil {
+		for _, t := range list[:made] { // what has arrived until now shows that the lab lets it pass
+			s.count(o, t)
+		}
 		return err
 	}
 	if err := s.resend(list, excused); err != nil {
@@ -654,10 +721,26 @@ func (s *stand) count(o *Outcome, t try) {
 		}
 		o.hole(said)
 	}
+	if s.seen != nil {
+		for _, port := range t.ports {
+			s.seen(*o, t.what, t.each, port, s.came(t, where, receivers, port))
+		}
+	}
 	o.Arrived += len(arrived)
 	if wanted && !came {
 		o.Missing = append(o.Missing, t.what+", from "+t.from.Name)
 	}
+}
+
+// came says whether a packet of a try has arrived anywhere, whether or not it may.
+func (s *stand) came(t try, where place, receivers int, port uint16) bool {
+	for at := range receivers {
+		if (t.hosts || s.ends[at] != t.from) && slices.Contains(s.taps.got(where, at, t.number), port) &&
+			(t.only == 0 || s.taps.port(where, at, t.number, port) == t.only) {
+			return true
+		}
+	}
+	return false
 }
 
 func (o *Outcome) hole(said string) {
@@ -706,6 +789,9 @@ func (e *end) send(frame []byte) error {
 	}
 	if e.refusal != "" {
 		return errors.New(e.refusal)
+	}
+	if err := e.pace.stopped(); err != nil {
+		return err
 	}
 	for range rounds {
 		if _, err := e.out.Write(frame); !errors.Is(err, syscall.ENOBUFS) {

@@ -3,6 +3,7 @@ package attack
 import (
 	"errors"
 	"os"
+	"time"
 
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -25,8 +26,14 @@ type Target struct {
 	Claims threat.Claims
 	// Exhaustive asks for every port of a source, otherwise for some of every range.
 	Exhaustive bool
+	// Limit is how long an attack may take in one family; 0: [Longest].
+	Limit time.Duration
 	// Observe, if not nil, is called when something begins.
 	Observe func(a Attack, family string)
+
+	// Tests set these: seen is called with what came of each packet, and pause is in the place of [pause].
+	seen  func(o Outcome, what, each string, number uint16, arrived bool)
+	pause time.Duration
 }
 
 // An Attack is a family of tries.
@@ -51,6 +58,8 @@ type Outcome struct {
 	// filter has seen them.
 	Unsent  int    `json:"unsent,omitempty"`
 	Refusal string `json:"refusal,omitempty"`
+	// Failed is why the attack was not made, or not to its end: what has not arrived may still have been let through.
+	Failed string `json:"failed,omitempty"`
 	// NotTried is why nothing was sent, if the attack itself says that.
 	NotTried string `json:"not_tried,omitempty"`
 }

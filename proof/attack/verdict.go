@@ -12,109 +12,157 @@ type Description struct {
 	Summary string
 	// Source says where the attack, or the rule that it breaks, stands: an RFC, a CVE, a paper.
 	Source string
+	// Control says which lab shows that the attack works, as something arrives there.
+	Control string
+}
+
+// Unfiltered is the control of attacks that a filter withstands: see [Description].
+const Unfiltered = "the same stack without its filter"
+
+// elsewhere lists the attacks whose control cannot be the same stack without its filter, each with the lab that shows
+// that it works. That lab is in a test of this package, as no stack that nettoll builds is like it.
+func elsewhere() map[Attack]string {
+	return map[Attack]string{
+		// A network answers for neighbours, and takes frames from its links, in the same way with and without a filter.
+		threat.Answers: "a switch whose host answers too (TestBypassIsNoticed)",
+		threat.Bypass:  "a switch whose host takes frames from its ports (TestBypassIsNoticed)",
+		// A switch learns where containers are, whatever is filtered.
+		threat.Listening: "a bridge that forgets at once where containers are (TestHub)",
+		threat.MACFlood:  "a bridge that learns few addresses and soon forgets them (TestMACFlood)",
+		// The runtime separates namespaces, and no filter knows unix sockets.
+		threat.Abstract: "containers in the namespace of their host (TestSharedNamespace)",
+		// Without the filter nobody tracks connections, so no table can be full.
+		threat.TableFull:  "the same stack, whose filter is flushed while the table is full (TestFullTable)",
+		threat.Starvation: "a stateful filter on a bridge (TestFullTable)",
+	}
 }
 
 // Describe explains an attack. An attack that there is none of has no description.
 func Describe(a Attack) Description {
+	d, ok := descriptions()[a]
+	if ok {
+		d.Control = cmp.Or(elsewhere()[a], Unfiltered)
+	}
+	return d
+}
+
+func descriptions() map[Attack]Description {
 	return map[Attack]Description{
 		threat.Answers: {
-			"who answers when a container asks for a neighbour: one, and the right one",
-			"RFC 826; RFC 4861, section 7.2",
+			Summary: "who answers when a container asks for a neighbour: one, and the right one",
+			Source:  "RFC 826; RFC 4861, section 7.2",
 		},
 		threat.Detours: {
-			"packets for other containers, in frames for every link that there is",
-			"SeCoNetBench, section III: a container that was taken over",
+			Summary: "packets for other containers, in frames for every link that there is",
+			Source:  "SeCoNetBench, section III: a container that was taken over",
 		},
 		threat.Bypass: {
-			"allowed packets, in frames for a link that a switch should have taken them from",
-			"IEEE 802.1Q: a switch forwards what is not for itself",
+			Summary: "allowed packets, in frames for a link that a switch should have taken them from",
+			Source:  "IEEE 802.1Q: a switch forwards what is not for itself",
 		},
-		threat.Ports: {"from a source to ports of its sink that are not allowed, over UDP and TCP", "RFC 768; RFC 9293"},
+		threat.Ports: {
+			Summary: "from a source to ports of its sink that are not allowed, over UDP and TCP",
+			Source:  "RFC 768; RFC 9293",
+		},
 		threat.PortZero: {
-			"from port 0 and to port 0, with every combination of TCP's flags",
-			"RFC 6335, section 6: port 0 is reserved",
+			Summary: "from port 0 and to port 0, with every combination of TCP's flags",
+			Source:  "RFC 6335, section 6: port 0 is reserved",
 		},
 		threat.Protocols: {
-			"every protocol of IP, those of tunnels, IPsec and SCTP among them, as if it had the ports of a pair",
-			"IANA, Assigned Internet Protocol Numbers",
+			Summary: "every protocol of IP, those of tunnels, IPsec and SCTP among them, as if it had the ports of a pair",
+			Source:  "IANA, Assigned Internet Protocol Numbers",
 		},
-		threat.Types: {"every type of ICMP that is not an error", "RFC 792; RFC 4443"},
+		threat.Types: {
+			Summary: "every type of ICMP that is not an error",
+			Source:  "RFC 792; RFC 4443",
+		},
 		threat.Options: {
-			"refused ports behind options and extension headers that look like ports of a pair",
-			"RFC 791, section 3.1; RFC 8200, section 4; RFC 7112",
+			Summary: "refused ports behind options and extension headers that look like ports of a pair",
+			Source:  "RFC 791, section 3.1; RFC 8200, section 4; RFC 7112",
 		},
 		threat.Wrapped: {
-			"packets in frames that are none of IP: with tags of VLANs, also two and the native VLAN's (hopping), PPPoE, SNAP",
-			"IEEE 802.1Q; IEEE 802.1ad; RFC 2516; RFC 1042; CVE-2021-27853",
+			Summary: "packets in frames that are none of IP: with tags of VLANs, also two and the native VLAN's (hopping), " +
+				"PPPoE, SNAP",
+			Source: "IEEE 802.1Q; IEEE 802.1ad; RFC 2516; RFC 1042; CVE-2021-27853",
 		},
 		threat.Fragments: {
-			"packets in pieces: tiny first ones, whose ports and flags are in another piece, and pieces that overlap",
-			"RFC 1858; RFC 3128; RFC 5722",
+			Summary: "packets in pieces: tiny first ones, whose ports and flags are in another piece, and pieces that overlap",
+			Source:  "RFC 1858; RFC 3128; RFC 5722",
 		},
-		threat.Replies: {"from the service's port to every port of the source, as if it were an answer", "RFC 9293; RFC 768"},
+		threat.Replies: {
+			Summary: "from the service's port to every port of the source, as if it were an answer",
+			Source:  "RFC 9293; RFC 768",
+		},
 		threat.SynAck: {
-			"answers to connections that nobody has begun: TCP with SYN and ACK, from every container to every other",
-			"RFC 9293, section 3.10.7",
+			Summary: "answers to connections that nobody has begun: TCP with SYN and ACK, from every container to every other",
+			Source:  "RFC 9293, section 3.10.7",
 		},
 		threat.Errors: {
-			"errors of ICMP and redirects that quote packets that nobody has sent",
-			"RFC 5927; RFC 792; RFC 4443",
+			Summary: "errors of ICMP and redirects that quote packets that nobody has sent",
+			Source:  "RFC 5927; RFC 792; RFC 4443",
 		},
 		threat.KnownErrors: {
-			"errors of ICMP that quote a flow that goes on, from a container that has no part in it",
-			"RFC 5927; CVE-2004-0790",
+			Summary: "errors of ICMP that quote a flow that goes on, from a container that has no part in it",
+			Source:  "RFC 5927; CVE-2004-0790",
 		},
 		threat.DHCP: {
-			"a container that answers as a server of DHCP, or hears who looks for one",
-			"RFC 2131, section 7; RFC 7610",
+			Summary: "a container that answers as a server of DHCP, or hears who looks for one",
+			Source:  "RFC 2131, section 7; RFC 7610",
 		},
 		threat.Listening: {
-			"a container with a promiscuous link, which listens to what other pairs send each other",
-			"IEEE 802.1D, section 7.8: a bridge filters what it has learned",
+			Summary: "a container with a promiscuous link, which listens to what other pairs send each other",
+			Source:  "IEEE 802.1D, section 7.8: a bridge filters what it has learned",
 		},
 		threat.Collusion: {
-			"two containers that have taken their own filters away, or read before them at their links",
-			"SeCoNetBench, section III: a container that was taken over; packet(7)",
+			Summary: "two containers that have taken their own filters away, or read before them at their links",
+			Source:  "SeCoNetBench, section III: a container that was taken over; packet(7)",
 		},
 		threat.Abstract: {
-			"an abstract unix socket of the host, from a container",
-			"CVE-2020-15257; unix(7)",
+			Summary: "an abstract unix socket of the host, from a container",
+			Source:  "CVE-2020-15257; unix(7)",
 		},
 		threat.Services: {
-			"connections to a service that a host has bound to all of its addresses",
-			"CVE-2020-8558; RFC 1122, section 3.3.4.2",
+			Summary: "connections to a service that a host has bound to all of its addresses",
+			Source:  "CVE-2020-8558; RFC 1122, section 3.3.4.2",
 		},
 		threat.MACFlood: {
-			"frames from 10,000 MAC addresses, so that a switch forgets others, and then a promiscuous link",
-			"IEEE 802.1Q, section 8.8; macof (dsniff)",
+			Summary: "frames from 10,000 MAC addresses, so that a switch forgets others, and then a promiscuous link",
+			Source:  "IEEE 802.1Q, section 8.8; macof (dsniff)",
 		},
 		threat.TableFull: {
-			"packets that are refused, while the host's table of connections is full: does its filter fail open?",
-			"nf_conntrack_max (Documentation/networking/nf_conntrack-sysctl.rst)",
+			Summary: "packets that are refused, while the host's table of connections is full: does its filter fail open?",
+			Source:  "nf_conntrack_max (Documentation/networking/nf_conntrack-sysctl.rst)",
 		},
 		threat.Starvation: {
-			"two containers that may talk fill the rest of the host's table of connections: new flows of others do not arrive",
-			"nf_conntrack_max (Documentation/networking/nf_conntrack-sysctl.rst)",
+			Summary: "two containers that may talk fill the rest of the host's table of connections: new flows of others do " +
+				"not arrive",
+			Source: "nf_conntrack_max (Documentation/networking/nf_conntrack-sysctl.rst)",
 		},
 		threat.Stray: {
-			"packets for an address of the host, in frames for a container that has added the address",
-			"RFC 1122, section 3.3.4.2: the strong end system",
+			Summary: "packets for an address of the host, in frames for a container that has added the address",
+			Source:  "RFC 1122, section 3.3.4.2: the strong end system",
 		},
-		threat.ToHost:   {"packets for every address of every host, in frames for every link", "RFC 1122, section 3.3.4.2"},
-		threat.FromHost: {"packets of the host for every container", "no filter claims to stop its own host"},
+		threat.ToHost: {
+			Summary: "packets for every address of every host, in frames for every link",
+			Source:  "RFC 1122, section 3.3.4.2",
+		},
+		threat.FromHost: {
+			Summary: "packets of the host for every container",
+			Source:  "no filter claims to stop its own host",
+		},
 		threat.Guise: {
-			"packets with the address of another container, and with its MAC address too",
-			"RFC 2827 (BCP 38)",
+			Summary: "packets with the address of another container, and with its MAC address too",
+			Source:  "RFC 2827 (BCP 38)",
 		},
 		threat.Router: {
-			"a container that says it is a router",
-			"RFC 6104; RFC 1256; CVE-2020-10749",
+			Summary: "a container that says it is a router",
+			Source:  "RFC 6104; RFC 1256; CVE-2020-10749",
 		},
 		threat.Takeover: {
-			"a container that says it has the address of another one, or of the gateway",
-			"RFC 826; RFC 3756, section 4.1",
+			Summary: "a container that says it has the address of another one, or of the gateway",
+			Source:  "RFC 826; RFC 3756, section 4.1",
 		},
-	}[a]
+	}
 }
 
 // A Verdict says how a lab fares with an attack.
@@ -130,7 +178,8 @@ const (
 	Open Verdict = "open"
 	// Closed: nothing arrives, although it does not claim that.
 	Closed Verdict = "closed"
-	// Untold: what must arrive did not arrive either, so that nothing can be told.
+	// Untold: what must arrive did not arrive either, nothing arrives on the control, or the attack was not made to its
+	// end, so that nothing can be told.
 	Untold Verdict = "cannot be told"
 	// NotTried: no packet of the attack was sent, for the reason given.
 	NotTried Verdict = "not tried"
@@ -169,29 +218,48 @@ func Count(list []Outcome) (arrived, sent int) {
 	return arrived, sent
 }
 
-// Judge says how a lab fares with each attack, from what came of them on it and on its control.
-func (t Target) Judge(attacks []Attack, lab, control []Outcome) []Result {
+// A Control is the same lab without its filter.
+type Control struct {
+	// Claims are those of its stack. If it claims to withstand an attack itself, nothing needs to arrive there: the
+	// network or the runtime withstands it, and another stack shows that the attack works.
+	Claims   threat.Claims
+	Outcomes []Outcome
+}
+
+// Judge says how a lab fares with each attack, from what came of them on it and on its control, nil if there is none.
+func (t Target) Judge(attacks []Attack, lab []Outcome, control *Control) []Result {
 	var list []Result
 	for _, a := range attacks {
 		other := func(o Outcome) bool { return o.Attack != a }
 		r := Result{
 			Attack: a, Claimed: t.Claims.Claimed(a), NotClaimed: t.Claims.Why(a),
-			Lab:     slices.DeleteFunc(slices.Clone(lab), other),
-			Control: slices.DeleteFunc(slices.Clone(control), other),
+			Lab: slices.DeleteFunc(slices.Clone(lab), other),
 		}
-		r.Verdict, r.Why = t.judge(r)
+		shown := elsewhere()[a] != ""
+		if control != nil {
+			r.Control = slices.DeleteFunc(slices.Clone(control.Outcomes), other)
+			shown = shown || control.Claims.Claimed(a)
+		}
+		r.Verdict, r.Why = judge(r, shown)
 		list = append(list, r)
 	}
 	return list
 }
 
-func (t Target) judge(r Result) (Verdict, string) {
+// judge says how a lab fares with an attack. Shown says that something else than the control shows that the attack
+// works.
+func judge(r Result, shown bool) (Verdict, string) {
 	arrived, sent := Count(r.Lab)
 	switch {
 	case arrived > 0 && r.Claimed:
 		return Broken, ""
 	case arrived > 0:
 		return Open, ""
+	}
+	for _, o := range r.Lab {
+		if o.Failed != "" {
+			return Untold, o.Failed
+		}
 	}
 	for _, o := range r.Lab {
 		if len(o.Missing) > 0 {
@@ -209,12 +277,24 @@ func (t Target) judge(r Result) (Verdict, string) {
 		}
 		return NotTried, "the lab has nowhere to send it"
 	}
-	switch {
-	case !r.Claimed:
+	if !r.Claimed {
 		return Closed, ""
+	}
+	arrived, sent = Count(r.Control)
+	if shown || arrived > 0 {
+		return Withstood, ""
+	}
+	for _, o := range r.Control {
+		if o.Failed != "" {
+			return Untold, "on the control: " + o.Failed
+		}
+	}
+	if sent > 0 {
+		return Untold, "it does not succeed on the control either"
 	}
 	return Withstood, ""
 }
 
-// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it.
-func Judge(r Result) (Verdict, string) { return Target{}.judge(r) }
+// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it there and on
+// the control.
+func Judge(r Result) (Verdict, string) { return judge(r, false) }

@@ -10,12 +10,28 @@ import (
 	"github.com/nettoll/nettoll/proof/threat"
 )
 
-// Each attack has a description with a source.
+// Each attack has a description with a source and a control. If that is not the stack without its filter, it is in a
+// test that exists.
 func TestDescribe(t *testing.T) {
+	tests, err := os.ReadFile("control_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, a := range threat.All() {
-		if d := attack.Describe(a); d.Summary == "" || d.Source == "" {
+		d := attack.Describe(a)
+		if d.Summary == "" || d.Source == "" || d.Control == "" {
 			t.Errorf("%s: %+v", a, d)
 		}
+		if d.Control == attack.Unfiltered {
+			continue
+		}
+		_, name, _ := strings.Cut(d.Control, "(")
+		if name = strings.TrimSuffix(name, ")"); !strings.Contains(string(tests), "\nfunc "+name+"(t *testing.T)") {
+			t.Errorf("%s: there is no test %q with its control", a, name)
+		}
+	}
+	if d := attack.Describe("nothing"); d != (attack.Description{}) {
+		t.Errorf("an attack that there is none of is described: %+v", d)
 	}
 }
 
@@ -25,23 +41,33 @@ func TestJudge(t *testing.T) {
 	}
 	lab := []attack.Outcome{
 		of(threat.Ports, 0, 10), of(threat.Types, 1, 10), of(threat.Guise, 2, 4), of(threat.FromHost, 0, 2),
-		of(threat.Options, 0, 8, "a datagram"), of(threat.Bypass, 0, 0),
+		of(threat.Options, 0, 8, "a datagram"), of(threat.Bypass, 0, 0), of(threat.Errors, 0, 5), of(threat.Router, 0, 4),
+		of(threat.Listening, 0, 2),
 		{Attack: threat.Wrapped, Family: "ipv4", Unsent: 9, Refusal: "CAP_NET_RAW"},
 	}
 	attacks := []attack.Attack{
 		threat.Ports, threat.Types, threat.Guise, threat.FromHost, threat.Options, threat.Bypass, threat.Stray,
-		threat.Wrapped,
+		threat.Wrapped, threat.Errors, threat.Router, threat.Listening,
 	}
 	want := []attack.Verdict{
 		attack.Withstood, attack.Broken, attack.Open, attack.Closed, attack.Untold, attack.NotTried, attack.NotTried,
 		attack.Unsent,
+		attack.Untold,    // nothing arrives on the control
+		attack.Withstood, // the control claims to withstand it itself
+		attack.Withstood, // its control is another lab
 	}
 	target := attack.Target{Claims: slices.Concat(
-		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray, threat.Wrapped),
+		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray, threat.Wrapped,
+			threat.Errors, threat.Router, threat.Listening),
 		threat.Leaves("addresses are believed", threat.Guise),
 	)}
-	control := []attack.Outcome{of(threat.Ports, 10, 10)}
-	for i, r := range target.Judge(attacks, lab, control) {
+	control := attack.Control{
+		Claims: threat.Withstands(threat.Router),
+		Outcomes: []attack.Outcome{
+			of(threat.Ports, 10, 10), of(threat.Errors, 0, 5), of(threat.Router, 0, 4), of(threat.Listening, 0, 2),
+		},
+	}
+	for i, r := range target.Judge(attacks, lab, &control) {
 		if r.Attack != attacks[i] || r.Verdict != want[i] {
 			t.Errorf("%s: %s (%s), want %s", r.Attack, r.Verdict, r.Why, want[i])
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/packet"
 )
 
@@ -29,6 +30,7 @@ type relay struct {
 	lengths map[int]int                         // how many frames of each length may be messages of programs
 	hook    func(from *port, frame []byte) bool // says whether a frame passes; nil: all do
 	missed  uint64                              // frames that were not read, by one goroutine
+	over    func() error                        // why no more is injected; nil: it is
 }
 
 // A port is one of the bridge's.
@@ -49,7 +51,16 @@ func within(ns *os.File, f func(h *link.Handle) error) error {
 	})
 }
 
-// newRelay takes the place of all bridges of a namespace.
+// ours wants a link to be one that nettoll has made: by others no frame may leave.
+func ours(l link.Surveyed) error {
+	if l.Type == "device" {
+		return fmt.Errorf("%w: port %q of the underlay is a network card", attack.ErrForeign, l.Name)
+	}
+	return nil
+}
+
+// newRelay takes the place of all bridges of a namespace. The error is [attack.ErrForeign] if a port of theirs was not
+// made for the lab. Nothing is changed then.
 func newRelay(ns *os.File) (r *relay, err error) {
 	r = &relay{ns: ns, learned: map[[6]byte]*port{}, lengths: map[int]int{}}
 	err = within(ns, func(h *link.Handle) error {
@@ -64,6 +75,14 @@ func newRelay(ns *os.File) (r *relay, err error) {
 		}
 		if len(r.bridges) > 1 {
 			return nil
+		}
+		for _, l := range found.Links {
+			if !slices.Contains(r.bridges, l.Master) {
+				continue
+			}
+			if err := ours(l); err != nil {
+				return err
+			}
 		}
 		for _, l := range found.Links {
 			if !slices.Contains(r.bridges, l.Master) {
@@ -208,6 +227,9 @@ const (
 // and not counted.
 func (r *relay) inject(frames ...[]byte) (sent int, err error) {
 	for _, f := range frames {
+		if r.over != nil && r.over() != nil {
+			return sent, r.over()
+		}
 		fits := true
 		for _, to := range r.to(f) {
 			err := send(to.frames, f)

@@ -1,12 +1,25 @@
 package wire
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
 
+	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/packet"
 )
+
+// TestOurs wants a network card to be no port of the underlay: frames would leave by it.
+func TestOurs(t *testing.T) {
+	for kind, foreign := range map[string]bool{"device": true, "veth": false, "tuntap": false} {
+		err := ours(link.Surveyed{Link: link.Link{Name: "eth0", Type: kind}})
+		if errors.Is(err, attack.ErrForeign) != foreign {
+			t.Errorf("a port of type %q: %v, want it to be foreign: %t", kind, err, foreign)
+		}
+	}
+}
 
 // TestMessages wants messages of a key exchange to be counted, and neither the pair's packets, nor what keeps a tunnel
 // alive, nor what hosts ask for neighbours with.

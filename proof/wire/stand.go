@@ -57,6 +57,8 @@ type stand struct {
 	twice int    // how many attacks of the family were made twice
 	asked int    // how many messages followed from [stand.renew]
 	left  string // what of the attack that is made is not tried, and why
+
+	hung <-chan struct{} // closed when an attack has ended that took too long; nil if none has
 }
 
 // An end is one of the pair that is attacked.
@@ -73,34 +75,55 @@ type shape struct {
 	forms  [][]byte // the same packet as frames, below each layer of the receiving host
 }
 
-// Run makes the attacks on a lab, one after another, and returns what came of each in each family.
+// Run makes the attacks on a lab, one after another, and returns what came of each in each family. If one fails, or
+// takes longer than its limit, those after it are not made: an outcome says so of each of them
+// ([attack.Outcome.Failed]). The error is [attack.ErrForeign], [errors.ErrUnsupported], that of the context, or says
+// that the lab could not be left as it was; outcomes are returned with it.
 func Run(ctx context.Context, lab Target, attacks []attack.Attack) (out Outcomes, err error) {
 	s := &stand{Target: lab}
 	_, _ = rand.Read(s.magic[:]) // it never fails
 	if !s.pair() {
 		return none(attacks, ErrNoWire.Error()), nil
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.begin(); err != nil {
-		return out, err
-	}
-	switch len(s.relay.bridges) {
-	case 0:
-		return none(attacks, "no bridge joins the hosts, so nobody can be put between them"), nil
-	case 1:
-	default:
-		return none(attacks, "the hosts are joined by more than one bridge"), nil
-	}
+	defer func() { err = errors.Join(err, s.ended(s.close)) }()
 	out.NotTried = map[attack.Attack]string{}
-	for _, v6 := range []bool{false, true} {
-		if err := s.family(ctx, v6, attacks, &out); err != nil {
-			return out, err
+	failed := s.begin()
+	if failed == nil {
+		switch len(s.relay.bridges) {
+		case 0:
+			return none(attacks, "no bridge joins the hosts, so nobody can be put between them"), nil
+		case 1:
+		default:
+			return none(attacks, "the hosts are joined by more than one bridge"), nil
 		}
+	}
+	for _, v6 := range []bool{false, true} {
+		if failed == nil {
+			failed = s.family(ctx, v6, attacks, &out)
+		}
+	}
+	if failed != nil {
+		if ctx.Err() != nil || errors.Is(failed, attack.ErrForeign) || errors.Is(failed, errors.ErrUnsupported) {
+			return out, failed
+		}
+		out.failed(s.Families, attacks, failed)
 	}
 	slices.SortStableFunc(out.List, func(a, b attack.Outcome) int {
 		return slices.Index(All(), a.Attack) - slices.Index(All(), b.Attack)
 	})
 	return out, nil
+}
+
+// ended calls f, but if an attack hangs only when that has ended.
+func (s *stand) ended(f func() error) error {
+	if s.hung == nil {
+		return f()
+	}
+	go func() {
+		<-s.hung
+		_ = f() // nobody waits for it any more
+	}()
+	return nil
 }
 
 // family makes the attacks with packets of a family.
@@ -112,7 +135,12 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 	if err := s.talk(v6); err != nil {
 		return fmt.Errorf("wire, %s: %w", name, err)
 	}
-	defer func() { err = errors.Join(err, s.out.Close(), s.in.close()) }()
+	closed := func() error { return errors.Join(s.out.Close(), s.in.close()) }
+	defer func() {
+		if s.hung == nil { // otherwise they are closed with the process
+			err = errors.Join(err, closed())
+		}
+	}()
 	learned := s.learn()
 	for _, a := range All() {
 		if !slices.Contains(attacks, a) {
@@ -131,8 +159,11 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 		o := attack.Outcome{Attack: a, Family: name}
 		if learned != nil {
 			o.Missing = []string{learned.Error()}
-		} else if err := s.tried(ctx, a, &o); err != nil {
-			return fmt.Errorf("attack %q, %s: %w", a, name, err)
+		} else if o, err = s.limited(ctx, o); err != nil {
+			err = fmt.Errorf("attack %q, %s: %w", a, name, err)
+			o.Failed = err.Error()
+			out.List = append(out.List, o)
+			return err
 		}
 		if s.left != "" {
 			out.NotTried[a], s.left = s.left, ""
@@ -140,6 +171,37 @@ func (s *stand) family(ctx context.Context, v6 bool, attacks []attack.Attack, ou
 		out.List = append(out.List, o)
 	}
 	return nil
+}
+
+// grace is how long an attack may take to end after its limit.
+const grace = recovery + patience
+
+// limited makes an attack, for as long as it may take at most. If it does not end then, nothing may use the stand until
+// hung is closed.
+func (s *stand) limited(ctx context.Context, o attack.Outcome) (attack.Outcome, error) {
+	limit := cmp.Or(s.Limit, attack.Longest)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it takes longer than %v", limit))
+	defer cancel()
+	s.relay.over = func() error { return context.Cause(ctx) }
+	none := o
+	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		err = s.tried(ctx, o.Attack, &o)
+	}()
+	select {
+	case <-ended:
+		return o, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-ended:
+		return o, cmp.Or(err, context.Cause(ctx))
+	case <-time.After(grace):
+		s.hung = ended
+		return none, fmt.Errorf("%w, and does not end", context.Cause(ctx))
+	}
 }
 
 // tried makes an attack. If packets that have to arrive did not, and nothing else did, it makes the attack once more,
@@ -231,13 +293,17 @@ func (s *stand) pair() bool {
 	return false
 }
 
-// namespace opens one.
+// namespace opens one, which is not that of this process: links in it are changed.
 func (s *stand) namespace(host int, name string) (*os.File, error) {
 	f, err := s.Open(host, name)
-	if err == nil {
-		s.open = append(s.open, f)
+	if err != nil {
+		return nil, err
 	}
-	return f, err
+	s.open = append(s.open, f)
+	if err := attack.Foreign(f); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // begin puts the relay between the hosts. Checksums are made by who sends: else they would be missing in what is

@@ -10,11 +10,12 @@ import (
 	"github.com/nettoll/nettoll/proof/wire"
 )
 
-// Every attack is explained, with its source, and none has the name of one from inside.
+// Every attack is explained, with its source and its control, and none has the name of one from inside.
 func TestDescriptions(t *testing.T) {
 	for _, a := range wire.All() {
 		d := wire.Describe(a)
-		if !strings.HasPrefix(d.Summary, "on the wire: ") || d.Source == "" || strings.HasSuffix(d.Summary, ".") {
+		if !strings.HasPrefix(d.Summary, "on the wire: ") || strings.HasSuffix(d.Summary, ".") || d.Source == "" ||
+			d.Control == "" {
 			t.Errorf("%s is explained by %+v", a, d)
 		}
 		if slices.Contains(attack.All(), a) {

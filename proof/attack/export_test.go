@@ -1,0 +1,13 @@
+package attack
+
+import "time"
+
+// Seen has f called with each packet of each try of an attack: what it is, its number if the try is of several kinds (a
+// protocol, a type), and whether it has arrived anywhere.
+func (t *Target) Seen(f func(o Outcome, what, each string, number uint16, arrived bool)) { t.seen = f }
+
+// Slowly has frames sent with a pause after each [burst].
+func (t *Target) Slowly(pause time.Duration) { t.pause = pause }
+
+// Burst is how many frames are sent without a pause.
+const Burst = burst
