@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sock"
@@ -142,6 +143,29 @@ func (e *end) gateway(gate netip.Addr) []string {
 type theft struct {
 	what           string
 	frames, undone [][]byte
+	// own is the address that the thief adds to its link meanwhile, if it does. What decides by the addresses of links who
+	// receives a packet, such as ipvlan in modes l3 and l3s, believes that.
+	own netip.Addr
+}
+
+// add adds the address to the thief's link, or removes it. The kernel may refuse it: it is in use at another link
+// (drivers/net/ipvlan/ipvlan_main.c, ipvlan_addr4_validator_event), or the rights of the container do not suffice.
+func (w theft) add(from *end, change func(h *link.Handle, index int, a netip.Prefix) error) error {
+	if !w.own.IsValid() {
+		return nil
+	}
+	return from.Within(from.ns, func() error {
+		h, err := link.Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		err = change(h, from.at, netip.PrefixFrom(w.own, w.own.BitLen()))
+		if errors.Is(err, link.ErrExists) || errors.Is(err, link.ErrNotFound) || errors.Is(err, syscall.EADDRINUSE) {
+			return nil
+		}
+		return err
+	})
 }
 
 // takeover says in the name of the sink of the first pair, and of the gateway of its source, that they are elsewhere,
@@ -188,6 +212,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 				"says it has the address of " + sink.Name,
 				from.claim(sink.Own(v6), append(s.ways(from, source), source.mac, sink.mac)...),
 				sink.announce(sink.mac, sink.Own(v6)),
+				netip.Addr{},
 			},
 			{
 				"sends with the MAC address of " + sink.Name,
@@ -197,23 +222,39 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 						packet.ARP(packet.Request, sink.mac, sink.Own(false), make(net.HardwareAddr, 6), sink.Own(false))),
 				},
 				sink.announce(sink.mac, sink.Own(v6)),
+				netip.Addr{},
+			},
+			{
+				"has added the address of " + sink.Name,
+				from.announce(from.mac, from.Own(v6)), // a packet of its own, as honest as it was
+				sink.announce(sink.mac, sink.Own(v6)),
+				sink.Own(v6),
 			},
 		}
 		for _, gate := range source.gates {
 			if mac, err := net.ParseMAC(source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
 				ways = append(ways, theft{
 					"says it has the address of the gateway " + gate.String(), from.claim(gate, source.mac), sink.announce(mac, gate),
+					netip.Addr{},
 				})
 			}
 		}
 		for _, w := range ways {
-			o.Sent++
-			for _, f := range w.frames {
-				if err := from.send(f); err != nil {
-					return err
-				}
+			if err := w.add(from, (*link.Handle).AddAddress); from.refused(err) {
+				o.unsent(1, noAddress)
+				continue
+			} else if err != nil {
+				return err
 			}
-			stolen, heard := flow.send(from)
+			o.Sent++
+			err := from.sendAll(w.frames)
+			var stolen, heard bool
+			if err == nil {
+				stolen, heard = flow.send(from)
+			}
+			if err := errors.Join(err, w.add(from, (*link.Handle).DeleteAddress)); err != nil {
+				return err
+			}
 			for _, f := range w.undone {
 				if err := sink.send(f); err != nil {
 					return err
@@ -238,6 +279,16 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 				o.Arrived++
 				o.hole(fmt.Sprintf("%s %s: what %s sends to %s arrives nowhere", from.Name, w.what, source.Name, sink.Name))
 			}
+		}
+	}
+	return nil
+}
+
+// sendAll sends frames.
+func (e *end) sendAll(frames [][]byte) error {
+	for _, f := range frames {
+		if err := e.send(f); err != nil {
+			return err
 		}
 	}
 	return nil
