@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -85,7 +86,11 @@ type door struct {
 // open has a host listen at all of its addresses.
 func (d *door) open(m *machine, network string, magic []byte) (l net.Listener, err error) {
 	err = netns.Do(int(m.ns.Fd()), func() (err error) {
-		l, err = net.Listen(network, ":0")
+		for port := nobodys + 1; port < 1<<16; port++ { // a host may publish those below for containers
+			if l, err = net.Listen(network, fmt.Sprintf(":%d", port)); !errors.Is(err, syscall.EADDRINUSE) {
+				return err
+			}
+		}
 		return err
 	})
 	if err != nil {
