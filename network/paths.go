@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -185,6 +186,52 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) (miss
 		}
 	}
 	return errors.Join(less...), errors.Join(more...)
+}
+
+// Short names the first counter on the way of a trip, in the order in which packets pass, that counted less than were
+// sent for it from one trace of the hosts to another. It is "" if all counted as much, or if the first one did not: then
+// the source itself did not send them.
+func (p *Paths) Short(before, after []host.Trace, trip int, sent int64) string {
+	w := p.trips[trip].way
+	for i, c := range w.passed() {
+		was, known := count(before, c)
+		is, there := count(after, c)
+		if moved := int64(is - was); known && there && moved < sent/max(1, int64(w.Merged)) {
+			if i == 0 {
+				return ""
+			}
+			return fmt.Sprintf("%s: %s counted %d %s, but %d were sent", p.trips[trip].name, hostOf(c.Host), moved, c.Counter,
+				sent)
+		}
+	}
+	return ""
+}
+
+// passed returns the counters of a way in the order in which packets pass. Those of the last host are in the order of
+// spans, from the containers down, and the last one is that of the container's own link: packets pass the others the
+// other way round.
+func (w Way) passed() []Count {
+	if len(w.Counters) == 0 {
+		return nil
+	}
+	last := len(w.Counters) - 1
+	from, to := w.Counters[0].Host, w.Counters[last].Host
+	if from == to {
+		return w.Counters
+	}
+	var near, between, far []Count
+	for _, c := range w.Counters[:last] {
+		switch c.Host {
+		case from:
+			near = append(near, c)
+		case to:
+			far = append(far, c)
+		default:
+			between = append(between, c)
+		}
+	}
+	slices.Reverse(far)
+	return append(slices.Concat(near, between, far), w.Counters[last])
 }
 
 func count(traces []host.Trace, c Count) (uint64, bool) {

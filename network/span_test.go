@@ -256,3 +256,52 @@ func TestMergedPackets(t *testing.T) {
 		}
 	}
 }
+
+// The first counter that is short on the way is that nearest to the source, whatever the order in which a way lists
+// those of the other host.
+func TestShort(t *testing.T) {
+	at := func(on int, link string) network.Count {
+		return network.Count{Host: on, Counter: host.Received("", link, "")}
+	}
+	traces := func(counts [3]map[string]uint64) (list []host.Trace) {
+		for _, of := range counts {
+			one := host.Trace{Counts: map[string]map[string]uint64{"": {}}}
+			for _, link := range []string{"port", "a", "vxlan", "up", "b"} {
+				one.Counts[""][host.Received("", link, "").Name] = of[link]
+			}
+			list = append(list, one)
+		}
+		return list
+	}
+	var p network.Paths
+	p.Add("pair 0, ipv4", network.Way{Counters: []network.Count{
+		at(1, "a"), at(1, "vxlan"), at(2, "vxlan"), at(1, "up"), at(0, "port"), at(2, "up"), at(2, "b"),
+	}})
+	for _, tt := range []struct {
+		counts [3]map[string]uint64 // of the underlay and of both hosts
+		want   string
+	}{
+		{[3]map[string]uint64{{"port": 12}, {"a": 12, "vxlan": 12, "up": 12}, {"vxlan": 12, "up": 12, "b": 12}}, ""},
+		{[3]map[string]uint64{{"port": 0}, {"a": 0, "vxlan": 0, "up": 0}, {"vxlan": 0, "up": 0, "b": 0}}, ""},
+		{
+			[3]map[string]uint64{{"port": 0}, {"a": 12, "vxlan": 12, "up": 3}, {"vxlan": 0, "up": 0, "b": 0}},
+			"pair 0, ipv4: host1 counted 3 packets received by up, but 12 were sent",
+		},
+		{
+			[3]map[string]uint64{{"port": 1}, {"a": 12, "vxlan": 12, "up": 12}, {"vxlan": 0, "up": 0, "b": 0}},
+			"pair 0, ipv4: the underlay counted 1 packets received by port, but 12 were sent",
+		},
+		{
+			[3]map[string]uint64{{"port": 12}, {"a": 12, "vxlan": 12, "up": 12}, {"vxlan": 0, "up": 2, "b": 0}},
+			"pair 0, ipv4: host2 counted 2 packets received by up, but 12 were sent",
+		},
+		{
+			[3]map[string]uint64{{"port": 12}, {"a": 12, "vxlan": 12, "up": 12}, {"vxlan": 12, "up": 12, "b": 1}},
+			"pair 0, ipv4: host2 counted 1 packets received by b, but 12 were sent",
+		},
+	} {
+		if got := p.Short(traces([3]map[string]uint64{}), traces(tt.counts), 0, 12); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.counts, got, tt.want)
+		}
+	}
+}

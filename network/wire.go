@@ -67,6 +67,9 @@ func (e *Evidence) Text() string {
 	return text + ", and what containers send can be read in them"
 }
 
+// Layers says what each span leaves of the MTU, see [Lab.Layers].
+func (e *Evidence) Layers() string { return e.lab.Layers() }
+
 // Hidden says that nothing can be read, as a sentence without its full stop; "" if no span hides it.
 func (e *Evidence) Hidden() string {
 	if !e.protected() {

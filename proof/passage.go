@@ -224,6 +224,9 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 		}
 		if errno != 0 {
 			last = fmt.Errorf("send %d bytes to %s: %w", payload, remote, errno)
+			if mtu, err := s.PathMTU(remote.Addr().Is6()); errno == syscall.EMSGSIZE && err == nil {
+				last = fmt.Errorf("%w (a device on the way takes packets of %d bytes at most)", last, mtu)
+			}
 			if full(errno, remote) {
 				last = fmt.Errorf("%w (hint: the kernel says so, too, if its table of neighbours is full, which all network "+
 					"namespaces share: see table_fulls in /proc/net/stat)", last)

@@ -61,9 +61,10 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 	}
 	arrived, sent := map[Trip]int{}, map[Trip]int{}
 	var mark []byte
+	var ways *Ways
 	for _, c := range claims {
 		if c.Ways != nil {
-			mark = c.Ways.mark
+			ways, mark = c.Ways, c.Ways.mark
 		}
 	}
 	list = make([]measure.Proof, len(claims))
@@ -86,6 +87,14 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 		default:
 			r.play(ctx, c, with, mark, arrived, sent)
 		}
+	}
+	for i := range records {
+		r := &records[i]
+		if r.unanswered != nil && ways != nil && ctx.Err() == nil {
+			if lost := ways.lost(ctx, with, *r.unanswered); lost != "" {
+				r.Detail += "; " + lost
+			}
+		}
 		list[i] = r.result()
 		failures += r.failures
 	}
@@ -95,7 +104,8 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 // A record is that of a claim that is being tried.
 type record struct {
 	measure.Proof
-	failures int
+	failures   int
+	unanswered *Try // that the detail is about
 }
 
 func newRecord(c Claim) record {
@@ -134,6 +144,9 @@ func (r *record) play(ctx context.Context, c Claim, with Player, mark []byte, ar
 				continue
 			}
 			r.Tried[t.Family]++
+			if t.Answered && !seen.Answered && r.failures == 0 {
+				r.unanswered = &t
+			}
 			if detail := t.wrong(seen); detail == "" {
 				r.Seen[t.Family]++
 			} else if c.Failure != "" {

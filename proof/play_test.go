@@ -85,6 +85,7 @@ type plan struct {
 	next, counted error
 	excess        []error // of one proof after another
 	seen          *int    // how many there were
+	short         string  // the counter that counted less than was sent
 }
 
 func (p plan) Next([]host.Trace) error { return p.next }
@@ -95,6 +96,13 @@ func (p plan) Counted(_, _ []host.Trace, _, sent []int64) (missing, excess error
 	}
 	*p.seen++
 	return p.counted, p.excess[min(*p.seen, len(p.excess))-1]
+}
+
+func (p plan) Short(_, _ []host.Trace, _ int, sent int64) string {
+	if p.short == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s, but %d were sent", p.short, sent)
 }
 
 func ways(p plan, err error) *proof.Ways {
@@ -136,6 +144,16 @@ func TestPlay(t *testing.T) {
 			}},
 			want: changed(0, func(p *measure.Proof) {
 				p.Seen, p.OK, p.Detail = map[string]int{"ipv4": 2, "ipv6": 1}, false, "pair 1, ipv6: no answer"
+			}),
+		},
+		{
+			name: "a device counts too few", fake: fake{wrong: func(t proof.Try) bool {
+				return t.Answered && t.Pair == 1 && t.Family == "ipv6"
+			}},
+			ways: ways(plan{short: "host1 counted 2 packets sent by vxlan0"}, nil),
+			want: changed(0, func(p *measure.Proof) {
+				p.Seen, p.OK = map[string]int{"ipv4": 2, "ipv6": 1}, false
+				p.Detail = "pair 1, ipv6: no answer; host1 counted 2 packets sent by vxlan0, but 12 were sent"
 			}),
 		},
 		{
@@ -241,6 +259,7 @@ type wire struct{ text, hidden string }
 
 func (w wire) Text() string   { return w.text }
 func (w wire) Hidden() string { return w.hidden }
+func (wire) Layers() string   { return "underlay 1500, vxlan −50" }
 
 func (w wire) Heard(frames []host.Frames) (wrong, leak error) {
 	if len(frames) != 1 || frames[0].Marked == 0 {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -17,6 +18,9 @@ type Plan interface {
 	// Counted compares the counters of two traces. Missing names those that counted less than each trip has carried, and
 	// excess those that counted more than was sent for all trips; sent is nil if that is not known.
 	Counted(before, after []host.Trace, carried, sent []int64) (missing, excess error)
+	// Short names the first counter on the way of a trip that counted less than was sent for it, and what it counted. It
+	// is "" if all counted as much, or if the source itself sent less.
+	Short(before, after []host.Trace, trip int, sent int64) string
 }
 
 // A Trip is one way between the ends of a pair.
@@ -38,6 +42,8 @@ type Wire interface {
 	Hidden() string
 	// Heard says what differs, and what can be read that is hidden.
 	Heard(frames []host.Frames) (wrong, leak error)
+	// Layers says what each layer leaves of the MTU: "underlay 1500, vxlan −50".
+	Layers() string
 }
 
 // Ways holds the ways of packets according to the plan of a lab, and how many packets are known to have taken them.
@@ -128,6 +134,48 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	w.since, w.carried = after, make([]int64, len(w.trips))
 	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
 	return true, errors.Join(w.plan.Next(after), missing), excess
+}
+
+// again is how often a try that got no answer is made again: more packets than devices see besides in that time.
+const again = 4
+
+// lost makes a try again that got no answer, and says which device on the way was the first to count less than was
+// sent, and what the layers between hosts are. It is "" if neither is known. All claims have been tried.
+func (w *Ways) lost(ctx context.Context, with Player, t Try) string {
+	var known []string
+	if short := w.short(ctx, with, t); short != "" {
+		known = append(known, short)
+	}
+	if w.wire != nil {
+		known = append(known, "planned: "+w.wire.Layers())
+	}
+	return strings.Join(known, "; ")
+}
+
+func (w *Ways) short(ctx context.Context, with Player, t Try) string {
+	if t.Patience.Lossy {
+		return "" // some are lost anyway
+	}
+	before, err := w.trace(ctx, false, nil)
+	if err != nil || with.Open(ctx, t) != nil {
+		return ""
+	}
+	for range again {
+		with.Try(ctx, []Try{t})
+	}
+	if with.Close(ctx) != nil {
+		return ""
+	}
+	after, err := w.trace(ctx, false, nil)
+	if err != nil {
+		return ""
+	}
+	for _, back := range []bool{false, true} {
+		if short := w.plan.Short(before, after, w.trips[Trip{t.Pair, t.Family, back}], again*tries); short != "" {
+			return short
+		}
+	}
+	return ""
 }
 
 func (w *Ways) notHeard(why error) { w.wrong, w.leak, w.heard = why, why, false }

@@ -82,6 +82,50 @@ func TestLeak(t *testing.T) {
 	}
 }
 
+// If a device on the way takes smaller packets than planned, the proof says how small, or which device was the first to
+// count too few of them, and what each layer leaves of the MTU.
+func TestNarrow(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	const narrow = 1400
+	for device, want := range map[string]string{
+		// the host tells the container
+		"vxlan0": "message too long (a device on the way takes packets of 1400 bytes at most); planned: underlay 1500, vxlan −50",
+		// what comes back is dropped
+		"up0": "packets sent by host1, port of under, but 12 were sent; planned: underlay 1500, vxlan −50",
+	} {
+		t.Run(device, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, "--time", "60s", "--network", "bridge", "--tunnel", "vxlan", "--baseline", "bridge+vxlan",
+				"--workload", "udp-rr(mode=wait)", "--placement", "cross-host")
+			s.measuring()
+			s.plant("vxlan0", func() error {
+				l, err := netlink.LinkByName(device)
+				if err != nil {
+					return err
+				}
+				return netlink.LinkSetMTU(l, narrow)
+			})
+			if status := s.wait(patience); status != 4 {
+				t.Errorf("exit status %d, want 4\n%s", status, s.stderr.String())
+			}
+			log, _ := s.records()
+			failed := 0
+			for _, p := range log.Proofs {
+				if p.OK || p.Name != proof.Passes {
+					continue
+				}
+				if failed++; !strings.Contains(p.Detail, want) {
+					t.Errorf("%s: %q, want %q", p.Lab, p.Detail, want)
+				}
+			}
+			if failed == 0 {
+				t.Error("all packets passed")
+			}
+		})
+	}
+}
+
 // shows checks that tcpdump finds packets of a family to the containers of host 2 in the frames kept by a proof after
 // the blocks.
 func (s *session) shows(family int) {

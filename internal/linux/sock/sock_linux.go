@@ -261,6 +261,20 @@ func (s Socket) SetCongestion(name string) error {
 	return nil
 }
 
+// PathMTU returns the largest IP packet in bytes that a connected socket sends whole, as far as the kernel knows the
+// path: IP_MTU, ip(7), and IPV6_MTU, ipv6(7).
+func (s Socket) PathMTU(ipv6 bool) (int, error) {
+	level, opt := unix.IPPROTO_IP, unix.IP_MTU
+	if ipv6 {
+		level, opt = unix.IPPROTO_IPV6, unix.IPV6_MTU
+	}
+	n, err := unix.GetsockoptInt(s.FD, level, opt)
+	if err != nil {
+		return 0, fmt.Errorf("read the MTU of the path: %w", err)
+	}
+	return n, nil
+}
+
 // SetNoFragment sets the don't-fragment bit on every datagram and returns an error for one larger than the path's MTU.
 func (s Socket) SetNoFragment(ipv6 bool) error {
 	level, opt, val := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO

@@ -74,6 +74,9 @@ func (Socket) SetTimeout(time.Duration) error { return unsupported("set socket t
 // SetCongestion is not supported here.
 func (Socket) SetCongestion(string) error { return unsupported("set congestion control") }
 
+// PathMTU is not supported here.
+func (Socket) PathMTU(bool) (int, error) { return 0, unsupported("read the MTU of the path") }
+
 // SetNoFragment is not supported here.
 func (Socket) SetNoFragment(bool) error { return unsupported("forbid fragments") }
 
