@@ -13,7 +13,25 @@ import (
 const networkPlugins = "network_plugins"
 
 // lacks describes what a claim is about and a run does not have; "" if the run can try the claim.
-func (c Claim) lacks(run *measure.Run) string { return cmp.Or(c.unwired(run), c.unplugged(run)) }
+func (c Claim) lacks(run *measure.Run) string {
+	return cmp.Or(c.unwired(run), c.unplugged(run), c.processed(run))
+}
+
+// processed describes the parts of the kernel that a claim is about, if processes do their work in a run; "" if the run
+// can try the claim. A run that has not begun may have either. Labs record who does the work as "PART (kernel)", or with
+// the name of the program in place of the kernel.
+func (c Claim) processed(run *measure.Run) string {
+	for _, name := range c.Kernel {
+		for i := range run.Cells {
+			for _, who := range run.Cells[i].Implementation {
+				if by, is := strings.CutPrefix(who, name+" ("); is && by != "kernel)" {
+					return fmt.Sprintf("the kernel's %s (here: %s)", name, who)
+				}
+			}
+		}
+	}
+	return ""
+}
 
 // unplugged describes the network plugins that a claim is about if the cluster of a run has none of them, or if it is
 // not known which it has; "" if the run can try the claim. A run that has not begun may be on any cluster, and of

@@ -117,8 +117,11 @@ type Claim struct {
 	// them suffices. A run on a cluster with another one, or with one that is not known, does not try it. nil: the claim
 	// is about any network.
 	Plugins []string `yaml:"plugins"`
-	Each    Space    `yaml:"each"`
-	Ratios  []Ratio  `yaml:"ratios"`
+	// Kernel are the parts whose work the kernel does in the claim. A run in which a process does that of one of them does
+	// not try the claim. nil: it is about any implementation.
+	Kernel []string `yaml:"kernel"`
+	Each   Space    `yaml:"each"`
+	Ratios []Ratio  `yaml:"ratios"`
 }
 
 // Ratio is a ratio of products of figures, with its bounds. A term gives some coordinates of its point; those of the
