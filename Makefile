@@ -113,10 +113,14 @@ WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/op
 # Those that take minutes each, for a few tests that start some: make test-without-all has them.
 WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack
 
+# Those that take seconds when all programs are there: test-without runs them once more with one program hidden, another one each hour.
+WITHOUT_FAST := . ./cli ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./report/figure ./traffic/program
+
 .PHONY: test-without
-test-without: ## run tests that start programs as on a machine where none of them is installed
+test-without: ## run tests that start programs as on a machine where none of them is installed, and some without one of them
 	@scripts/without $(GO) test -p 2 -timeout 10m -skip=$(stalls) $(TESTFLAGS) $(WITHOUT_PKG)
 	@scripts/without $(GO) test -timeout 10m $(TESTFLAGS) -run 'TestScript|TestRunScript/run-(driver|http|filter|command)|Doctor|ProgramDies' ./cmd/nettoll
+	@scripts/without --hide hourly $(GO) test -p 2 -timeout 10m $(TESTFLAGS) $(WITHOUT_FAST)
 
 .PHONY: test-without-all
 test-without-all: ## run the tests of make test as on a machine where no optional program is installed (as long as that)
@@ -149,7 +153,8 @@ race: ## run tests and a run of nearly all workloads with the race detector (min
 
 # Studies of nettoll with nettoll, whose figures only many runs give.
 .PHONY: nightly
-nightly: build race test-slow ## do what takes too long for CI: all race tests, slow tests; count how often intervals hold the truth (over an hour)
+nightly: build race test-slow ## do what takes too long for CI: all race tests, slow tests, fuzz targets; count how often intervals hold the truth (hours)
+	$(MAKE) fuzz FUZZTIME=1m
 	bin/nettoll study twins
 	bin/nettoll study effect
 	bin/nettoll study compare
