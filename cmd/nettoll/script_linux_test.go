@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
@@ -82,7 +86,7 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			}
 			return err == nil, err
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made},
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made, "promised": promised},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
@@ -105,5 +109,50 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
+	}
+}
+
+// promised is the script command `promised DIR`. The export of a run must have the figures that a run promises on a
+// noisy machine, too: the primary metric of each cell of which trials succeeded, if they and those of its baseline have
+// it. A row of each cell must be there in any case.
+func promised(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: promised DIR")
+	}
+	log, problems, err := measure.Read(strings.NewReader(ts.ReadFile(filepath.Join(args[0], "records.jsonl"))))
+	ts.Check(err)
+	if len(problems) > 0 {
+		ts.Fatalf("%v", problems)
+	}
+	var run measure.Run
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(filepath.Join(args[0], "run.json"))), &run))
+	ts.Check(ts.Exec("nettoll", "report", args[0], "--format", "csv"))
+	rows, err := csv.NewReader(strings.NewReader(ts.ReadFile("stdout"))).ReadAll()
+	ts.Check(err)
+	cell, metric, value := slices.Index(rows[0], "cell"), slices.Index(rows[0], "metric"), slices.Index(rows[0], "value")
+	figures := map[[2]string]string{}
+	for _, r := range slices.Backward(rows[1:]) { // rows that compare two stacks come later, and have no value
+		figures[[2]string{r[cell], r[metric]}] = r[value]
+	}
+	has := func(cell, metric string) bool { // some trials of it succeeded, and all of these have the metric
+		n := 0
+		for _, t := range log.Trials {
+			if t.Cell == cell && t.Failed == "" {
+				if _, ok := t.Metrics[metric]; !ok {
+					return false
+				}
+				n++
+			}
+		}
+		return n > 0
+	}
+	for _, c := range run.Cells {
+		figure, there := figures[[2]string{c.ID, c.Primary}]
+		if !there && c.Baseline != "" {
+			ts.Fatalf("there is no row of %s with %s", c.ID, c.Primary)
+		}
+		if figure == "" && has(c.ID, c.Primary) && (c.Baseline == "" || has(c.Baseline, c.Primary)) {
+			ts.Fatalf("%s has no %s, although its trials have", c.ID, c.Primary)
+		}
 	}
 }
