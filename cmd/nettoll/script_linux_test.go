@@ -86,7 +86,9 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			}
 			return err == nil, err
 		},
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "made": made, "promised": promised},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "made": made, "promised": promised,
+		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 	})
