@@ -2,10 +2,13 @@ package workloadtest
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -133,7 +136,7 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		src := open(workload.Source, source, sink)
 		if ready, ok := snk.(workload.Readier); ok {
 			if err := ready.Ready(patience); err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v: from %v to %v%s", err, source, sink, network(to))
 			}
 		}
 		if o.Wrap != nil {
@@ -172,6 +175,25 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 
 // patience is how long an endpoint may take to get ready: the time is not checked, and a machine may be busy.
 const patience = 30 * time.Second
+
+// network returns what the kernel says of the connections at a place, and of packets that it has dropped there.
+func network(at Where) string {
+	var b strings.Builder
+	err := at.Do(func() error {
+		for _, name := range []string{"tcp", "tcp6", "snmp", "netstat", "softnet_stat"} {
+			text, err := os.ReadFile("/proc/thread-self/net/" + name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(&b, "\n%s:\n%s", name, text)
+		}
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintf(&b, "\n%v", err)
+	}
+	return b.String()
+}
 
 // Block runs one block of one trial and returns its timing.
 func (r *Rig) Block(ctx context.Context) (traffic.Timing, error) {
