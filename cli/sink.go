@@ -154,8 +154,8 @@ func (f *sinkFlags) complement() (err error) {
 	return nil
 }
 
-// defaultMemory returns how many bytes all sessions may use if --memory is not given: an eighth of the machine's memory,
-// or as much as one session needs if that is more. Several sessions that need more than an eighth are refused.
+// defaultMemory returns how many bytes all sessions may use without --memory: an eighth of the machine's memory, or as
+// much as one session needs if that is more. Several sessions that need more than an eighth are refused.
 func defaultMemory(machine int64, sessions int) (int64, error) {
 	const share = 8
 	least := int64(sessions) * byhand.LeastMemory

@@ -168,6 +168,6 @@ func (a assigner) Assign(_ context.Context, method string) jrpc2.Handler {
 		if most := Limit - 1024; len(body) > most {
 			return nil, encodeError(fmt.Errorf("encode result: %d bytes (limit %d)", len(body), most))
 		}
-		return json.RawMessage(body), nil
+		return body, nil
 	}
 }
