@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/watch"
@@ -113,6 +114,17 @@ type Silent interface {
 	Silent()
 }
 
+// A Tracker is a step that decides about a connection when it begins, and then lets it pass for as long as it lasts.
+type Tracker interface {
+	Step
+	// Tracks says whether it does.
+	Tracks() bool
+	// Lasting returns, in words, those connections that last although the step would not let them begin now. Tracked are
+	// those of the kernel in all namespaces of the host. A step that has a table of its own reads that, too. A doubt, if
+	// there is one, says what was not looked at.
+	Lasting(k *Kernel, tracked []conntrack.Flow) (list []string, doubt string, err error)
+}
+
 // Audit says what has changed in the namespaces that are watched since the last audit, and which [Silent] steps do not
 // stand any more. With all it looks at everything there is to look at, where a host of many containers is otherwise
 // looked at in turns.
@@ -132,11 +144,75 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 		}
 		k.watch.silent[one] = verification{took: time.Since(verifying)}
 	}
+	if all {
+		if err := s.lasting(k, &a); err != nil {
+			return a, err
+		}
+	}
 	a.Took, a.CPU = time.Since(began), process.RunTime(os.Getpid())-used
 	if len(a.Changes) > 0 {
 		k.awaitDeath(dying)
 	}
 	return a, nil
+}
+
+// MostTracked is the largest table of connections that an audit lists: more take too long.
+const MostTracked = 50_000
+
+// listing is how long an audit may list connections: the kernel walks the table of the whole machine for each namespace.
+const listing = 3 * time.Second
+
+// lasting adds the connections that outlive their permission.
+func (s *Stack) lasting(k *Kernel, a *Audit) error {
+	var trackers []*applied
+	for _, one := range s.applied {
+		if t, ok := one.Step.(Tracker); ok && !one.withdrawn && t.Tracks() {
+			trackers = append(trackers, one)
+		}
+	}
+	if len(trackers) == 0 {
+		return nil
+	}
+	var tracked []conntrack.Flow
+	began := time.Now()
+	for _, ref := range slices.Sorted(maps.Keys(k.watch.spaces)) {
+		err := k.watch.began[ref].do(func() error {
+			n, err := conntrack.Total()
+			if err == nil && n > MostTracked {
+				k.watch.doubt(a, fmt.Sprintf("more than %d connections are tracked, so those that outlive their permission "+
+					"are not looked for", MostTracked)+of(ref))
+			}
+			if err != nil || n == 0 || n > MostTracked {
+				return err
+			}
+			if time.Since(began) > listing {
+				k.watch.doubt(a, fmt.Sprintf("listing connections takes more than %v, so those that outlive their permission "+
+					"are not looked for everywhere", listing))
+				return nil
+			}
+			list, err := conntrack.List()
+			tracked = append(tracked, list...)
+			return err
+		})
+		if errors.Is(err, errors.ErrUnsupported) {
+			k.watch.doubt(a, fmt.Sprintf("connections that outlive their permission are not looked for: %v", err))
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, one := range trackers {
+		list, doubt, err := one.Step.(Tracker).Lasting(k.view(one), tracked)
+		if err != nil {
+			return err
+		}
+		a.Changes = append(a.Changes, list...)
+		if doubt != "" {
+			k.watch.doubt(a, doubt)
+		}
+	}
+	return nil
 }
 
 // dying is how long it takes at most until the end of a killed program is known.

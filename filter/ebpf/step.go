@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/bpf/allow"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 )
 
 // Listing is the step: a list enforced at the ingress of links.
@@ -178,3 +179,17 @@ func (l Listing) Counters(k *host.Kernel) (c filter.Counters, err error) {
 
 // Silent says that nothing tells of its entries of maps, see [host.Silent].
 func (Listing) Silent() {}
+
+// Tracks says whether connections are tracked, see [host.Tracker].
+func (l Listing) Tracks() bool { return l.List.Stateful }
+
+// Lasting lists connections that the rules would not let begin now, see [host.Tracker]. The program has a table of its
+// own.
+func (l Listing) Lasting(k *host.Kernel, _ []conntrack.Flow) (list []string, doubt string, err error) {
+	err = k.Do("", func() error {
+		flows, err := allow.Flows(l.list())
+		list = l.List.Lasting(flows)
+		return err
+	})
+	return list, "", err
+}

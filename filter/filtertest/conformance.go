@@ -30,6 +30,9 @@ type Subject struct {
 	// Tampers change what stands behind the back of the plan; at least one takes a rule away, and the others are all that
 	// the part knows of that lets packets pass beside its rules. Verify has to notice each.
 	Tampers []Tamper
+	// Revoke takes a rule away that [filter.Step.UpdateRule] has added, and leaves the connections that it let begin. If
+	// nil, UpdateRule does so.
+	Revoke func(k *host.Kernel, r filter.Rule) error
 }
 
 // An On is a network on which the filter is tried.
@@ -215,7 +218,7 @@ type check struct {
 }
 
 func (c *trial) checks() []check {
-	return []check{
+	list := []check{
 		{"plan", c.plan},
 		{"packets, ipv4 and ipv6", func(t testing.TB) error { return c.packets(t, []string{"ipv4", "ipv6"}) }},
 		{oneFamily, func(t testing.TB) error { return c.packets(t, []string{"ipv4"}) }},
@@ -225,6 +228,10 @@ func (c *trial) checks() []check {
 		{"undo", c.undo},
 		{"undo from data", c.fromData},
 	}
+	if c.params.On(filter.Stateful) && c.on.Hosts == 1 {
+		list = append(list, check{"lasting connections", c.lasting})
+	}
+	return list
 }
 
 // oneFamily is the check of labs whose pairs talk in one family only: nothing of the other one may pass.

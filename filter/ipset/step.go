@@ -8,6 +8,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/ipset"
 	"github.com/nettoll/nettoll/internal/linux/iptables"
 	"github.com/nettoll/nettoll/network"
@@ -164,4 +165,12 @@ func (s Sets) Counters(k *host.Kernel) (filter.Counters, error) {
 		c, err := s.tool(p).Counters(hook)
 		return filter.Counters(c), err
 	})
+}
+
+// Tracks says whether connections are tracked, see [host.Tracker].
+func (s Sets) Tracks() bool { return s.List.Stateful }
+
+// Lasting lists connections that the rules would not let begin now, see [host.Tracker].
+func (s Sets) Lasting(_ *host.Kernel, tracked []conntrack.Flow) ([]string, string, error) {
+	return s.List.Lasting(tracked), "", nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/iptables"
 	"github.com/nettoll/nettoll/network"
 )
@@ -131,4 +132,12 @@ func (r Rules) Counters(k *host.Kernel) (filter.Counters, error) {
 		c, err := r.tool(p).Counters(hook)
 		return filter.Counters(c), err
 	})
+}
+
+// Tracks says whether connections are tracked, see [host.Tracker].
+func (r Rules) Tracks() bool { return r.List.Stateful }
+
+// Lasting lists connections that the rules would not let begin now, see [host.Tracker].
+func (r Rules) Lasting(_ *host.Kernel, tracked []conntrack.Flow) ([]string, string, error) {
+	return r.List.Lasting(tracked), "", nil
 }

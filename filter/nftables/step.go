@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
@@ -256,4 +257,12 @@ func in(ns string) string {
 		return ""
 	}
 	return " in " + ns
+}
+
+// Tracks says whether connections are tracked, see [host.Tracker].
+func (t Tables) Tracks() bool { return t.List.Stateful }
+
+// Lasting lists connections that the rules would not let begin now, see [host.Tracker].
+func (t Tables) Lasting(_ *host.Kernel, tracked []conntrack.Flow) ([]string, string, error) {
+	return t.List.Lasting(tracked), "", nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/ovs"
 )
 
@@ -299,3 +300,30 @@ func (a Allow) MeasureCost(ctx context.Context, k *host.Kernel) error {
 
 // Silent says that nothing tells of its flows, see [host.Silent].
 func (Allow) Silent() {}
+
+// Tracks says whether connections are tracked, see [host.Tracker].
+func (a Allow) Tracks() bool { return a.List.Stateful }
+
+// Lasting lists connections that the flows would not let begin now, see [host.Tracker]. The datapath in userspace has a
+// table of its own.
+func (a Allow) Lasting(k *host.Kernel, tracked []conntrack.Flow) (list []string, doubt string, err error) {
+	if datapath(k) == ovs.Userspace {
+		dir, err := k.RunDir(ovs.RunDir)
+		if err != nil {
+			return nil, "", err
+		}
+		i := ovs.Instance{Dir: dir}
+		n, err := i.Tracked()
+		if err != nil {
+			return nil, "", err
+		}
+		if n > host.MostTracked {
+			return nil, fmt.Sprintf("Open vSwitch tracks more than %d connections, so those that outlive their permission are "+
+				"not looked for", host.MostTracked), nil
+		}
+		if tracked, err = i.Connections(); err != nil {
+			return nil, "", err
+		}
+	}
+	return a.List.Lasting(tracked), "", nil
+}

@@ -24,6 +24,9 @@ import (
 func TestConformance(t *testing.T) {
 	subject := filtertest.Subject{
 		Filter: ovs.Filter{}, State: state,
+		Revoke: func(k *host.Kernel, _ filter.Rule) error {
+			return ofctl(k, "del-flows", fmt.Sprintf("cookie=%#x/-1", driver.CookieAdded))
+		},
 		Tampers: []filtertest.Tamper{
 			{Text: "delete a flow of a pair", Do: func(k *host.Kernel, s filter.Site) error {
 				r := s.List.Allowed[0]

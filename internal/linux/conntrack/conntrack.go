@@ -53,3 +53,16 @@ func (f Filling) Check() error {
 func ports(i int) (source, destination uint16) {
 	return uint16(firstPort + i%portsEach), uint16(1 + i/portsEach)
 }
+
+// A Flow is a tracked connection.
+type Flow struct {
+	// Protocol is that of IP: 6 for TCP, 17 for UDP.
+	Protocol uint8
+	// Original is the direction of its first packet before translation, Reply that of answers.
+	Original, Reply Way
+	// Answered says that packets of both directions were seen. Until then, no filter calls it established.
+	Answered bool
+}
+
+// A Way is one direction of a [Flow]. Ports are 0 if the protocol has none.
+type Way struct{ Source, Destination netip.AddrPort }

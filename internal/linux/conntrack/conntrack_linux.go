@@ -25,6 +25,9 @@ const (
 	ctaMinIP      = 1
 	ctaMaxIP      = 2
 
+	ctGetStats      = 5 // IPCTNL_MSG_CT_GET_STATS
+	ctaStatsEntries = 1 // CTA_STATS_GLOBAL_ENTRIES
+
 	answered  = 1 << 1 // IPS_SEEN_REPLY
 	assured   = 1 << 2 // IPS_ASSURED: it is not evicted when the table is full
 	confirmed = 1 << 3 // IPS_CONFIRMED: it is in the table; the kernel always sets it
@@ -34,6 +37,7 @@ const (
 	subsystem = unix.NFNL_SUBSYS_CTNETLINK << 8
 	answerIn  = 30 * time.Second // the kernel answers in milliseconds; without a limit, a lost answer would hang an agent
 	atOnce    = 128              // connections in one message to the kernel
+	headSize  = 4                // struct nfgenmsg
 )
 
 // A conn is a netlink socket.
@@ -146,7 +150,7 @@ func Fill(f Filling) error {
 		if !last {
 			continue
 		}
-		if _, err := c.exchange(buf); err != nil {
+		if err := c.exchange(buf, nil); err != nil {
 			return explain(what, err)
 		}
 		buf = buf[:0]
@@ -176,8 +180,7 @@ func flush(filter func([]byte) []byte) error {
 		return err
 	}
 	defer c.close()
-	_, err = c.exchange(end(filter(c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_UNSPEC)), 0))
-	return err
+	return c.exchange(end(filter(c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, unix.AF_UNSPEC)), 0), nil)
 }
 
 // Count returns the number of connections with that mark.
@@ -188,15 +191,97 @@ func Count(mark uint32) (int, error) {
 	}
 	defer c.close()
 	b := c.begin(nil, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC)
-	n, err := c.exchange(end(number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1), 0))
+	n := 0
+	err = c.exchange(end(number(number(b, ctaMark, mark), ctaMarkMask, 1<<32-1), 0), func(kind uint16, _ []byte) {
+		if kind == nl.IPCTNL_MSG_CT_NEW {
+			n++
+		}
+	})
 	return n, explain("count tracked connections", err)
 }
 
-// exchange sends messages and reads up to the answer to the last one, or to an error. It returns the number of
-// connections in the answers.
-func (c *conn) exchange(messages []byte) (connections int, err error) {
-	if err := unix.Sendto(c.fd, messages, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+// Total returns the number of all connections in the table. It is cheap.
+func Total() (int, error) {
+	c, err := dial()
+	if err != nil {
 		return 0, err
+	}
+	defer c.close()
+	n := 0
+	b := c.begin(nil, ctGetStats, unix.NLM_F_ACK, unix.AF_UNSPEC)
+	err = c.exchange(end(b, 0), func(kind uint16, body []byte) {
+		if data := inside(body, ctaStatsEntries); kind == ctGetStats && len(data) == 4 {
+			n = int(binary.BigEndian.Uint32(data))
+		}
+	})
+	return n, explain("count tracked connections", err)
+}
+
+// List returns all connections in the table.
+func List() ([]Flow, error) {
+	c, err := dial()
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	var list []Flow
+	b := c.begin(nil, nl.IPCTNL_MSG_CT_GET, unix.NLM_F_DUMP, unix.AF_UNSPEC)
+	err = c.exchange(end(b, 0), func(kind uint16, body []byte) {
+		if kind != nl.IPCTNL_MSG_CT_NEW {
+			return
+		}
+		var f Flow
+		f.Original, f.Protocol = way(inside(body, nl.CTA_TUPLE_ORIG))
+		f.Reply, _ = way(inside(body, nl.CTA_TUPLE_REPLY))
+		if data := inside(body, ctaStatus); len(data) == 4 {
+			f.Answered = binary.BigEndian.Uint32(data)&answered != 0
+		}
+		list = append(list, f)
+	})
+	return list, explain("list tracked connections", err)
+}
+
+// way reads one direction of a connection.
+func way(b []byte) (w Way, protocol uint8) {
+	ip, l4 := inside(b, nl.CTA_TUPLE_IP), inside(b, nl.CTA_TUPLE_PROTO)
+	source, destination := inside(ip, nl.CTA_IP_V4_SRC), inside(ip, nl.CTA_IP_V4_DST)
+	if source == nil {
+		source, destination = inside(ip, nl.CTA_IP_V6_SRC), inside(ip, nl.CTA_IP_V6_DST)
+	}
+	end := func(address []byte, kind uint16) netip.AddrPort {
+		a, _ := netip.AddrFromSlice(address)
+		var port uint16
+		if data := inside(l4, kind); len(data) == 2 {
+			port = binary.BigEndian.Uint16(data)
+		}
+		return netip.AddrPortFrom(a, port)
+	}
+	if data := inside(l4, nl.CTA_PROTO_NUM); len(data) > 0 {
+		protocol = data[0]
+	}
+	return Way{end(source, nl.CTA_PROTO_SRC_PORT), end(destination, nl.CTA_PROTO_DST_PORT)}, protocol
+}
+
+// inside finds an attribute among others, nil if there is none.
+func inside(b []byte, kind uint16) []byte {
+	for len(b) >= unix.SizeofNlAttr {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofNlAttr || size > len(b) {
+			return nil
+		}
+		if binary.NativeEndian.Uint16(b[2:])&^(unix.NLA_F_NESTED|unix.NLA_F_NET_BYTEORDER) == kind {
+			return b[unix.SizeofNlAttr:size]
+		}
+		b = b[min(len(b), (size+unix.NLA_ALIGNTO-1)&^(unix.NLA_ALIGNTO-1)):]
+	}
+	return nil
+}
+
+// exchange sends messages and reads up to the answer to the last one, or to an error. It calls f, if not nil, for each
+// message of netfilter in the answers, with what is behind its headers.
+func (c *conn) exchange(messages []byte, f func(kind uint16, body []byte)) error {
+	if err := unix.Sendto(c.fd, messages, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
 	}
 	for {
 		n, _, err := unix.Recvfrom(c.fd, c.buf[:], 0)
@@ -204,26 +289,26 @@ func (c *conn) exchange(messages []byte) (connections int, err error) {
 			continue
 		}
 		if err != nil {
-			return 0, err
+			return err
 		}
 		for b := c.buf[:n]; len(b) >= unix.SizeofNlMsghdr; {
 			size := int(binary.NativeEndian.Uint32(b))
 			if size < unix.SizeofNlMsghdr || size > len(b) {
-				return 0, fmt.Errorf("a message of %d bytes in %d", size, len(b))
+				return fmt.Errorf("a message of %d bytes in %d", size, len(b))
 			}
-			switch binary.NativeEndian.Uint16(b[4:]) {
-			case unix.NLMSG_DONE:
-				return connections, nil
-			case unix.NLMSG_ERROR:
+			switch kind := binary.NativeEndian.Uint16(b[4:]); {
+			case kind == unix.NLMSG_DONE:
+				return nil
+			case kind == unix.NLMSG_ERROR:
 				if size < unix.SizeofNlMsghdr+4 {
-					return 0, errors.New("an error without a number")
+					return errors.New("an error without a number")
 				}
 				if number := int32(binary.NativeEndian.Uint32(b[unix.SizeofNlMsghdr:])); number != 0 {
-					return 0, unix.Errno(-number)
+					return unix.Errno(-number)
 				}
-				return connections, nil
-			case subsystem | nl.IPCTNL_MSG_CT_NEW:
-				connections++
+				return nil
+			case kind&^0xff == subsystem && size >= unix.SizeofNlMsghdr+headSize && f != nil:
+				f(kind&0xff, b[unix.SizeofNlMsghdr+headSize:size])
 			}
 			b = b[min(len(b), (size+unix.NLMSG_ALIGNTO-1)&^(unix.NLMSG_ALIGNTO-1)):]
 		}

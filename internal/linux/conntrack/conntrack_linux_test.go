@@ -5,9 +5,12 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/link"
@@ -70,6 +73,18 @@ func TestFill(t *testing.T) {
 		if err == nil && (!strings.Contains(string(text),
 			"src=10.1.254.1 dst=192.0.2.1 sport=1024 dport=1 src=192.0.2.1 dst=198.18.0.1 sport=1 dport=1024 [ASSURED]")) {
 			t.Errorf("it is %s", text)
+		}
+		p := netip.MustParseAddrPort
+		want := []conntrack.Flow{{
+			Protocol: unix.IPPROTO_UDP, Answered: true,
+			Original: conntrack.Way{Source: p("10.1.254.1:1024"), Destination: p("192.0.2.1:1")},
+			Reply:    conntrack.Way{Source: p("192.0.2.1:1"), Destination: p("198.18.0.1:1024")},
+		}}
+		if got, err := conntrack.List(); !slices.Equal(got, want) || err != nil {
+			t.Errorf("List = %v, %v, want %v", got, err, want)
+		}
+		if n, err := conntrack.Total(); n != 1 || err != nil {
+			t.Errorf("Total = %d, %v, want 1", n, err)
 		}
 		return conntrack.Flush(mark)
 	}))

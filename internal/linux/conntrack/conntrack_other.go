@@ -24,6 +24,12 @@ func FlushUnassured() error { return unsupported() }
 // Count is not supported here.
 func Count(uint32) (int, error) { return 0, unsupported() }
 
+// Total is not supported here.
+func Total() (int, error) { return 0, unsupported() }
+
+// List is not supported here.
+func List() ([]Flow, error) { return nil, unsupported() }
+
 // A Sender cannot be opened here.
 type Sender struct{}
 

@@ -1,6 +1,7 @@
 package ovs
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 )
 
 // CPUTime returns how long the threads of a process have run, to the nanosecond (/proc/PID/task/TID/schedstat;
@@ -107,6 +110,72 @@ func (i Instance) ForgetAll() error {
 		return fmt.Errorf("forget connections: %w", err)
 	}
 	return nil
+}
+
+// Tracked returns the number of connections that the datapath tracks.
+func (i Instance) Tracked() (int, error) {
+	text, err := Control(i.DaemonControl(), "dpctl/ct-get-nconns")
+	if err != nil {
+		return 0, fmt.Errorf("count connections: %w", err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil {
+		return 0, fmt.Errorf("count connections: %w", err)
+	}
+	return n, nil
+}
+
+// Connections returns the connections that the datapath tracks.
+func (i Instance) Connections() ([]conntrack.Flow, error) {
+	text, err := Control(i.DaemonControl(), "dpctl/dump-conntrack")
+	if err != nil {
+		return nil, fmt.Errorf("list connections: %w", err)
+	}
+	var list []conntrack.Flow
+	for line := range strings.Lines(text) {
+		f, err := connection(strings.TrimSpace(line))
+		if err != nil {
+			return nil, fmt.Errorf("list connections: %w", err)
+		}
+		list = append(list, f)
+	}
+	return list, nil
+}
+
+// connection reads a line of dpctl/dump-conntrack (ct_dpif_format_entry of lib/ct-dpif.c):
+//
+//	udp,orig=(src=10.1.0.2,dst=10.1.0.3,sport=1,dport=2),reply=(src=10.1.0.3,dst=10.1.0.2,sport=2,dport=1),zone=1
+func connection(line string) (f conntrack.Flow, err error) {
+	name, _, _ := strings.Cut(line, ",")
+	number, known := map[string]uint8{"icmp": 1, "tcp": TCP, "udp": UDP, "icmpv6": 58, "sctp": 132}[name]
+	if !known {
+		n, err := strconv.ParseUint(name, 10, 8)
+		if err != nil {
+			return f, fmt.Errorf("unknown protocol in %q", line)
+		}
+		number = uint8(n)
+	}
+	f.Protocol, f.Answered = number, true // which is not said
+	for begin, into := range map[string]*conntrack.Way{"orig=(": &f.Original, "reply=(": &f.Reply} {
+		_, rest, _ := strings.Cut(line, begin)
+		inside, _, _ := strings.Cut(rest, ")")
+		values := map[string]string{"sport": "0", "dport": "0"} // others have none
+		for field := range strings.SplitSeq(inside, ",") {
+			key, value, _ := strings.Cut(field, "=")
+			values[key] = value
+		}
+		end := func(address, port string) netip.AddrPort {
+			a, aerr := netip.ParseAddr(values[address])
+			p, perr := strconv.ParseUint(values[port], 10, 16)
+			err = errors.Join(err, aerr, perr)
+			return netip.AddrPortFrom(a, uint16(p))
+		}
+		*into = conntrack.Way{Source: end("src", "sport"), Destination: end("dst", "dport")}
+	}
+	if err != nil {
+		return f, fmt.Errorf("read %q: %w", line, err)
+	}
+	return f, nil
 }
 
 // Reassemble sets whether the connection tracking of the userspace datapath reassembles packets before it decides. In

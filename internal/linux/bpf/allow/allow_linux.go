@@ -15,6 +15,8 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
@@ -584,6 +586,25 @@ func Memory(l List) (sum int64, err error) {
 		return err
 	})
 	return sum, err
+}
+
+// Flows returns the flows that pass without a rule, because they were answered and still stand.
+func Flows(l List) (list []conntrack.Flow, err error) {
+	err = with(l, "list flows", func(p programs, _ *bpf.Links) error {
+		entries, err := all[flowKey, flow](p.frames().Maps[objectMapFlows])
+		if err != nil {
+			return fmt.Errorf("list flows: %w", err)
+		}
+		now := uint32(clock.Now() / 1e9)
+		for k, f := range entries {
+			// the coarse clock of the program is a little behind
+			if f.Replied != 0 && (f.Seen > now || now-f.Seen <= f.lifetime(k.Protocol)) {
+				list = append(list, k.tracked(f))
+			}
+		}
+		return nil
+	})
+	return list, err
 }
 
 // Read returns what was counted since the programs were loaded.

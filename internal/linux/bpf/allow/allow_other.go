@@ -7,6 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 )
 
 func unsupported() error {
@@ -24,6 +25,9 @@ func UpdateRule(List, Rule, bool) error { return unsupported() }
 
 // Read is not supported here.
 func Read(List) (Counters, error) { return Counters{}, unsupported() }
+
+// Flows is not supported here.
+func Flows(List) ([]conntrack.Flow, error) { return nil, unsupported() }
 
 // Memory is not supported here.
 func Memory(List) (int64, error) { return 0, unsupported() }

@@ -9,8 +9,10 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 )
 
 // An address is an address of either family as it is in packets.
@@ -32,6 +34,49 @@ type (
 		Range [maxRanges]portRange
 	}
 )
+
+// flowKey and flow are the structures flow_key and flow of allow.c.
+type (
+	flowKey struct {
+		A, B         [16]byte
+		PortA, PortB uint16
+		Protocol, V6 uint8
+		Zero         uint16
+	}
+
+	flow struct {
+		Seen                           uint32
+		Opener, Replied, Closing, Zero uint8
+	}
+)
+
+// lifetime is how long the flow stands in which nothing is said, in s, as in allow.c. It was answered.
+func (f flow) lifetime(protocol uint8) uint32 {
+	switch {
+	case protocol == unix.IPPROTO_TCP && f.Closing == 0:
+		return 5 * 24 * 3600 // TCP_REPLIED
+	}
+	return 120 // TCP_CLOSING, UDP_REPLIED
+}
+
+// tracked is the flow as others track connections.
+func (k flowKey) tracked(f flow) conntrack.Flow {
+	end := func(a [16]byte, port uint16) netip.AddrPort {
+		if k.Protocol != unix.IPPROTO_TCP && k.Protocol != unix.IPPROTO_UDP {
+			port = 0 // the number of an echo
+		}
+		if k.V6 == 0 {
+			return netip.AddrPortFrom(netip.AddrFrom4([4]byte(a[:4])), port)
+		}
+		return netip.AddrPortFrom(netip.AddrFrom16(a), port)
+	}
+	way := conntrack.Way{Source: end(k.A, k.PortA), Destination: end(k.B, k.PortB)}
+	back := conntrack.Way{Source: way.Destination, Destination: way.Source}
+	if f.Opener != 0 {
+		way, back = back, way
+	}
+	return conntrack.Flow{Protocol: k.Protocol, Original: way, Reply: back, Answered: true}
+}
 
 // maxRanges is RANGES of allow.c.
 const maxRanges = 8
