@@ -3,7 +3,10 @@ package host_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -51,5 +54,49 @@ func TestAuditKnowsWhatDied(t *testing.T) {
 	}
 	if now := k.Programs(); len(now) != 1 || now[0].Died == "" {
 		t.Errorf("%+v, want one that died", now)
+	}
+}
+
+// A namespace in whose place another one stands, or none, is named.
+func TestAuditKnowsWhatWasReplaced(t *testing.T) {
+	k, m := kernel(t, nil)
+	s := new(host.Stack)
+	if err := m.Do(func() error {
+		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Namespace{Name: "c"}}}), k.Watch())
+	}); err != nil {
+		testnet.Skip(t, err)
+		t.Fatal(err)
+	}
+	audit := func() string {
+		a, err := s.Audit(k, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(a.Changes, "\n")
+	}
+	if got := audit(); got != "" {
+		t.Errorf("before: %q", got)
+	}
+	path := k.Path("c")
+	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", m.NS.Fd()), path, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := audit(), "namespace c: another one stands in its place"; got != want {
+		t.Errorf("it was rebound: %q, want %q", got, want)
+	}
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if got := audit(); got != "" {
+		t.Errorf("put back: %q", got)
+	}
+	if err := unix.Unmount(path, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := audit(), "namespace c: removed from its place"; got != want {
+		t.Errorf("it was removed: %q, want %q", got, want)
 	}
 }
