@@ -650,7 +650,7 @@ func (n *Namespace) Listen() error {
 		if n.sockets == nil {
 			return nil
 		}
-		list, err := n.sockets.listeners(k)
+		list, err := n.hear(k)
 		if err != nil && absent(err) {
 			n.sockets.close()
 			n.sockets = nil
@@ -675,7 +675,7 @@ func (n *Namespace) heard(all bool) (list []Socket, err error) {
 		if !all && n.turn%len(hearings()) != i {
 			continue
 		}
-		is, err := n.sockets.listeners(k)
+		is, err := n.hear(k)
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,6 +10,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -264,6 +272,106 @@ func TestEachChangeIsNamed(t *testing.T) {
 				t.Errorf("after all is known: %q", got)
 			}
 		})
+	}
+}
+
+// Sockets that hear what is for others are named once each, also if one that hears the same was there before.
+func TestNewEarsAreNamed(t *testing.T) {
+	b := newBench(t)
+	open := func(domain, kind, protocol int) (fd int) {
+		if err := b.machine.Do(func() (err error) {
+			fd, err = unix.Socket(domain, kind|unix.SOCK_CLOEXEC, protocol)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	all := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})) // in the order of the network
+	open(unix.AF_PACKET, unix.SOCK_RAW, all)
+	if err := b.watched.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[uint32]string{}
+	for _, c := range []struct {
+		what string
+		fd   int
+	}{
+		{"packet, protocol 0x0003", open(unix.AF_PACKET, unix.SOCK_RAW, all)},
+		{"raw ipv4, protocol 0x0011", open(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_UDP)},
+		{"raw ipv6, protocol 0x003a", open(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6)},
+	} {
+		var stat unix.Stat_t
+		if err := unix.Fstat(c.fd, &stat); err != nil {
+			t.Fatal(err)
+		}
+		want[uint32(stat.Ino)] = fmt.Sprintf("%s, number %d", c.what, stat.Ino)
+	}
+	a, err := b.watched.Audit(All)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[uint32]string{}
+	for _, s := range a.New {
+		got[s.Inode] = s.Name
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("new sockets (-want +got):\n%s", d)
+	}
+	if a, err := b.watched.Audit(All); len(a.New) > 0 || err != nil {
+		t.Errorf("after all is known: %v, %v", a.New, err)
+	}
+}
+
+// An XDP program is named, whether it stands or has come and gone.
+func TestXDPIsNamed(t *testing.T) {
+	b := newBench(t)
+	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Type: ebpf.XDP, License: "GPL", Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 2), asm.Return()}, // XDP_PASS
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	attach := func() (l link.Link) {
+		if err := b.machine.Do(func() error {
+			device, err := net.InterfaceByName("vsrc0")
+			if err == nil {
+				l, err = link.AttachXDP(link.XDPOptions{Program: p, Interface: device.Index, Flags: link.XDPGenericMode})
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if got := b.audit(); got != nil {
+		t.Fatalf("before anything was changed: %q", got)
+	}
+	l := attach()
+	says(t, "that stands", b.audit(), "XDP program of vsrc0: added (number ")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "that was undone", b.audit(), "XDP program of vsrc0: removed (it was number ")
+	if err := b.machine.Do(func() error { // by netlink; nothing tells of one by a file that comes and goes
+		device, err := netlink.LinkByName("vsrc0")
+		if err != nil {
+			return err
+		}
+		for _, fd := range []int{p.FD(), -1} {
+			if err := netlink.LinkSetXdpFdWithFlags(device, fd, int(link.XDPGenericMode)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	says(t, "that came and went", b.audit(), "XDP program of vsrc0: added (number ")
+	if got := b.audit(); got != nil {
+		t.Errorf("after all is known: %q", got)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 )
 
@@ -353,16 +354,78 @@ type hearing struct {
 	states   uint32
 	family   byte
 	size     int // of an address
+	// files list the sockets instead, in the namespace: for those that hear what is sent to others, too.
+	files []listed
 }
 
-// hearings are all kinds. The kernel walks a table of the whole machine for each.
+// hearings are all kinds. The kernel walks a table of the whole machine for each but the last.
 func hearings() []hearing {
 	return []hearing{
-		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET, 4},
-		{"tcp", unix.IPPROTO_TCP, listening, unix.AF_INET6, 16},
-		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET, 4},
-		{"udp", unix.IPPROTO_UDP, unbound, unix.AF_INET6, 16},
+		{name: "tcp", protocol: unix.IPPROTO_TCP, states: listening, family: unix.AF_INET, size: 4},
+		{name: "tcp", protocol: unix.IPPROTO_TCP, states: listening, family: unix.AF_INET6, size: 16},
+		{name: "udp", protocol: unix.IPPROTO_UDP, states: unbound, family: unix.AF_INET, size: 4},
+		{name: "udp", protocol: unix.IPPROTO_UDP, states: unbound, family: unix.AF_INET6, size: 16},
+		{name: "raw", files: []listed{
+			{"packet", "/proc/thread-self/net/packet", 3, 8}, {"raw ipv4", "/proc/thread-self/net/raw", 1, 9},
+			{"raw ipv6", "/proc/thread-self/net/raw6", 1, 9},
+		}},
 	}
+}
+
+// listed is a file that lists sockets, a line each behind a head, with the columns that say what a socket hears and its
+// inode (packet_seq_show, net/packet/af_packet.c; raw_sock_seq_show, net/ipv4/raw.c; __ip6_dgram_sock_seq_show,
+// net/ipv6/datagram.c).
+type listed struct {
+	name, file    string
+	hears, number int
+}
+
+// sockets adds those of the namespace of the calling thread. Each has a name of its own: of several that hear the same,
+// each counts.
+func (l listed) sockets(list []Socket) ([]Socket, error) {
+	text, err := os.ReadFile(l.file)
+	if errors.Is(err, fs.ErrNotExist) { // the kernel has none of that kind
+		return list, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list sockets: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\n")
+	for line := range strings.Lines(rest) {
+		fields := strings.Fields(line)
+		if len(fields) <= l.number {
+			continue
+		}
+		inode, err := strconv.ParseUint(fields[l.number], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("list sockets: read inode %q", fields[l.number])
+		}
+		hears := fields[l.hears]
+		if i := strings.LastIndexByte(hears, ':'); i >= 0 { // an address, and the protocol in the place of a port
+			hears = hears[i+1:]
+		}
+		list = append(list, Socket{
+			fmt.Sprintf("%s, protocol 0x%s, number %d", l.name, strings.ToLower(hears), inode), uint32(inode),
+		})
+	}
+	return list, nil
+}
+
+// hear lists the sockets of a kind.
+func (n *Namespace) hear(k hearing) (list []Socket, err error) {
+	if k.files == nil {
+		return n.sockets.listeners(k)
+	}
+	err = netns.Do(n.fd, func() error {
+		for _, f := range k.files {
+			if list, err = f.sockets(list); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b Socket) int { return strings.Compare(a.Name, b.Name) })
+	return list, err
 }
 
 // listeners lists the sockets of a kind.
