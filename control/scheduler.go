@@ -97,6 +97,7 @@ type scheduler struct {
 	doubted  map[string]bool // what labs have told already
 	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
 	reached  time.Duration   // spent on matrices
+	proving  time.Duration   // spent on proofs of all kinds and audits, in this process
 	audits   []auditCost     // of all labs
 }
 
@@ -206,6 +207,9 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 	e := measure.End{
 		Why: why, Blocks: s.blocks, Generations: len(s.records.log.Generations),
 		Trials: len(s.records.log.Trials), Measured: s.measured.Seconds(), Resumed: len(s.records.log.Resumes),
+	}
+	if e.Resumed == 0 { // what was spent before is not known
+		e.Proving = s.proving.Seconds()
 	}
 	switch {
 	case interrupted:
@@ -429,10 +433,10 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 	}
 	s.recordReports(g)
-	if err := s.prove(ctx, g, beforeBlocks); err != nil {
+	if err := s.proves(func() error { return s.prove(ctx, g, beforeBlocks) }); err != nil {
 		return err
 	}
-	s.watch(ctx, g)
+	_ = s.proves(func() error { s.watch(ctx, g); return nil })
 	s.beforeTrials(ctx, g)
 	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take
 	// longer than was expected.
@@ -457,10 +461,10 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 	}
 	s.afterTrials(ctx, g)
 	s.recordPassed(g)
-	if err := s.watched(ctx, g); err != nil {
+	if err := s.proves(func() error { return s.watched(ctx, g) }); err != nil {
 		return err
 	}
-	if err := s.prove(ctx, g, afterBlocks); err != nil {
+	if err := s.proves(func() error { return s.prove(ctx, g, afterBlocks) }); err != nil {
 		return err
 	}
 	if err := s.logs(ctx, g); err != nil {
@@ -513,6 +517,14 @@ const (
 	duringBlocks = "during"
 	afterBlocks  = "after"
 )
+
+// proves counts the time that f takes as time spent proving.
+func (s *scheduler) proves(f func() error) error {
+	began := clock.Now()
+	err := f()
+	s.proving += time.Duration(clock.Now() - began)
+	return err
+}
 
 // prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
 // is built once more.
@@ -635,7 +647,7 @@ func (s *scheduler) block(ctx context.Context, g *generation) error {
 	s.blocks++
 	var f *fault
 	if ctx.Err() == nil {
-		if err := s.audit(ctx, g, broken, false); err != nil {
+		if err := s.proves(func() error { return s.audit(ctx, g, broken, false) }); err != nil {
 			return err
 		}
 	}

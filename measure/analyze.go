@@ -13,15 +13,17 @@ import (
 
 // Analysis holds the results of a run. Every report is made from it, and the controller reads it at its looks.
 type Analysis struct {
-	Rows        []Row
-	Floors      []GroupFloor
-	Probes      []ProbeCost
-	Beside      []Direct // members of mixes against the same pairs alone, in each metric that both have
-	Failed      []FailedCell
-	Warnings    []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
-	Proofs      []Proof
-	Matrices    []Matrix
-	Facts       []Fact
+	Rows     []Row
+	Floors   []GroupFloor
+	Probes   []ProbeCost
+	Beside   []Direct // members of mixes against the same pairs alone, in each metric that both have
+	Failed   []FailedCell
+	Warnings []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
+	Proofs   []Proof
+	Matrices []Matrix
+	Facts    []Fact
+	// Proving is the time that proofs and audits took outside blocks, as a share of the measuring time; 0: not known.
+	Proving     float64
 	Labs        []LabFigure       // the cost of building and changing labs
 	Rebuilt     []LabFigure       // the same for labs that were built once more, because a program had died
 	Rights      map[string]string // of containers, by lab, see [LabRights]
@@ -257,6 +259,9 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 // index sorts the trials by cell, counts doubts and failures, and leaves out the blocks that are set aside.
 func (a *analyzer) index() {
 	a.out.Proofs, a.out.Matrices, a.out.Facts = a.log.Proofs, a.log.Matrices, a.log.Facts
+	if e := a.log.End; e != nil && e.Measured > 0 {
+		a.out.Proving = e.Proving / e.Measured
+	}
 	a.out.Standing = Standing{
 		Version: a.log.Version, End: a.log.End, Complete: len(a.log.Generations), Resumes: a.log.Resumes,
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,

@@ -85,6 +85,7 @@ type End struct {
 	Trials      int     `json:"trials"`
 	Measured    float64 `json:"measured"`          // s, spent in blocks
 	Resumed     int     `json:"resumed,omitempty"` // number of times
+	Proving     float64 `json:"proving,omitempty"` // s, spent on proofs and audits outside blocks; 0: not known
 }
 
 // Trial is one visit to one cell within a block.

@@ -34,6 +34,10 @@ func (v *Reading) methodPart() Part {
 		{Text: fmt.Sprintf("Requested: %s; stacks count as equal within %s. The order, ports and MAC addresses "+
 			"come from seed %d.", asked, within(d.Equal(), measure.Metric{}), d.Seed)},
 	}
+	if share := v.Analysis.Proving; share > 0 {
+		p.Blocks = append(p.Blocks, Block{Text: "Proofs and audits took " + strconv.FormatFloat(100*share, 'f', 1, 64) +
+			" % of the measuring time."})
+	}
 	if text := v.spoiled(); text != "" {
 		p.Blocks = append(p.Blocks, Block{Text: text})
 	}
