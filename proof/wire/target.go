@@ -9,6 +9,7 @@ import (
 
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // ErrNoWire says that nothing of a lab passes an underlay.
@@ -75,40 +76,24 @@ type Target struct {
 	Observe func(a attack.Attack, family string)
 }
 
-// The attacks, in the order in which they are made.
+// The attacks, see [threat.OnWire].
 const (
-	// Sniff: what containers send is looked for in every frame, in both directions.
-	Sniff attack.Attack = "wire-sniff"
-	// Patterns: two equal packets look alike on the wire.
-	Patterns attack.Attack = "wire-patterns"
-	// Flip: frames with other bits, so that checksums of what is inside stay right.
-	Flip attack.Attack = "wire-flip"
-	// Cut: frames of every length, and the largest packet there is.
-	Cut attack.Attack = "wire-cut"
-	// Replay: a frame once more: at once, later, and after new keys.
-	Replay attack.Attack = "wire-replay"
-	// Reorder: frames in the reverse order, each twice.
-	Reorder attack.Attack = "wire-reorder"
-	// Stranger: packets made up from an address that no host has.
-	Stranger attack.Attack = "wire-stranger"
-	// Peer: packets made up from the address of the other host.
-	Peer attack.Attack = "wire-peer"
-	// Plain: packets without what should carry or protect them.
-	Plain attack.Attack = "wire-plain"
-	// Hellos: a key exchange by a stranger, who then sends packets.
-	Hellos attack.Attack = "wire-hello"
-	// Silence: no frame passes for a while, in which keys are to be renewed.
-	Silence attack.Attack = "wire-silence"
-	// Weaker: an offer of a weaker cipher.
-	Weaker attack.Attack = "wire-weaker"
+	Sniff    = threat.WireSniff
+	Patterns = threat.WirePatterns
+	Flip     = threat.WireFlip
+	Cut      = threat.WireCut
+	Replay   = threat.WireReplay
+	Reorder  = threat.WireReorder
+	Stranger = threat.WireStranger
+	Peer     = threat.WirePeer
+	Plain    = threat.WirePlain
+	Hellos   = threat.WireHello
+	Silence  = threat.WireSilence
+	Weaker   = threat.WireWeaker
 )
 
-// All lists the attacks.
-func All() []attack.Attack {
-	return []attack.Attack{
-		Sniff, Patterns, Flip, Cut, Replay, Reorder, Stranger, Peer, Plain, Hellos, Silence, Weaker,
-	}
-}
+// All lists the attacks, in the order in which they are made.
+func All() []attack.Attack { return threat.OnWire() }
 
 // Describe explains an attack. An attack that there is none of has no description.
 func Describe(a attack.Attack) attack.Description {
