@@ -21,6 +21,7 @@ type Analysis struct {
 	Warnings []Warning // of the log, of its trials (each text once a cell, with a count) and of the analysis
 	Proofs   []Proof
 	Matrices []Matrix
+	Attacks  []Attacks
 	Facts    []Fact
 	// Proving is the time that proofs and audits took outside blocks, as a share of the measuring time; 0: not known.
 	Proving     float64
@@ -258,7 +259,8 @@ func (a *analyzer) warn(cell, format string, args ...any) {
 
 // index sorts the trials by cell, counts doubts and failures, and leaves out the blocks that are set aside.
 func (a *analyzer) index() {
-	a.out.Proofs, a.out.Matrices, a.out.Facts = a.log.Proofs, a.log.Matrices, a.log.Facts
+	a.out.Proofs, a.out.Matrices, a.out.Attacks = a.log.Proofs, a.log.Matrices, a.log.Attacks
+	a.out.Facts = a.log.Facts
 	if e := a.log.End; e != nil && e.Measured > 0 {
 		a.out.Proving = e.Proving / e.Measured
 	}

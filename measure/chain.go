@@ -59,7 +59,7 @@ func short(sum []byte) string { return hex.EncodeToString(sum[:16]) }
 
 // lens holds the lengths of the lists of a Log.
 type lens struct {
-	trials, histograms, blocks, proofs, matrices, labs, warnings, facts, generations, resumes int
+	trials, histograms, blocks, proofs, matrices, attacks, labs, warnings, facts, generations, resumes int
 
 	begin *Begin
 	end   *End
@@ -67,8 +67,8 @@ type lens struct {
 
 func (log *Log) lens() lens {
 	return lens{
-		len(log.Trials), len(log.Histograms), len(log.Blocks), len(log.Proofs), len(log.Matrices), len(log.Labs),
-		len(log.Warnings), len(log.Facts), len(log.Generations), len(log.Resumes),
+		len(log.Trials), len(log.Histograms), len(log.Blocks), len(log.Proofs), len(log.Matrices), len(log.Attacks),
+		len(log.Labs), len(log.Warnings), len(log.Facts), len(log.Generations), len(log.Resumes),
 		log.Begin, log.End,
 	}
 }
@@ -78,7 +78,7 @@ func (log *Log) back(to lens) {
 	log.Trials, log.Histograms, log.Blocks = log.Trials[:to.trials], log.Histograms[:to.histograms], log.Blocks[:to.blocks]
 	log.Proofs, log.Labs, log.Warnings, log.Facts = log.Proofs[:to.proofs], log.Labs[:to.labs], log.Warnings[:to.warnings],
 		log.Facts[:to.facts]
-	log.Matrices = log.Matrices[:to.matrices]
+	log.Matrices, log.Attacks = log.Matrices[:to.matrices], log.Attacks[:to.attacks]
 	log.Generations, log.Resumes = log.Generations[:to.generations], log.Resumes[:to.resumes]
 	log.Begin, log.End = to.begin, to.end
 }

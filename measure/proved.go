@@ -22,6 +22,14 @@ type ProvedLab struct {
 	Filtered bool
 	// Allowed is that what is on the list arrives, Refused that nothing else does, Others are all other claims.
 	Allowed, Refused, Others Held
+	// Inside and Wire are what came of attacks from inside its containers and from the wire between its hosts. Attacked is
+	// that attacks were made, and NotAttacked why the lab was not attacked; "" if the run was to make no attacks.
+	Inside, Wire Withstood
+	Attacked     bool
+	NotAttacked  string
+	// Untold is why some attacks say nothing, and Holes are what arrived of those that the lab claims to withstand.
+	Untold []Untold
+	Holes  []string
 	// Broken names the claims that did not hold.
 	Broken []string
 	// Tried is how many tries of the matrix were made, of how many, over all times.
@@ -38,19 +46,16 @@ type ProvedLab struct {
 // Confined says what the rights of the containers refused to send, "" if nothing.
 func (p *ProvedLab) Confined() string { return confined(p.Unsent, p.UnsentKinds) }
 
-// AttacksTried is what is said of attacks from inside and from the wire: a run makes none.
-const AttacksTried = NotProved
-
 // Names of claims that are about what a filter lets in, and keeps out.
 const (
 	provedPasses  = "passes"
 	provedRefuses = "refuses"
 )
 
-// Proved returns what the proofs say of each lab, in the order in which labs were proved; nil if the records have no
-// matrix, as those of older runs.
+// Proved returns what the proofs and attacks say of each lab, in the order in which labs were proved; nil if the records
+// have neither a matrix nor attacks, as those of older runs.
 func (a *Analysis) Proved() []ProvedLab {
-	if len(a.Matrices) == 0 {
+	if len(a.Matrices) == 0 && len(a.Attacks) == 0 {
 		return nil
 	}
 	var list []ProvedLab
@@ -67,6 +72,9 @@ func (a *Analysis) Proved() []ProvedLab {
 	}
 	for i := range a.Proofs {
 		of(a.Proofs[i].Lab).prove(&a.Proofs[i])
+	}
+	for i := range a.Attacks {
+		of(a.Attacks[i].Lab).attacked(&a.Attacks[i])
 	}
 	for i := range list {
 		if p := &list[i]; !p.Filtered && p.Refused == NotProved {

@@ -17,6 +17,7 @@ type Log struct {
 	Blocks      []BlockFacts
 	Proofs      []Proof
 	Matrices    []Matrix
+	Attacks     []Attacks
 	Labs        []LabRecord
 	Warnings    []Warning
 	Facts       []Fact
@@ -189,6 +190,8 @@ func (log *Log) put(kind string, b []byte) error {
 		return take(b, &log.Proofs, nil)
 	case "matrix":
 		return take(b, &log.Matrices, nil)
+	case "attacks":
+		return take(b, &log.Attacks, nil)
 	case "lab":
 		return take(b, &log.Labs, nil)
 	case "warning":
@@ -202,8 +205,8 @@ func (log *Log) put(kind string, b []byte) error {
 	case "end":
 		return takeOne(b, &log.End)
 	}
-	return fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, matrix, lab, warning, "+
-		"fact, generation, resume, end, sum)", kind)
+	return fmt.Errorf("unknown record type %q (known: begin, trial, histogram, block, proof, matrix, "+
+		"attacks, lab, warning, fact, generation, resume, end, sum)", kind)
 }
 
 func takeOne[T any](b []byte, to **T) error {

@@ -21,7 +21,7 @@ const (
 	IsBaseline   Verdict = "baseline"
 	IsTwin       Verdict = "twin"
 	HasFailed    Verdict = "failed"
-	Leaks        Verdict = "leaks"        // a proof read on the wire what is hidden, or received what is refused
+	Leaks        Verdict = "leaks"        // a proof or an attack read what is hidden, or received what is refused
 	IsProbed     Verdict = "probed"       // with a probe on: without a twin there is no floor, and so no verdict
 	IsAlone      Verdict = "alone"        // a member of a mix alone: [Analysis.Beside] has the effect of the mix on it
 	NotCompared  Verdict = "not compared" // the metric is shown without a verdict: see [Metric.Compares]

@@ -154,6 +154,8 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 		{"allowed works", false},
 		{"refused holds", false},
 		{"other claims", false},
+		{"inside attacks", false},
+		{"wire attacks", false},
 		{"tries", true},
 	}}
 	where := v.samePlace(labs, cells)
@@ -161,6 +163,12 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 	var notes []Block
 	var reasons []string // why something was not tried, and in which labs
 	without := map[string][]string{}
+	because := func(why, name string) {
+		if without[why] == nil {
+			reasons = append(reasons, why)
+		}
+		without[why] = append(without[why], name)
+	}
 	for _, p := range labs {
 		name := v.provedName(p.Lab, cells, where)
 		other := heldField(p.Others)
@@ -168,16 +176,23 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 			other.Text += ": " + Printable(strings.Join(brokenOthers(p), ", "))
 		}
 		t.Rows = append(t.Rows, []Field{
-			{Text: name}, heldField(p.Allowed), heldField(p.Refused), other, {Text: triedText(p), Tone: Quiet},
+			{Text: name}, heldField(p.Allowed), heldField(p.Refused), other, withstoodField(p.Inside),
+			withstoodField(p.Wire), {Text: triedText(p), Tone: Quiet},
 		})
 		if what := p.Confined(); what != "" {
 			notes = append(notes, Block{Text: name + ": " + Printable(what) + ".", Tone: Quiet})
 		}
 		for _, why := range p.NotTried {
-			if without[why] == nil {
-				reasons = append(reasons, why)
-			}
-			without[why] = append(without[why], name)
+			because("not tried: "+why, name)
+		}
+		if p.NotAttacked != "" {
+			because("not attacked: "+p.NotAttacked, name)
+		}
+		for _, u := range p.Untold {
+			because(strings.TrimPrefix(strings.Join(u.Attacks, ", ")+": "+u.Why, ": "), name)
+		}
+		for _, hole := range p.Holes {
+			notes = append(notes, Block{Text: name + ": attack " + Printable(hole) + ".", Tone: Bad})
 		}
 		if p.Reached == nil {
 			continue
@@ -188,8 +203,11 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 	}
 	for _, why := range reasons {
 		notes = append(notes, Block{
-			Text: fmt.Sprintf("%s: not tried: %s.", strings.Join(without[why], ", "), Printable(why)), Tone: Quiet,
+			Text: fmt.Sprintf("%s: %s.", strings.Join(without[why], ", "), Printable(why)), Tone: Quiet,
 		})
+	}
+	if text := v.unclaimed(labs, cells, where); text != "" {
+		notes = append(notes, Block{Text: text, Tone: Quiet})
 	}
 	if where != "" {
 		t.Caption = where
@@ -233,16 +251,47 @@ func provedText(labs []measure.ProvedLab, standing bool) string {
 	for _, p := range labs {
 		tried, of = tried+p.Tried, of+p.Of
 	}
-	to, all, attacks := ", to hosts and to groups", ", nettoll prove makes all", " in a run: nettoll prove makes them"
+	to, all := ", to hosts and to groups", ", nettoll prove makes all"
+	attacks := "were not tried: --attacks makes them in a run, nettoll prove without measuring"
 	if standing {
-		to, all, attacks = "", "", " on such hosts"
+		to, all, attacks = "", "", "are not tried on such hosts"
+	}
+	if slices.ContainsFunc(labs, func(p measure.ProvedLab) bool { return p.Attacked }) {
+		attacks = "were made once, after the last generation: how many a stack withstood of those that it claims to withstand"
 	}
 	text := "ICMP, UDP and TCP from every container to every other one" + to + ", counted where they arrive, before and " +
 		"after the blocks of each generation."
 	if tried < of {
 		text += fmt.Sprintf(" There was time for %s of the tries: --proof-budget gives more%s.", percentOf(tried, of), all)
 	}
-	return text + " Attacks from inside and from the wire are not tried" + attacks + "."
+	return text + " Attacks from inside and from the wire " + attacks + "."
+}
+
+// withstoodField says how many of the attacks that a stack claims to withstand it did.
+func withstoodField(w measure.Withstood) Field {
+	f := heldField(w.Claims())
+	if w.Made > 0 && w.Claimed > 0 {
+		f.Text = fmt.Sprintf("%d of %d", w.Held, w.Claimed)
+		if w.Broken > 0 {
+			f.Text += ": " + Printable(strings.Join(w.Names, ", "))
+		}
+	}
+	return f
+}
+
+// unclaimed counts the attacks that got through and that nobody claims to withstand, "" if there are none.
+func (v *Reading) unclaimed(labs []measure.ProvedLab, cells map[string]*measure.Cell, where string) string {
+	var list []string
+	for _, p := range labs {
+		if n := p.Inside.Open + p.Wire.Open; n > 0 {
+			list = append(list, fmt.Sprintf("%s %d", v.provedName(p.Lab, cells, where), n))
+		}
+	}
+	if list == nil {
+		return ""
+	}
+	return "Attacks that got through and that the stack does not claim to withstand: " + strings.Join(list, ", ") +
+		" (nettoll prove shows each with the reason)."
 }
 
 func percentOf(part, all int) string {

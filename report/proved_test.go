@@ -11,7 +11,7 @@ import (
 func TestProvedText(t *testing.T) {
 	labs := []measure.ProvedLab{{Tried: 1, Of: 2}}
 	for standing, words := range map[bool][2]string{
-		false: {"to hosts and to groups, counted", "nettoll prove makes them."},
+		false: {"to hosts and to groups, counted", "nettoll prove without measuring."},
 		true:  {"from every container to every other one, counted", "are not tried on such hosts."},
 	} {
 		text := provedText(labs, standing)
@@ -23,5 +23,9 @@ func TestProvedText(t *testing.T) {
 		if !strings.Contains(text, "--proof-budget gives more") || strings.Contains(text, "nettoll prove") == standing {
 			t.Errorf("standing %t: %q", standing, text)
 		}
+	}
+	labs[0].Attacked = true
+	if text := provedText(labs, false); !strings.Contains(text, "from the wire were made once, after the last generation") {
+		t.Errorf("with attacks: %q", text)
 	}
 }

@@ -249,6 +249,10 @@ func lines(d *report.Data) []any {
 		x.Type, x.V = "matrix", measure.Version
 		list = append(list, x)
 	}
+	for _, x := range a.Attacks {
+		x.Type, x.V = "attacks", measure.Version
+		list = append(list, x)
+	}
 	for _, p := range a.Proved() {
 		list = append(list, newProvedLine(p))
 	}

@@ -30,7 +30,7 @@ type (
 		Errors     int             `xml:"errors,attr"`
 		Skipped    int             `xml:"skipped,attr"`
 		Timestamp  string          `xml:"timestamp,attr,omitempty"`
-		Properties []junitProperty `xml:"properties>property"`
+		Properties []junitProperty `xml:"properties>property,omitempty"`
 		Cases      []junitCase     `xml:"testcase"`
 		Out        string          `xml:"system-out,omitempty"`
 	}
@@ -58,12 +58,13 @@ type (
 func ComparedJUnit(w io.Writer, l report.Comparisons, all bool) error {
 	out := junitSuites{Name: "nettoll compare"}
 	for _, c := range l {
-		s := newJUnitSuite(c, all)
-		out.Tests, out.Failures = out.Tests+s.Tests, out.Failures+s.Failures
-		out.Errors, out.Skipped = out.Errors+s.Errors, out.Skipped+s.Skipped
-		out.Suites = append(out.Suites, s)
+		out.add(newJUnitSuite(c, all))
 	}
-	b, err := xml.MarshalIndent(out, "", "  ")
+	return out.write(w)
+}
+
+func (x junitSuites) write(w io.Writer) error {
+	b, err := xml.MarshalIndent(x, "", "  ")
 	if err == nil {
 		_, err = io.WriteString(w, xml.Header+string(b)+"\n")
 	}
@@ -72,6 +73,81 @@ func ComparedJUnit(w io.Writer, l report.Comparisons, all bool) error {
 	}
 	return nil
 }
+
+// add adds a test case.
+func (s *junitSuite) add(one junitCase) {
+	s.Tests++
+	switch {
+	case one.Error != nil:
+		s.Errors++
+	case one.Failure != nil:
+		s.Failures++
+	case one.Skipped != nil:
+		s.Skipped++
+	}
+	s.Cases = append(s.Cases, one)
+}
+
+// add adds a test suite.
+func (x *junitSuites) add(s junitSuite) {
+	x.Tests, x.Failures = x.Tests+s.Tests, x.Failures+s.Failures
+	x.Errors, x.Skipped = x.Errors+s.Errors, x.Skipped+s.Skipped
+	x.Suites = append(x.Suites, s)
+}
+
+// A Proven is what the claims of a lab and attacks on it have shown.
+type Proven struct {
+	Claims  []measure.Proof
+	Attacks measure.Attacks
+}
+
+// ProvenJUnit writes what labs have shown as JUnit XML, which CI systems show. Each lab is a test suite, with a test
+// case for each of its claims and for each attack.
+func ProvenJUnit(w io.Writer, labs []Proven) error {
+	out := junitSuites{Name: "nettoll prove"}
+	for i := range labs {
+		l := &labs[i]
+		s := junitSuite{Name: report.Printable(l.Attacks.Lab)}
+		for _, p := range l.Claims {
+			one := junitCase{Class: s.Name, Name: report.Printable(p.Claim)}
+			if !p.OK {
+				one.Failure = &junitProblem{
+					Message: s.Name + ": " + report.Printable(p.Claim) + ": " + report.Printable(p.Detail),
+					Type:    string(measure.HeldNot),
+				}
+			}
+			s.add(one)
+		}
+		for _, one := range attackCases(&l.Attacks) {
+			s.add(one)
+		}
+		out.add(s)
+	}
+	return out.write(w)
+}
+
+// JUnit writes what the labs of a run protect as JUnit XML, and each cell that failed as an error. Whether a change is
+// acceptable is for a comparison to say: see [ComparedJUnit].
+func JUnit(w io.Writer, data *report.Data) error {
+	s := junitSuite{Name: report.Printable(data.Run.Name)}
+	for _, f := range data.Analysis.Failed {
+		s.add(junitCase{Class: report.Printable(f.Cell), Name: "measured", Error: &junitProblem{
+			Message: report.Printable(f.Cell) + ": " + report.Printable(f.Reason), Type: string(measure.HasFailed),
+		}})
+	}
+	for _, one := range provedCases(&data.Analysis) {
+		s.add(one)
+	}
+	if at := data.Run.Started; !at.IsZero() {
+		s.Timestamp = at.UTC().Format(junitTime)
+	}
+	out := junitSuites{Name: "nettoll report"}
+	out.add(s)
+	return out.write(w)
+}
+
+// junitTime is the form of times.
+const junitTime = "2006-01-02T15:04:05"
 
 func newJUnitSuite(c *report.Compared, all bool) junitSuite {
 	s := junitSuite{
@@ -82,7 +158,7 @@ func newJUnitSuite(c *report.Compared, all bool) junitSuite {
 		},
 	}
 	if at := c.New.Run.Started; !at.IsZero() {
-		s.Timestamp = at.UTC().Format("2006-01-02T15:04:05")
+		s.Timestamp = at.UTC().Format(junitTime)
 	}
 	for _, o := range c.Obstacles {
 		s.Properties = append(s.Properties, junitProperty{
@@ -98,27 +174,10 @@ func newJUnitSuite(c *report.Compared, all bool) junitSuite {
 		case !all && !x.Primary && !about || x.Verdict == measure.IsBaseline && !x.Primary && !about:
 			continue
 		}
-		one := newJUnitCase(c, x)
-		s.Tests++
-		switch {
-		case one.Error != nil:
-			s.Errors++
-		case one.Failure != nil:
-			s.Failures++
-		case one.Skipped != nil:
-			s.Skipped++
-		}
-		s.Cases = append(s.Cases, one)
+		s.add(newJUnitCase(c, x))
 	}
 	for _, one := range provedCases(&c.New.Analysis) {
-		s.Tests++
-		if one.Failure != nil {
-			s.Failures++
-		}
-		if one.Skipped != nil {
-			s.Skipped++
-		}
-		s.Cases = append(s.Cases, one)
+		s.add(one)
 	}
 	return s
 }

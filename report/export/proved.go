@@ -1,6 +1,9 @@
 package export
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
 )
@@ -12,13 +15,22 @@ type provedLine struct {
 	Allowed measure.Held `json:"allowed"`
 	Refused measure.Held `json:"refused"`
 	Others  measure.Held `json:"others"`
-	// Inside and Wire are attacks, which only `nettoll prove` makes.
-	Inside   measure.Held `json:"inside_attacks"`
-	Wire     measure.Held `json:"wire_attacks"`
-	Broken   []string     `json:"broken,omitempty"`
-	Tried    int          `json:"tried"`
-	Of       int          `json:"of"`
-	NotTried []string     `json:"not_tried,omitempty"`
+	// Inside and Wire are attacks, with those that the lab withstood of those that it claims to withstand, and those that
+	// it does not and that got through.
+	Inside          measure.Held     `json:"inside_attacks"`
+	InsideWithstood int              `json:"inside_withstood"`
+	InsideClaimed   int              `json:"inside_claimed"`
+	InsideOpen      int              `json:"inside_open"`
+	Wire            measure.Held     `json:"wire_attacks"`
+	WireWithstood   int              `json:"wire_withstood"`
+	WireClaimed     int              `json:"wire_claimed"`
+	WireOpen        int              `json:"wire_open"`
+	NotAttacked     string           `json:"not_attacked,omitempty"` // why
+	Untold          []measure.Untold `json:"attacks_untold,omitempty"`
+	Broken          []string         `json:"broken,omitempty"`
+	Tried           int              `json:"tried"`
+	Of              int              `json:"of"`
+	NotTried        []string         `json:"not_tried,omitempty"`
 	// Unsent is how many of the tries the rights of containers refused, and UnsentKinds what they were.
 	Unsent      int      `json:"unsent,omitempty"`
 	UnsentKinds []string `json:"unsent_kinds,omitempty"`
@@ -26,14 +38,24 @@ type provedLine struct {
 
 func newProvedLine(p measure.ProvedLab) provedLine {
 	return provedLine{
-		"protects", p.Lab, p.Allowed, p.Refused, p.Others, measure.AttacksTried, measure.AttacksTried, p.Broken, p.Tried,
-		p.Of, p.NotTried, p.Unsent, p.UnsentKinds,
+		Type: "protects", Lab: p.Lab, Allowed: p.Allowed, Refused: p.Refused, Others: p.Others,
+		Inside: p.Inside.Claims(), InsideWithstood: p.Inside.Held, InsideClaimed: p.Inside.Claimed, InsideOpen: p.Inside.Open,
+		Wire: p.Wire.Claims(), WireWithstood: p.Wire.Held, WireClaimed: p.Wire.Claimed, WireOpen: p.Wire.Open,
+		NotAttacked: p.NotAttacked, Untold: p.Untold,
+		Broken: p.Broken, Tried: p.Tried, Of: p.Of, NotTried: p.NotTried, Unsent: p.Unsent, UnsentKinds: p.UnsentKinds,
 	}
 }
 
 // provedFields returns the rows of CSV about what a lab protects: each has a claim as its parameter, what became of it
-// as its verdict, and the value 1 if it held, 0 if it did not.
+// as its verdict, and the value 1 if it held, 0 if it did not. Attacks that were made have as further parameters how many
+// the lab withstood, claims to withstand, and lets through without a claim.
 func provedFields(p measure.ProvedLab, ended string, kinds []string) (rows [][]string) {
+	counts := func(claim string, w measure.Withstood) string {
+		if w.Made == 0 {
+			return claim
+		}
+		return fmt.Sprintf("%s withstood=%d claimed=%d open=%d", claim, w.Held, w.Claimed, w.Open)
+	}
 	for _, x := range []struct {
 		claim string
 		held  measure.Held
@@ -41,8 +63,8 @@ func provedFields(p measure.ProvedLab, ended string, kinds []string) (rows [][]s
 		{"allowed", p.Allowed},
 		{"refused", p.Refused},
 		{"others", p.Others},
-		{"inside-attacks", measure.AttacksTried},
-		{"wire-attacks", measure.AttacksTried},
+		{counts("inside-attacks", p.Inside), p.Inside.Claims()},
+		{counts("wire-attacks", p.Wire), p.Wire.Claims()},
 	} {
 		values := map[string]string{
 			"cell": p.Lab, "metric": "proof", "unit": "1", "verdict": string(x.held), "parameters": "claim=" + x.claim,
@@ -92,6 +114,46 @@ func provedCases(a *measure.Analysis) (list []junitCase) {
 			}
 			list = append(list, one)
 		}
+	}
+	for i := range a.Attacks {
+		list = append(list, attackCases(&a.Attacks[i])...)
+	}
+	return list
+}
+
+// attackCases returns a test case for each attack on a lab. What got through and must not is a failure. What was not
+// tried, cannot be told or is not claimed is skipped. A lab that was not attacked is one case.
+func attackCases(x *measure.Attacks) (list []junitCase) {
+	class := report.Printable(x.Lab)
+	if x.NotTried != "" {
+		return []junitCase{{Class: class, Name: "attacks", Skipped: &junitProblem{
+			Message: class + ": not attacked: " + report.Printable(x.NotTried), Type: string(measure.AttackNotTried),
+		}}}
+	}
+	for _, a := range x.Attacks {
+		one := junitCase{Class: class, Name: "attack " + report.Printable(a.Attack)}
+		said := &junitProblem{Message: class + ": " + a.Attack + ": " + string(a.Verdict), Type: string(a.Verdict)}
+		why := a.Why
+		if a.Verdict == measure.AttackOpen || a.Verdict == measure.AttackClosed {
+			why = strings.Join(a.NotClaimed, "; ")
+		}
+		if why != "" {
+			said.Message += ": " + report.Printable(why)
+		}
+		switch a.Verdict {
+		case measure.AttackBroken:
+			if len(a.Holes) > 0 {
+				said.Message += ": " + report.Printable(a.Holes[0])
+			}
+			one.Failure = said
+		case measure.AttackWithstood:
+		case measure.AttackNotTried, measure.AttackUntold, measure.AttackUnsent:
+			one.Skipped = said
+		case measure.AttackOpen, measure.AttackClosed: // nothing is claimed, so that nothing can fail
+			one.Skipped = said
+			said.Message = strings.Replace(said.Message, string(a.Verdict), "not claimed, "+string(a.Verdict), 1)
+		}
+		list = append(list, one)
 	}
 	return list
 }
