@@ -1,9 +1,6 @@
 package measure
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Attacks is the record of what came of attacks on a lab. A run that makes attacks writes one for each lab, after its
 // last generation.
@@ -67,7 +64,8 @@ func (x Attacks) appendJSON(b []byte) ([]byte, error) {
 
 // Withstood counts what came of attacks from one side.
 type Withstood struct {
-	Made int // attacks that the run was to make
+	Made  int // attacks that the run was to make
+	Tried int // of these, those of which packets were sent
 	// Claimed is how many of those the stack claims to withstand. Held and Broken are how many of them it withstood and
 	// did not. The others were not tried, or it cannot be told.
 	Claimed, Held, Broken int
@@ -77,6 +75,9 @@ type Withstood struct {
 
 func (w *Withstood) add(a *Attack) {
 	w.Made++
+	if a.Verdict != AttackNotTried && a.Verdict != AttackUnsent {
+		w.Tried++
+	}
 	if a.Claimed {
 		w.Claimed++
 	}
@@ -92,12 +93,12 @@ func (w *Withstood) add(a *Attack) {
 	}
 }
 
-// Claims sums it up: [NotProved] if no attack was made, and [HeldUntold] if it is not known of each that is claimed.
+// Claims sums it up: [NotProved] if nothing was tried, and [HeldUntold] if it is not known of each that is claimed.
 func (w Withstood) Claims() Held {
 	switch {
 	case w.Broken > 0:
 		return HeldNot
-	case w.Made == 0:
+	case w.Tried == 0:
 		return NotProved
 	case w.Claimed == 0:
 		return NotClaimed
@@ -154,12 +155,4 @@ func (p *ProvedLab) untold(why, name string) {
 type Untold struct {
 	Why     string   `json:"why"` // it begins with the verdict: "not tried: …"
 	Attacks []string `json:"attacks,omitempty"`
-}
-
-// Reason returns why nothing is known of attacks from one side, "" if something is.
-func (p *ProvedLab) Reason(w Withstood) string {
-	if w.Made > 0 {
-		return ""
-	}
-	return cmp.Or(p.NotAttacked, "no attack was to be made")
 }

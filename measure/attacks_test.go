@@ -33,19 +33,21 @@ func TestAttacks(t *testing.T) {
 		holes  []string
 	}{
 		{
-			attacks(measure.AttackWithstood), measure.Withstood{Made: 3, Claimed: 2, Held: 2, Open: 1},
-			[2]measure.Held{measure.HeldAlways, measure.NotClaimed},
+			attacks(measure.AttackWithstood), measure.Withstood{Made: 3, Tried: 3, Claimed: 2, Held: 2, Open: 1},
+			[2]measure.Held{measure.HeldAlways, measure.NotProved},
 			[]measure.Untold{{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}}}, nil,
 		},
 		{
-			attacks(measure.AttackBroken), measure.Withstood{Made: 3, Claimed: 2, Held: 1, Broken: 1, Open: 1, Names: []string{"guise"}},
-			[2]measure.Held{measure.HeldNot, measure.NotClaimed},
+			attacks(measure.AttackBroken), measure.Withstood{
+				Made: 3, Tried: 3, Claimed: 2, Held: 1, Broken: 1, Open: 1, Names: []string{"guise"},
+			},
+			[2]measure.Held{measure.HeldNot, measure.NotProved},
 			[]measure.Untold{{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}}},
 			[]string{"guise: ipv4: it arrives"},
 		},
 		{
-			attacks(measure.AttackNotTried), measure.Withstood{Made: 3, Claimed: 2, Held: 1, Open: 1},
-			[2]measure.Held{measure.HeldUntold, measure.NotClaimed},
+			attacks(measure.AttackNotTried), measure.Withstood{Made: 3, Tried: 2, Claimed: 2, Held: 1, Open: 1},
+			[2]measure.Held{measure.HeldUntold, measure.NotProved},
 			[]measure.Untold{
 				{Why: "not tried: no neighbour", Attacks: []string{"guise"}},
 				{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}},

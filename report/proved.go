@@ -270,7 +270,7 @@ func provedText(labs []measure.ProvedLab, standing bool) string {
 // withstoodField says how many of the attacks that a stack claims to withstand it did.
 func withstoodField(w measure.Withstood) Field {
 	f := heldField(w.Claims())
-	if w.Made > 0 && w.Claimed > 0 {
+	if w.Tried > 0 && w.Claimed > 0 {
 		f.Text = fmt.Sprintf("%d of %d", w.Held, w.Claimed)
 		if w.Broken > 0 {
 			f.Text += ": " + Printable(strings.Join(w.Names, ", "))
