@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -192,6 +193,40 @@ type Design struct {
 type Proof struct {
 	// Budget is the share of the measuring time for trying who reaches whom; 0: it is not tried.
 	Budget float64 `json:"budget"`
+	// Attacks are made on each lab after its last proof, in the order of [Attacks]; nil: none is made.
+	Attacks []threat.Attack `json:"attacks,omitempty"`
+}
+
+// Attacks lists all attacks in the order in which they are made: from inside a lab, then from the wire between hosts.
+func Attacks() []threat.Attack { return slices.Concat(threat.All(), threat.OnWire()) }
+
+// Words for all attacks and for none.
+const (
+	AllAttacks = "all"
+	NoAttacks  = "none"
+)
+
+// ChosenAttacks returns the attacks with these names, or those that [AllAttacks] or [NoAttacks] stands for. Each is
+// returned once, in the order of [Attacks]. The error is an [UnknownError] if a name is unknown.
+func ChosenAttacks(names []string) ([]threat.Attack, error) {
+	known := []string{AllAttacks, NoAttacks}
+	for _, a := range Attacks() {
+		known = append(known, string(a))
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("%w%s", &UnknownError{Kind: "attack", Name: name, Known: known}, part.Meant(name, known))
+		}
+	}
+	switch {
+	case slices.Contains(names, NoAttacks) && len(names) > 1:
+		return nil, fmt.Errorf("%q stands beside other attacks (valid: %s alone, or names of attacks)", NoAttacks, NoAttacks)
+	case slices.Contains(names, NoAttacks):
+		return nil, nil
+	case slices.Contains(names, AllAttacks):
+		return Attacks(), nil
+	}
+	return slices.DeleteFunc(Attacks(), func(a threat.Attack) bool { return !slices.Contains(names, string(a)) }), nil
 }
 
 // Time returns how long a run with so much measuring time may try who reaches whom: its share, but 2 s at least.

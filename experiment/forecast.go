@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -24,7 +25,8 @@ type Forecast struct {
 	Measuring   time.Duration `json:"measuring_ns"`
 	Building    time.Duration `json:"building_ns"` // of all generations, including removal
 	Proving     time.Duration `json:"proving_ns"`  // who reaches whom, in all labs and generations, at most
-	Memory      int64         `json:"memory"`      // bytes
+	Attacking   time.Duration `json:"attacking_ns,omitempty"`
+	Memory      int64         `json:"memory"` // bytes
 	// standard deviation of a ratio's logarithm between generations, as assumed below
 	Spread    float64 `json:"spread"`
 	HalfWidth float64 `json:"half_width"` // share: expected half-width of the 95 % interval of a ratio when the time is up
@@ -45,12 +47,42 @@ const (
 	callTime      = 7 * time.Millisecond   // the same for each pair of a lab, where turns pass by calls
 	// to switch the probe on and off: the kernel patches its own code, on every CPU
 	switchTime      = 10 * time.Millisecond
-	hostMemory      = 3 << 20   // bytes: PID 1 and agent
-	workerMemory    = 3 << 20   // bytes
-	endpointMemory  = 150 << 10 // bytes: sockets and samples of one cell in one container
-	containerMemory = 400 << 10 // bytes: namespace and links of a container, in the kernel
-	baseMemory      = 20 << 20  // bytes: the controller
+	attackEach      = 500 * time.Millisecond // an attack in both families
+	wireEach        = 3 * time.Second        // the same from the wire
+	hostMemory      = 3 << 20                // bytes: PID 1 and agent
+	workerMemory    = 3 << 20                // bytes
+	endpointMemory  = 150 << 10              // bytes: sockets and samples of one cell in one container
+	containerMemory = 400 << 10              // bytes: namespace and links of a container, in the kernel
+	baseMemory      = 20 << 20               // bytes: the controller
 )
+
+// attackTime is about how long the attacks on all labs take, with those on a control of each.
+func (r *Resolved) attackTime() time.Duration {
+	if len(r.Experiment.Proof.Attacks) == 0 {
+		return 0
+	}
+	var sum time.Duration
+	for i, l := range r.Labs {
+		if r.Twin(i) {
+			continue
+		}
+		for _, a := range r.Experiment.Proof.Attacks {
+			each := attackEach
+			if slices.Contains(threat.OnWire(), a) {
+				if each = wireEach; l.Hosts < 2 {
+					continue // nothing passes the wire
+				}
+			}
+			sum += 2 * each // with that on a control
+		}
+	}
+	return sum
+}
+
+// Twin says whether the lab of this index is there to measure the baseline once more.
+func (r *Resolved) Twin(lab int) bool {
+	return slices.ContainsFunc(r.Cells, func(c Cell) bool { return c.Lab == lab && c.Twin })
+}
 
 // blockTime is how long one pass over all cells takes, without turns.
 func (r *Resolved) blockTime() time.Duration {
@@ -125,6 +157,7 @@ func (r *Resolved) Forecast(spread float64) Forecast {
 	f.Measuring = time.Duration(f.Blocks) * f.Block
 	f.Building = time.Duration(f.Generations) * build
 	f.Proving = r.Experiment.Proof.Time(max(r.Experiment.Design.Time, f.Measuring))
+	f.Attacking = r.attackTime()
 	f.HalfWidth = r.halfWidth(spread, f.Generations)
 	f.Enough = r.enough(spread, f.Block)
 	return f

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // The forecast grows with the request, and more time makes the run more precise.
@@ -27,6 +28,11 @@ func TestForecast(t *testing.T) {
 	if long.Proving.Round(100*time.Millisecond) != 3*time.Second || short.Proving != 2*time.Second {
 		t.Errorf("who reaches whom is tried for %v in a minute and for %v in ten seconds, want 5 %%, and 2s at least",
 			long.Proving, short.Proving)
+	}
+	e.Proof.Attacks = []threat.Attack{threat.Ports, threat.WireSniff}
+	// Nothing passes the wire of one host, and the twin is not attacked.
+	if f := resolve(t, e, 2).Forecast(0.03); f.Attacking != 2*time.Second || long.Attacking != 0 {
+		t.Errorf("an attack on two labs and their controls takes %v, and none %v; want 2s and 0s", f.Attacking, long.Attacking)
 	}
 	if wide := resolve(t, e, 2).Forecast(0.06); wide.HalfWidth < 1.9*long.HalfWidth || wide.Enough <= long.Enough {
 		t.Errorf("twice the spread: %+v, once: %+v", wide, long)

@@ -582,7 +582,28 @@ func proof(p *Proof) shape {
 				return err
 			},
 		}},
+		{name: "attacks", shape: attacks(p)},
 	}}
+}
+
+func attacks(p *Proof) shape {
+	values := []choice{{AllAttacks, "all of them"}, {NoAttacks, "none of them"}}
+	for _, a := range Attacks() {
+		values = append(values, choice{name: string(a)})
+	}
+	var names []string
+	list := listOf(&names, shape{
+		doc: "Attacks on each lab after its last proof, from inside its containers and from the wire between hosts. " +
+			"nettoll list attacks explains them. They take seconds each; by default none is made.", values: values,
+	}, same)
+	again := list.done
+	list.done = func(n *node) (err error) {
+		if p.Attacks, err = ChosenAttacks(names); err != nil {
+			return n.wrong("attacks: %w", err)
+		}
+		return again(n)
+	}
+	return list
 }
 
 func tune(t *Tune) shape {
