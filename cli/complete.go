@@ -14,6 +14,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/stack"
 )
@@ -108,8 +109,10 @@ func (l library) complete(root *cobra.Command) {
 // flagValues returns the completion of each flag by its name. Other flags are completed with file names.
 func (l library) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
-		"workload":           mixed(l.workloadChoices(), l.ownChoices()),
-		"placement":          listed(words(experiment.Placements())),
+		"workload":  mixed(l.workloadChoices(), l.ownChoices()),
+		"placement": listed(words(experiment.Placements())),
+		"attacks": listed(words(append([]attack.Attack{experiment.AllAttacks, experiment.NoAttacks},
+			control.KnownAttacks()...))),
 		"affinity":           single(words(experiment.Affinities())),
 		"idle":               single(words(experiment.Idles())),
 		"probe":              single(words(l.catalogue.Parts().ProbeNames())),

@@ -367,6 +367,9 @@ func (p planned) print(out io.Writer, r *experiment.Resolved) error {
 	if f.Proving > 0 {
 		fmt.Fprintf(out, ", and trying who reaches whom up to %v", round(f.Proving))
 	}
+	if f.Attacking > 0 {
+		fmt.Fprintf(out, ", and attacking the labs and their controls about %v", round(f.Attacking))
+	}
 	if e.Clusters == nil { // else it is the nodes'
 		fmt.Fprintf(out, "; memory about %d MB", f.Memory/1e6)
 	}

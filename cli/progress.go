@@ -23,6 +23,8 @@ type progress struct {
 	started  time.Time
 	last     time.Time
 	shown    string // the line that the terminal shows now
+
+	attacking bool // the run has begun to attack labs
 }
 
 const (
@@ -59,6 +61,9 @@ func newProgress(w io.Writer, r *experiment.Resolved) *progress {
 	if f.Proving > 0 {
 		long += fmt.Sprintf(", and up to %v to try who reaches whom", round(f.Proving))
 	}
+	if f.Attacking > 0 {
+		long += fmt.Sprintf(", and about %v to attack the labs", round(f.Attacking))
+	}
 	p.begin(len(r.Cells), len(r.Labs), long)
 	return p
 }
@@ -71,6 +76,13 @@ func (p *progress) begin(cells, labs int, long string) {
 
 // observe reports the progress of the run.
 func (p *progress) observe(at control.Progress) {
+	if at.Phase == "attack" {
+		if !p.attacking { // the first line is about another thing than the last one
+			p.attacking, p.last = true, time.Time{}
+		}
+		p.proving(at.Lab, at.Labs, at.ID, at.What)
+		return
+	}
 	now := p.now()
 	every := plainEvery
 	if p.terminal {

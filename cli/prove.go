@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
-	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // proving implements `prove`: it attacks labs without measuring them.
@@ -37,7 +37,7 @@ const bothFamilies = "factors.family=[ipv4,ipv6]"
 
 func (p proving) command() *cobra.Command {
 	f := &experimentFlags{}
-	var out outputFlags
+	out := outputFlags{formats: append(dataFormats(), "junit")}
 	var stacks, chosen []string
 	var placement, standing string
 	var exhaustive bool
@@ -233,9 +233,12 @@ func (p proving) prove(ctx context.Context, all []*experiment.Resolved, attacks 
 	said := newLine(p.Err)
 	defer said.done()
 	list := []provedLab{}
-	with := attacker{p.catalogue.Parts(), len(cpus), attacks, exhaustive, map[string]control.Attacked{}}
+	with := &control.Attacker{
+		Parts: p.catalogue.Parts(), CPUs: len(cpus), Attacks: attacks, Exhaustive: exhaustive,
+		Deploy: func() deploy.Deployment { return here(os.Geteuid()) },
+	}
 	for i, r := range all {
-		one, err := with.attack(ctx, r, func(what string) { said.proving(i+1, len(all), r.Labs[0].ID, what) })
+		one, err := attackLab(ctx, with, r, func(what string) { said.proving(i+1, len(all), r.Labs[0].ID, what) })
 		if ctx.Err() != nil {
 			said.done()
 			fmt.Fprintln(p.Err, "nettoll: interrupted")
@@ -256,93 +259,23 @@ func (p proving) prove(ctx context.Context, all []*experiment.Resolved, attacks 
 	return provedStatus(list)
 }
 
-// An attacker attacks labs.
-type attacker struct {
-	parts      experiment.Parts
-	cpus       int
-	attacks    []attack.Attack
-	exhaustive bool
-	controls   map[string]control.Attacked // those that were attacked, by lab
-}
-
-// attack attacks a lab, and its control unless that was attacked before.
-func (t attacker) attack(ctx context.Context, r *experiment.Resolved, say func(string)) (one provedLab, err error) {
+// attackLab attacks a lab, and its controls unless they were attacked before.
+func attackLab(ctx context.Context, with *control.Attacker, r *experiment.Resolved, say func(string),
+) (provedLab, error) {
 	l := r.Labs[0]
-	one = provedLab{Lab: l.ID, Stack: l.Named, Placement: string(l.Placement), Pairs: l.Pairs}
+	one := provedLab{Lab: l.ID, Stack: l.Named, Placement: string(l.Placement), Pairs: l.Pairs}
 	if err := l.Stack.Check(); err != nil {
 		return one, err
 	}
-	observe := func(of string) func(attack.Attack, string) {
-		return func(a attack.Attack, family string) { say(fmt.Sprintf("%s%s, %s", a, of, family)) }
-	}
-	say("being built")
-	got, err := control.Attack(ctx, r, here(os.Geteuid()), t.attacks, t.exhaustive, observe(""))
-	one.Proofs, one.Rights = provedClaims(got.Proofs), got.Rights
+	got, err := with.Attack(ctx, r, say)
+	one.Proofs, one.Rights, one.Attacks, one.NotTried = provedClaims(got.Proofs), got.Rights, got.Results, got.NotTried
+	one.Failed = got.Failed
+	one.Control, one.NoControl, one.WireControl, one.NoWireControl = got.Control, got.NoControl, got.WireControl,
+		got.NoWireControl
 	if got.Matrix.Of != nil || got.Matrix.NotTried != "" {
 		one.Matrix = &got.Matrix
 	}
-	switch {
-	case err != nil && (ctx.Err() != nil || !got.Made()):
-		return one, err
-	case err != nil: // what was made is judged
-		one.Failed = err.Error()
-	}
-	attacked := got.Outcomes != nil || got.Shared != nil || len(got.OnWire.List) > 0
-	if len(got.Proofs) == 0 || !one.holds() && !attacked {
-		one.NotTried = "its proofs fail"
-		return one, nil
-	}
-	if got.Shared != nil && len(got.OnWire.List) == 0 {
-		one.NotTried = got.Shared.Error()
-		return one, nil
-	}
-	only := func(list []attack.Attack) []attack.Attack {
-		return slices.DeleteFunc(slices.Clone(t.attacks), func(a attack.Attack) bool { return !slices.Contains(list, a) })
-	}
-	var without *attack.Control
-	if inside := only(attack.All()); got.Shared == nil && len(inside) > 0 {
-		var known control.Attacked
-		one.Control, known, err = t.control(ctx, r, control.Unfiltered, inside, observe(" without the filter"))
-		if err != nil {
-			one.NoControl = err.Error()
-		} else if one.Control != "" {
-			without = &attack.Control{Claims: known.Target.Claims, Outcomes: known.Outcomes}
-		}
-	}
-	var open *wire.Outcomes
-	if outside := only(wire.All()); len(got.OnWire.List) > 0 {
-		var known control.Attacked
-		one.WireControl, known, err = t.control(ctx, r, control.Unprotected, outside, observe(" without the encryption"))
-		if err != nil {
-			one.NoWireControl = err.Error()
-		} else if one.WireControl != "" {
-			open = &known.OnWire
-		}
-	}
-	one.Attacks = got.Judge(t.attacks, without, open)
-	return one, nil
-}
-
-// control attacks the control of a lab, unless that was attacked before. It returns the control's name, "" if there is
-// none.
-func (t attacker) control(ctx context.Context, r *experiment.Resolved,
-	of func(*experiment.Resolved, experiment.Parts, int) (*experiment.Resolved, error), attacks []attack.Attack,
-	observe func(attack.Attack, string),
-) (id string, known control.Attacked, err error) {
-	bare, err := of(r, t.parts, t.cpus)
-	if bare == nil {
-		return "", known, err
-	}
-	id = bare.Labs[0].ID
-	key := fmt.Sprint(id, attacks)
-	known, ok := t.controls[key]
-	if ok {
-		return id, known, nil
-	}
-	if known, err = control.Attack(ctx, bare, here(os.Geteuid()), attacks, false, observe); err == nil {
-		t.controls[key] = known
-	}
-	return id, known, err
+	return one, err
 }
 
 // proving shows which lab is attacked, and with what.

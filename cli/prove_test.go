@@ -89,6 +89,15 @@ func TestWriteProved(t *testing.T) {
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
 		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
+		"junit": {
+			`<testsuites name="nettoll prove" tests="9" failures="1" errors="0" skipped="5">`,
+			`<testcase classname="a+b/same-host/2" name="every pair passes packets"></testcase>`,
+			`<failure message="a+b/same-host/2: types: broken: ipv4: a redirect, from src0, arrives at snk1" type="broken">`,
+			`<skipped message="a+b/same-host/2: bypass: not tried: the lab has nowhere to send it" type="not tried">`,
+			`<skipped message="a+b/same-host/2: guise: not claimed, open: b believes everybody" type="open">`,
+			`<testcase classname="c/same-host/2" name="attacks">`,
+			`<skipped message="c/same-host/2: not attacked: containers share`,
+		},
 		"json": {
 			`"verdict": "broken"`, `"failed": "a table is not empty"`, `"failed": "it was not made: the host is gone"`,
 			`"not_tried": "containers share`,
@@ -103,6 +112,25 @@ func TestWriteProved(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", format, w, b.String())
 			}
 		}
+	}
+}
+
+// Attacks from inside and from the wire are summed up apart.
+func TestSumOfSides(t *testing.T) {
+	l := provedLab{Attacks: []attack.Result{
+		{Attack: threat.Ports, Claimed: true, Verdict: attack.Withstood},
+		{Attack: threat.Guise, Verdict: attack.Open},
+		{Attack: threat.WireSniff, Claimed: true, Verdict: attack.Broken},
+		{Attack: threat.WireFlip, Claimed: true, Verdict: attack.Withstood},
+	}}
+	want := "from inside: 1 of 1 attack withstood that it claims to withstand; 1 not claimed and open\n" +
+		"  from the wire: 1 of 2 attacks withstood that it claims to withstand, 1 broken"
+	if got := l.sum(); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	l.Attacks = l.Attacks[2:]
+	if got, want := l.sum(), "1 of 2 attacks withstood that it claims to withstand, 1 broken"; got != want {
+		t.Errorf("from the wire alone: %q, want %q", got, want)
 	}
 }
 

@@ -8,9 +8,12 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
 )
 
 // A provedLab is what `prove --output json` says of a lab.
@@ -123,6 +126,8 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	switch format {
 	case "json":
 		return writeJSON(w, list)
+	case "junit":
+		return export.ProvenJUnit(w, provenOf(list))
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
@@ -153,6 +158,20 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// provenOf returns labs as records have them.
+func provenOf(list []provedLab) (labs []export.Proven) {
+	for _, l := range list {
+		one := export.Proven{Attacks: measure.Attacks{
+			Lab: l.Lab, Attacks: control.Records(l.Attacks), NotTried: l.NotTried,
+		}}
+		for _, c := range l.Proofs {
+			one.Claims = append(one.Claims, measure.Proof{Lab: l.Lab, Claim: c.Claim, OK: c.OK, Detail: c.Detail})
+		}
+		labs = append(labs, one)
+	}
+	return labs
 }
 
 // text writes a lab: what it claims, then a line for each attack, then what arrived in words, and a sum.
@@ -303,11 +322,33 @@ func share(list []attack.Outcome, family string) string {
 	return fmt.Sprintf("%d of %d", arrived, sent)
 }
 
-// sum is the lab in a line: "12 of 14 claimed attacks withstood, 1 broken; 2 not claimed and open".
+// sum is the lab in a line: "12 of 14 attacks withstood that it claims to withstand, 1 broken; 2 not claimed and open".
+// If some attacks came from inside and others from the wire, each side has a line of
+// its own.
 func (l provedLab) sum() string {
+	inside, outside := sidesOf(l.Attacks)
+	if len(inside) > 0 && len(outside) > 0 {
+		return "from inside: " + sumOf(inside) + "\n  from the wire: " + sumOf(outside)
+	}
+	return sumOf(l.Attacks)
+}
+
+// sidesOf separates what came of attacks from inside from what came of those from the wire.
+func sidesOf(list []attack.Result) (inside, outside []attack.Result) {
+	for _, r := range list {
+		if slices.Contains(wire.All(), r.Attack) {
+			outside = append(outside, r)
+		} else {
+			inside = append(inside, r)
+		}
+	}
+	return inside, outside
+}
+
+func sumOf(list []attack.Result) string {
 	count := map[attack.Verdict]int{}
 	claimed := 0
-	for _, r := range l.Attacks {
+	for _, r := range list {
 		count[r.Verdict]++
 		if r.Claimed {
 			claimed++

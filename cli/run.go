@@ -239,7 +239,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 		fmt.Fprintln(r.Err, tried)
 	}
 	o := control.Options{
-		Resolved: resolved, Dir: dir, Versions: versions, Deployment: at, Past: past,
+		Resolved: resolved, Parts: r.catalogue.Parts(), Dir: dir, Versions: versions, Deployment: at, Past: past,
 		PCAP: how.pcap,
 	}
 	if s := r.paperOf(resolved); s != nil {
@@ -318,9 +318,15 @@ func newDirectory(name string) (string, error) {
 	}
 }
 
+// refuted says whether a proof or an attack has shown that a claim of some lab does not hold.
+func refuted(log *measure.Log) bool {
+	return slices.ContainsFunc(log.Proofs, func(p measure.Proof) bool { return !p.OK }) ||
+		slices.ContainsFunc(log.Attacks, func(x measure.Attacks) bool { return x.Broken() })
+}
+
 // conclude prints the results, writes the page, and chooses the exit status.
 func (r running) conclude(out *control.Outcome, err error, dir, format string) error {
-	unproven := out != nil && slices.ContainsFunc(out.Log.Proofs, func(p measure.Proof) bool { return !p.OK })
+	unproven := out != nil && refuted(&out.Log)
 	if err != nil {
 		if unproven {
 			err = unprovenError{err}

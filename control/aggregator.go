@@ -144,6 +144,11 @@ func (a *aggregator) matrix(m measure.Matrix) {
 	a.write(m)
 }
 
+func (a *aggregator) attacks(x measure.Attacks) {
+	a.log.Attacks = append(a.log.Attacks, x)
+	a.write(x)
+}
+
 func (a *aggregator) lab(l measure.LabRecord) {
 	a.log.Labs = append(a.log.Labs, l)
 	a.run.Tell([]measure.LabRecord{l})

@@ -50,16 +50,23 @@ func (a Attacked) Made() bool {
 // and observe are those of [attack.Target]. The deployment is closed.
 func Attack(ctx context.Context, r *experiment.Resolved, at deploy.Deployment, attacks []attack.Attack, exhaustive bool,
 	observe func(a attack.Attack, family string),
-) (out Attacked, err error) {
+) (Attacked, error) {
 	s, err := Stand(ctx, r, at)
-	if unproven, ok := errors.AsType[*UnprovenError](err); ok {
+	return attackBuilt(ctx, s, err, (*LiveLab).Close, attacks, exhaustive, observe)
+}
+
+// attackBuilt attacks what was built for that, unless building failed, and removes it.
+func attackBuilt(ctx context.Context, s *LiveLab, failed error, remove func(*LiveLab) error, attacks []attack.Attack,
+	exhaustive bool, observe func(a attack.Attack, family string),
+) (out Attacked, err error) {
+	if unproven, ok := errors.AsType[*UnprovenError](failed); ok {
 		out.Proofs = unproven.Proofs
 		return out, nil
 	}
-	if err != nil {
-		return out, err
+	if failed != nil {
+		return out, failed
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
+	defer func() { err = errors.Join(err, remove(s)) }()
 	reached := s.Reach(ctx) // the attacks leave it confused
 	out, err = s.Attack(ctx, attacks, exhaustive, observe)
 	out.Matrix, out.Proofs = reached, slices.Concat(s.Proofs, reached.Proofs())

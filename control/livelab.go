@@ -27,6 +27,7 @@ type LiveLab struct {
 
 	configure  *configurator
 	generation *generation
+	lab        *lab
 }
 
 // A Layer is what carries packets between hosts, see [network.Layer].
@@ -65,11 +66,16 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 	if c.cpus, err = at.CPUs(ctx); err != nil {
 		return nil, err
 	}
-	cells := make([]int, len(r.Cells))
+	return c.stand(ctx, firstGeneration)
+}
+
+// stand does that for the generation of this number. The deployment stays open.
+func (c *configurator) stand(ctx context.Context, number int) (_ *LiveLab, err error) {
+	cells := make([]int, len(c.resolved.Cells))
 	for i := range cells {
 		cells[i] = i
 	}
-	g, failed, err := c.raise(ctx, firstGeneration, cells)
+	g, failed, err := c.raise(ctx, number, cells)
 	if err != nil {
 		return nil, errors.Join(err, joined(failed))
 	}
@@ -89,16 +95,26 @@ func Stand(ctx context.Context, r *experiment.Resolved, at deploy.Deployment) (_
 	if broken(proofs) != nil {
 		return nil, &UnprovenError{l.ID, proofs}
 	}
+	s, err := c.live(l)
+	if err != nil {
+		return nil, err
+	}
+	s.Proofs = proofs
+	return s, nil
+}
+
+// live returns a lab that stands, without the workers of its hosts.
+func (c *configurator) live(l *lab) (*LiveLab, error) {
 	for _, w := range l.workers {
 		if w.container != "" {
 			continue // it is its container's only process
 		}
-		if err := w.Kill(); err != nil { // it was for the proof
+		if err := w.Kill(); err != nil { // nobody sends from here on
 			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
 	s := &LiveLab{
-		Experiment: r.Experiment.Name, Lab: l.Lab, MTU: l.mtu, Proofs: proofs, configure: c, generation: g,
+		Experiment: c.resolved.Experiment.Name, Lab: l.Lab, MTU: l.mtu, configure: c, generation: l.generation, lab: l,
 	}
 	return s, s.describe(l)
 }
@@ -182,7 +198,7 @@ func (s *LiveLab) Claims() string {
 }
 
 // Verify asks the kernel of each host whether it is as the plan says. The error is what differs.
-func (s *LiveLab) Verify(ctx context.Context) error { return s.generation.labs[0].stands.Verify(ctx) }
+func (s *LiveLab) Verify(ctx context.Context) error { return s.lab.stands.Verify(ctx) }
 
 // Close removes the lab. The error names things of the machine that were not returned.
 func (s *LiveLab) Close() error {

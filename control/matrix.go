@@ -131,5 +131,5 @@ func (l *lab) reach(ctx context.Context, how proof.Survey) measure.Matrix {
 
 // Reach tries all ways between the containers of the lab, to its hosts and to groups, and counts where packets arrive.
 func (s *LiveLab) Reach(ctx context.Context) measure.Matrix {
-	return s.generation.labs[0].reach(ctx, proof.Survey{})
+	return s.lab.reach(ctx, proof.Survey{})
 }

@@ -23,6 +23,7 @@ import (
 // Options are the inputs of a run besides its experiment.
 type Options struct {
 	Resolved *experiment.Resolved
+	Parts    experiment.Parts  // for the controls of attacks
 	Dir      string            // run directory; "" keeps nothing on disk
 	Versions map[string]string // of nettoll and of the programs it starts
 	Observe  func(Progress)    // is told how far the run is; may be nil
@@ -40,7 +41,7 @@ type Options struct {
 
 // Progress is how far a run is.
 type Progress struct {
-	Phase      string        // "build", "measure", "remove"
+	Phase      string        // "build", "measure", "remove", "attack"
 	Generation int           // from 1
 	Block      int           // blocks done, all generations
 	Measured   time.Duration // time spent in blocks
@@ -48,6 +49,10 @@ type Progress struct {
 	Goals      int           // comparisons that the run is to decide, or to know precisely
 	Closed     int           // of these, the ones that are
 	Expected   int           // of the others, those that will be before the time is up, if the noise stays as it is
+
+	// While labs are attacked: which one of how many, its id, and with what. All else is 0.
+	Lab, Labs int
+	ID, What  string
 }
 
 // An Outcome is the result of a run.
@@ -93,6 +98,7 @@ type scheduler struct {
 	measured time.Duration
 	budget   time.Duration // what is measured at most: the time asked for, or what the least number of generations takes
 	blocks   int
+	standing *generation     // the last one, if it is to be attacked
 	removing time.Duration   // of the labs of the generation before, in this part of the run
 	doubted  map[string]bool // what labs have told already
 	deaths   map[string]int  // in this generation, of workers, by lab and role, and of programs, by lab
@@ -175,6 +181,10 @@ func Run(ctx context.Context, o Options) (*Outcome, error) {
 	if err == nil {
 		why, err = s.generations(ctx)
 	}
+	if err == nil {
+		err = s.attack(ctx)
+	}
+	s.vacate()
 	if left := o.Deployment.Close(); left != nil {
 		s.records.warn(measure.Warning{Text: left.Error() + ": nettoll clean removes what runs leave"})
 	}
@@ -394,8 +404,10 @@ func (s *scheduler) drop(lab int, reason error) {
 	}
 }
 
-// generation builds the labs, measures the blocks and removes the labs.
-func (s *scheduler) generation(ctx context.Context, number, blocks int, must bool) error {
+// generation builds the labs, measures the blocks and removes the labs. If the experiment makes attacks, the labs stay
+// until [scheduler.vacate].
+func (s *scheduler) generation(ctx context.Context, number, blocks int, must bool) (err error) {
+	s.vacate()
 	s.tell("build", number)
 	began, measured, first, removing := clock.Now(), s.measured, s.blocks, s.removing
 	s.removing = 0
@@ -404,10 +416,11 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		return errors.Join(err, joined(failed))
 	}
 	defer func() {
-		s.tell("remove", number)
-		ended := clock.Now()
-		g.close()
-		s.removing = time.Duration(clock.Now() - ended)
+		if err == nil && ctx.Err() == nil && len(s.experiment.Proof.Attacks) > 0 {
+			s.standing = g // until it is known whether it is the last one
+			return
+		}
+		s.remove(g)
 	}()
 	for _, lab := range slices.Sorted(maps.Keys(failed)) {
 		if s.stood[lab] {

@@ -85,14 +85,14 @@ func (l *lab) capabilities(container string) *uint64 {
 
 // Rights says what root may do in the containers of the lab, "" if those have no processes of their own.
 func (s *LiveLab) Rights() string {
-	l := s.generation.labs[0]
+	l := s.lab
 	return measure.LabRights([]measure.LabRecord{{Lab: l.ID, Rights: l.rights()}})[l.ID]
 }
 
 // Target returns the lab as one that can be attacked. The error is [attack.ErrShared] if nothing in it can be.
 func (s *LiveLab) Target() (attack.Target, error) {
 	l := attack.Target{
-		Lab:    s.generation.labs[0].described(s.MTU),
+		Lab:    s.lab.described(s.MTU),
 		Claims: s.Lab.Stack.Claims(s.Lab.Hosts),
 		Open:   func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
 	}

@@ -18,7 +18,7 @@ import (
 
 // KnownAttacks lists all attacks, in the order in which they are made: those from inside a lab, then those from its
 // underlay.
-func KnownAttacks() []attack.Attack { return slices.Concat(attack.All(), wire.All()) }
+func KnownAttacks() []attack.Attack { return experiment.Attacks() }
 
 // DescribeAttack explains one of them.
 func DescribeAttack(a attack.Attack) attack.Description {
@@ -42,7 +42,7 @@ func sides(attacks []attack.Attack) (inside, outside []attack.Attack) {
 
 // Wire returns the lab as one that can be attacked from its underlay.
 func (s *LiveLab) Wire() wire.Target {
-	l := s.generation.labs[0]
+	l := s.lab
 	t := wire.Target{
 		Lab:  l.described(s.MTU),
 		Open: func(host int, namespace string) (*os.File, error) { return s.Hosts[host].Namespace(namespace) },
