@@ -27,7 +27,7 @@ type reporting struct {
 
 func (r reporting) command() *cobra.Command {
 	var figures string
-	out := outputFlags{formats: view.Formats(), to: "file to write to (default: standard output)", figures: true}
+	out := outputFlags{formats: append(view.Formats(), "junit"), to: "file to write to (default: standard output)", figures: true}
 	var direct, only []string
 	var width int
 	var trials, all bool
@@ -253,6 +253,9 @@ func (r reporting) sections(run measure.Run, log *measure.Log, analysis measure.
 func (r reporting) writeReport(w io.Writer, format string, d *report.Data, o report.Options) error {
 	if format == "json" { // an array of what jsonl has as lines
 		return export.Array(w, func(lines io.Writer) error { return r.writeReport(lines, "jsonl", d, o) })
+	}
+	if format == "junit" {
+		return export.JUnit(w, d)
 	}
 	var paper *suite.Result
 	if format != "csv" { // CSV has no place for it

@@ -599,7 +599,7 @@ func attacks(p *Proof) shape {
 	again := list.done
 	list.done = func(n *node) (err error) {
 		if p.Attacks, err = ChosenAttacks(names); err != nil {
-			return n.wrong("attacks: %w", err)
+			return n.wrong("%w", err)
 		}
 		return again(n)
 	}

@@ -129,7 +129,9 @@ func ProvenJUnit(w io.Writer, labs []Proven) error {
 // JUnit writes what the labs of a run protect as JUnit XML, and each cell that failed as an error. Whether a change is
 // acceptable is for a comparison to say: see [ComparedJUnit].
 func JUnit(w io.Writer, data *report.Data) error {
-	s := junitSuite{Name: report.Printable(data.Run.Name)}
+	s := junitSuite{
+		Name: report.Printable(data.Run.Name), Out: strings.Join(slices.Concat(data.Standing(), data.Read().Doubts()), "\n"),
+	}
 	for _, f := range data.Analysis.Failed {
 		s.add(junitCase{Class: report.Printable(f.Cell), Name: "measured", Error: &junitProblem{
 			Message: report.Printable(f.Cell) + ": " + report.Printable(f.Reason), Type: string(measure.HasFailed),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/report"
+	"github.com/nettoll/nettoll/report/export"
 	"github.com/nettoll/nettoll/report/view"
 )
 
@@ -89,6 +90,27 @@ func TestAttackBroken(t *testing.T) {
 			if !strings.Contains(said, want) {
 				t.Errorf("%s does not say %q", format, want)
 			}
+		}
+	}
+}
+
+// As JUnit, an attack is a test case: what got through is a failure if the stack claims to withstand it, and what shows
+// nothing is skipped with the reason.
+func TestAttacksJUnit(t *testing.T) {
+	var b bytes.Buffer
+	if err := export.JUnit(&b, attacked(t, true).data()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`<testcase classname="bridge/same-host/1" name="attack wire-sniff"></testcase>`,
+		`<failure message="bridge/same-host/1: guise: broken: ipv4: a datagram arrives at snk1" type="broken">`,
+		`<skipped message="bridge/same-host/1: ports: not tried: there is one pair" type="not tried">`,
+		`<skipped message="bridge/same-host/1: router: not claimed, open: nobody looks" type="open">`,
+		`<skipped message="host/same-host/1: not attacked: containers share a namespace" type="not tried">`,
+		` failures="1" errors="0" `,
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it lacks %q:\n%s", want, &b)
 		}
 	}
 }
