@@ -29,7 +29,7 @@ type Attack struct {
 	Verdict AttackVerdict `json:"verdict"`
 	Arrived int           `json:"arrived"` // of the packets in Sent, which must not arrive, or would have to
 	Sent    int           `json:"sent"`
-	Why     string        `json:"why,omitempty"` // why it cannot be told, or was not tried
+	Why     string        `json:"why,omitempty"` // why it cannot be told, or what of it was not tried
 	// NotClaimed holds the reasons why the stack does not claim to withstand it.
 	NotClaimed []string `json:"not_claimed,omitempty"`
 	Holes      []string `json:"holes,omitempty"` // what arrived, in words
@@ -130,7 +130,11 @@ func (p *ProvedLab) attacked(x *Attacks) {
 			for _, hole := range a.Holes {
 				p.Holes = append(p.Holes, a.Attack+": "+hole)
 			}
-		case AttackWithstood, AttackOpen, AttackClosed:
+		case AttackWithstood:
+			if a.Why != "" { // of a part of it
+				p.untold(string(a.Verdict)+": "+a.Why, a.Attack)
+			}
+		case AttackOpen, AttackClosed:
 		}
 	}
 	for _, why := range []string{x.NoControl, x.NoWireControl} {
@@ -151,7 +155,7 @@ func (p *ProvedLab) untold(why, name string) {
 	}
 }
 
-// Untold is why some attacks say nothing about a lab.
+// Untold is why some attacks say nothing about a lab, or less than all.
 type Untold struct {
 	Why     string   `json:"why"` // it begins with the verdict: "not tried: …"
 	Attacks []string `json:"attacks,omitempty"`

@@ -54,6 +54,15 @@ func TestAttacks(t *testing.T) {
 			}, nil,
 		},
 		{
+			measure.Attacks{Lab: "bridge+tinc", NoControl: "no room", Attacks: []measure.Attack{
+				{Attack: "wire-replay", Wire: true, Claimed: true, Verdict: measure.AttackWithstood, Sent: 1, Why: "no new keys"},
+			}}, measure.Withstood{},
+			[2]measure.Held{measure.NotProved, measure.HeldAlways},
+			[]measure.Untold{
+				{Why: "withstood: no new keys", Attacks: []string{"wire-replay"}}, {Why: "the control was not attacked: no room"},
+			}, nil,
+		},
+		{
 			measure.Attacks{Lab: "host", NotTried: "they share a namespace"}, measure.Withstood{},
 			[2]measure.Held{measure.NotProved, measure.NotProved}, nil, nil,
 		},
