@@ -27,7 +27,9 @@ type reporting struct {
 
 func (r reporting) command() *cobra.Command {
 	var figures string
-	out := outputFlags{formats: append(view.Formats(), "junit"), to: "file to write to (default: standard output)", figures: true}
+	out := outputFlags{
+		formats: append(view.Formats(), "junit"), to: "file to write to (default: standard output)", figures: true,
+	}
 	var direct, only []string
 	var width int
 	var trials, all bool

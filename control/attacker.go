@@ -12,8 +12,8 @@ import (
 	"github.com/nettoll/nettoll/proof/wire"
 )
 
-// An Attacker attacks labs, and judges each by its controls: the same lab without its filter and without its encryption.
-// It attacks each control once.
+// An Attacker attacks labs, and judges each by its controls: the same lab without its filter, and without its
+// encryption. It attacks each control once.
 type Attacker struct {
 	Parts      experiment.Parts
 	CPUs       int

@@ -33,12 +33,15 @@ func TestAttacks(t *testing.T) {
 		holes  []string
 	}{
 		{
-			attacks(measure.AttackWithstood), measure.Withstood{Made: 3, Tried: 3, Claimed: 2, Held: 2, Open: 1},
+			attacks(measure.AttackWithstood),
+			measure.Withstood{Made: 3, Tried: 3, Claimed: 2, Held: 2, Open: 1},
 			[2]measure.Held{measure.HeldAlways, measure.NotProved},
-			[]measure.Untold{{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}}}, nil,
+			[]measure.Untold{{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}}},
+			nil,
 		},
 		{
-			attacks(measure.AttackBroken), measure.Withstood{
+			attacks(measure.AttackBroken),
+			measure.Withstood{
 				Made: 3, Tried: 3, Claimed: 2, Held: 1, Broken: 1, Open: 1, Names: []string{"guise"},
 			},
 			[2]measure.Held{measure.HeldNot, measure.NotProved},
@@ -46,25 +49,31 @@ func TestAttacks(t *testing.T) {
 			[]string{"guise: ipv4: it arrives"},
 		},
 		{
-			attacks(measure.AttackNotTried), measure.Withstood{Made: 3, Tried: 2, Claimed: 2, Held: 1, Open: 1},
+			attacks(measure.AttackNotTried),
+			measure.Withstood{Made: 3, Tried: 2, Claimed: 2, Held: 1, Open: 1},
 			[2]measure.Held{measure.HeldUntold, measure.NotProved},
 			[]measure.Untold{
 				{Why: "not tried: no neighbour", Attacks: []string{"guise"}},
 				{Why: "not tried: one host", Attacks: []string{"wire-sniff", "wire-flip"}},
-			}, nil,
+			},
+			nil,
 		},
 		{
 			measure.Attacks{Lab: "bridge+tinc", NoControl: "no room", Attacks: []measure.Attack{
 				{Attack: "wire-replay", Wire: true, Claimed: true, Verdict: measure.AttackWithstood, Sent: 1, Why: "no new keys"},
-			}}, measure.Withstood{},
+			}},
+			measure.Withstood{},
 			[2]measure.Held{measure.NotProved, measure.HeldAlways},
 			[]measure.Untold{
 				{Why: "withstood: no new keys", Attacks: []string{"wire-replay"}}, {Why: "the control was not attacked: no room"},
-			}, nil,
+			},
+			nil,
 		},
 		{
-			measure.Attacks{Lab: "host", NotTried: "they share a namespace"}, measure.Withstood{},
-			[2]measure.Held{measure.NotProved, measure.NotProved}, nil, nil,
+			measure.Attacks{Lab: "host", NotTried: "they share a namespace"},
+			measure.Withstood{},
+			[2]measure.Held{measure.NotProved, measure.NotProved},
+			nil, nil,
 		},
 	} {
 		a := measure.Analyze(measure.Run{}, &measure.Log{Attacks: []measure.Attacks{tt.of}})
@@ -98,13 +107,11 @@ func TestAttacksRecord(t *testing.T) {
 	w := measure.NewWriter(&b)
 	want := attacks(measure.AttackBroken)
 	for _, r := range []measure.Record{measure.Generation{Generation: 5, Blocks: 1}, nil, want} {
-		err := error(nil)
-		if r == nil {
-			err = w.Sum()
-		} else {
-			err = w.Write(r)
+		write := w.Sum
+		if r != nil {
+			write = func() error { return w.Write(r) }
 		}
-		if err != nil {
+		if err := write(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -52,8 +52,8 @@ const (
 	provedRefuses = "refuses"
 )
 
-// Proved returns what the proofs and attacks say of each lab, in the order in which labs were proved; nil if the records
-// have neither a matrix nor attacks, as those of older runs.
+// Proved returns what the proofs and attacks say of each lab, in the order in which labs were proved; nil if the
+// records have neither a matrix nor attacks, as those of older runs.
 func (a *Analysis) Proved() []ProvedLab {
 	if len(a.Matrices) == 0 && len(a.Attacks) == 0 {
 		return nil

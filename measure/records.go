@@ -17,8 +17,8 @@ import (
 // from 0; Read gives their records the numbers from 1.
 const Version = 3
 
-// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Matrix, Attacks, LabRecord, Warning,
-// Fact, Generation, Resume or End.
+// Record is one line of records.jsonl: Begin, Trial, Histograms, BlockFacts, Proof, Matrix, Attacks, LabRecord,
+// Warning, Fact, Generation, Resume or End.
 type Record interface {
 	// appendJSON appends the record as one JSON object without a newline. It sets type and v, whatever the fields hold.
 	appendJSON(dst []byte) ([]byte, error)

@@ -13,8 +13,8 @@ func labOf(c *Cell, generation int) labIn { return labIn{c.Lab, generation} }
 
 // judgeProofs finds the labs for whose generations a claim did not hold. Their figures do not count: for all or part of
 // the generation, the measured lab was not what the stack claims. A lab leaks if a proof read its content on the wire,
-// if a packet arrived that its filter must refuse, or if an attack got through that it claims to withstand. A claim that
-// could not be tried does not show a leak.
+// if a packet arrived that its filter must refuse, or if an attack got through that it claims to withstand. A claim
+// that could not be tried does not show a leak.
 func (a *analyzer) judgeProofs() {
 	a.unproven, a.leaks = map[labIn]bool{}, map[string]bool{}
 	for _, p := range a.log.Proofs {

@@ -176,8 +176,10 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 			other.Text += ": " + Printable(strings.Join(brokenOthers(p), ", "))
 		}
 		t.Rows = append(t.Rows, []Field{
-			{Text: name}, heldField(p.Allowed), heldField(p.Refused), other, withstoodField(p.Inside),
-			withstoodField(p.Wire), {Text: triedText(p), Tone: Quiet},
+			{Text: name},
+			heldField(p.Allowed), heldField(p.Refused), other, withstoodField(p.Inside),
+			withstoodField(p.Wire),
+			{Text: triedText(p), Tone: Quiet},
 		})
 		if what := p.Confined(); what != "" {
 			notes = append(notes, Block{Text: name + ": " + Printable(what) + ".", Tone: Quiet})

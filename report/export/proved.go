@@ -47,8 +47,8 @@ func newProvedLine(p measure.ProvedLab) provedLine {
 }
 
 // provedFields returns the rows of CSV about what a lab protects: each has a claim as its parameter, what became of it
-// as its verdict, and the value 1 if it held, 0 if it did not. Attacks that were made have as further parameters how many
-// the lab withstood, claims to withstand, and lets through without a claim.
+// as its verdict, and the value 1 if it held, 0 if it did not. Attacks that were made have as further parameters how
+// many the lab withstood, claims to withstand, and lets through without a claim.
 func provedFields(p measure.ProvedLab, ended string, kinds []string) (rows [][]string) {
 	counts := func(claim string, w measure.Withstood) string {
 		if w.Made == 0 {
