@@ -90,7 +90,8 @@ func TestNarrow(t *testing.T) {
 	const narrow = 1400
 	for device, want := range map[string]string{
 		// the host tells the container
-		"vxlan0": "message too long (a device on the way takes packets of 1400 bytes at most); planned: underlay 1500, vxlan −50",
+		"vxlan0": "message too long (a device on the way takes packets of 1400 bytes at most); " +
+			"planned: underlay 1500, vxlan −50",
 		// what comes back is dropped
 		"up0": "packets sent by host1, port of under, but 12 were sent; planned: underlay 1500, vxlan −50",
 	} {
