@@ -189,8 +189,8 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) (miss
 }
 
 // Short names the first counter on the way of a trip, in the order in which packets pass, that counted less than were
-// sent for it from one trace of the hosts to another. It is "" if all counted as much, or if the first one did not: then
-// the source itself did not send them.
+// sent for it from one trace of the hosts to another. It is "" if all counted as much, or if the first one did not:
+// then the source itself did not send them.
 func (p *Paths) Short(before, after []host.Trace, trip int, sent int64) string {
 	w := p.trips[trip].way
 	for i, c := range w.passed() {

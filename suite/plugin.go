@@ -18,8 +18,8 @@ func (c Claim) lacks(run *measure.Run) string {
 }
 
 // processed describes the parts of the kernel that a claim is about, if processes do their work in a run; "" if the run
-// can try the claim. A run that has not begun may have either. Labs record who does the work as "PART (kernel)", or with
-// the name of the program in place of the kernel.
+// can try the claim. A run that has not begun may have either. Labs record who does the work as "PART (kernel)", or
+// with the name of the program in place of the kernel.
 func (c Claim) processed(run *measure.Run) string {
 	for _, name := range c.Kernel {
 		for i := range run.Cells {

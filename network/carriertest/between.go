@@ -37,8 +37,8 @@ const underlayMTU = 1500
 //     then can be read on the underlay, or is still encrypted: eBPF may redirect packets without asking for a route.
 //   - undo: all is gone, without a trace.
 //   - null cipher: a device that does not encrypt has the name and the addresses of the encryption's. Verify notices
-//     it, and what passes then can be read. Undoing what was tampered with succeeds. An encryption without a device, such
-//     as IPsec in transport mode, has no such check.
+//     it, and what passes then can be read. Undoing what was tampered with succeeds. An encryption without a device, as
+//     IPsec in transport mode is, has no such check.
 //   - other key: host 2 has another secret than host 1. Verify notices it, or nothing passes; nothing can be read.
 //
 // The last two have labs of their own, and are left out if no carrier encrypts. So is the last one without keys: it
