@@ -28,12 +28,16 @@ func TestProgramDies(t *testing.T) {
 		{
 			"ovs-vswitchd", "openvswitch-switch", unix.SIGKILL,
 			[]string{"--network", "ovs", "--set", "factors.filter={ovs: {rules: 10}}"},
-			"ovs+ovs(rules=10)", []string{"killed", "ovs+ovs(rules=10), rebuilt"},
+			"ovs+ovs(rules=10)",
+			[]string{"killed", "ovs+ovs(rules=10), rebuilt"},
 			[]string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"},
 		},
 		{
-			"openvpn", "openvpn", unix.SIGSTOP, []string{"--network", "bridge", "--encryption", "openvpn"},
-			"bridge+openvpn", []string{"is stopped (SIGSTOP); its last lines:"}, []string{"setup_time"},
+			"openvpn", "openvpn", unix.SIGSTOP,
+			[]string{"--network", "bridge", "--encryption", "openvpn"},
+			"bridge+openvpn",
+			[]string{"is stopped (SIGSTOP); its last lines:"},
+			[]string{"setup_time"},
 		},
 	} {
 		t.Run(c.program, func(t *testing.T) {
