@@ -114,7 +114,7 @@ WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/op
 WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack
 
 # Those that take seconds when all programs are there: test-without runs them once more with one program hidden, another one each hour.
-WITHOUT_FAST := . ./cli ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./report/figure ./traffic/program
+WITHOUT_FAST := . ./cli ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./report/figure
 
 .PHONY: test-without
 test-without: ## run tests that start programs as on a machine where none of them is installed, and some without one of them
