@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -108,13 +110,29 @@ func plantings() []planting {
 			stands: "link eth0: removed", undo: "",
 		},
 		{
+			name:   "a process from outside",
+			plant:  "nsenter --target $PID --pid sleep 600 </dev/null >/dev/null 2>&1 &", // ends with the lab
+			stands: "(sleep): came from outside of the host",
+		},
+		{
+			name: "a namespace in the place of another", plant: "nsenter --target $PID --pid --mount mount --bind /proc/self/ns/net " +
+				"/run/netns/src0", stands: "namespace src0: another one stands in its place",
+		},
+		{
 			name: "a server of somebody else", by: func() (func() error, error) {
 				l, err := net.Listen("tcp", "127.0.0.1:7777")
 				if err != nil {
 					return nil, err
 				}
 				return l.Close, nil
-			}, stands: "socket tcp 127.0.0.1 port 7777: opened by a process that is not of this host", turns: 4,
+			}, stands: "socket tcp 127.0.0.1 port 7777: opened by a process that is not of this host", turns: 5,
+		},
+		{
+			name: "an ear of somebody else", by: func() (func() error, error) {
+				fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
+					int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})))
+				return func() error { return unix.Close(fd) }, err
+			}, stands: "socket packet, protocol 0x0003, number ", turns: 5,
 		},
 	}
 }
@@ -160,7 +178,7 @@ func TestWatch(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for range *plants {
-				w := &watchRun{list: slices.Clone(c.list), seen: map[int]int{}}
+				w := &watchRun{list: slices.Clone(c.list), seen: map[int]int{}, began: time.Now()}
 				w.session = start(t, experimentOf(t, c.filter, len(c.list)))
 				w.plantAll()
 			}
@@ -195,8 +213,9 @@ type watchRun struct {
 	used    []int       // processes of labs in which something was planted
 	seen    map[int]int // how many blocks there were when the process of a lab was seen first
 	found   int
-	samples int // failed claims of samples that are attributed to a planting
-	again   int // plantings in labs that ended before a block did
+	samples int       // failed claims of samples that are attributed to a planting
+	began   time.Time // before the run
+	again   int       // plantings in labs that ended before a block did
 }
 
 // planted is a planting in a lab.
@@ -204,6 +223,9 @@ type planted struct {
 	planting
 	pid, blocks int // the lab's worker, and how many blocks there had been
 	undo        func() error
+	// ended is when the last of these blocks had ended, in s since the run began, and at when the leak was planted, since
+	// before the run began.
+	ended, at float64
 }
 
 // plantAll plants one leak in each lab, and wants each of them to be named.
@@ -245,19 +267,23 @@ func (w *watchRun) plantAll() {
 
 // look finds out which leaks were noticed, and which were not although a block has ended.
 func (w *watchRun) look(log *measure.Log, running bool) {
-	var said []string
+	var said []measure.Proof
 	samples := 0
 	for _, p := range log.Proofs {
 		switch {
 		case p.OK:
 		case p.Name == proof.Watched:
-			said = append(said, p.Detail)
+			said = append(said, p)
 		case p.Name == proof.Sampled:
 			samples++
 		}
 	}
 	w.lives = slices.DeleteFunc(w.lives, func(p planted) bool {
-		noticed := slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, p.stands) })
+		i := slices.IndexFunc(said, func(s measure.Proof) bool { return strings.Contains(s.Detail, p.stands) })
+		noticed := i >= 0
+		if noticed {
+			w.placed(p, said[i])
+		}
 		if !noticed && p.opens && samples > w.samples {
 			noticed, w.samples = true, w.samples+1
 		}
@@ -268,7 +294,7 @@ func (w *watchRun) look(log *measure.Log, running bool) {
 		case noticed:
 			w.found++
 		case after > 2+p.turns && running && err == nil:
-			w.t.Errorf("%s was not noticed %d blocks later, said is: %q", p.name, after, said)
+			w.t.Errorf("%s was not noticed %d blocks later, said is: %+v", p.name, after, said)
 		case err != nil && running:
 			w.again++
 			w.list = append(w.list, p.planting)
@@ -280,6 +306,17 @@ func (w *watchRun) look(log *measure.Log, running bool) {
 		}
 		return true
 	})
+}
+
+// placed wants what was noticed to be placed where the leak was planted, in the time between two audits: in the last block
+// that had ended, if its audit was still to come, or in a later one. Audits look at some things in turns: those may have
+// been there at the last audit.
+func (w *watchRun) placed(p planted, found measure.Proof) {
+	if len(found.Touched) != 2 || found.Touched[0] > found.Touched[1] || found.Touched[1] < p.blocks-1 ||
+		found.Until < p.ended || p.turns == 0 && found.Since > p.at || found.Since >= found.Until {
+		w.t.Errorf("%s was planted after %d blocks, %.3f to %.3f s after the run began, and is said to be in blocks %v, between "+
+			"%.3f and %.3f s", p.name, p.blocks, p.ended, p.at, found.Touched, found.Since, found.Until)
+	}
 }
 
 // plantNext plants the next leak in a lab in which there is none.
@@ -300,7 +337,11 @@ func (w *watchRun) plantNext(log *measure.Log) {
 			continue // it may not be watched yet: what is planted while a lab is built is part of it
 		}
 		w.used = append(w.used, m.pid)
-		p := planted{planting: w.list[0], pid: m.pid, blocks: len(log.Blocks)}
+		last := log.Blocks[len(log.Blocks)-1]
+		p := planted{
+			planting: w.list[0], pid: m.pid, blocks: len(log.Blocks), ended: last.Start + last.Duration,
+			at: time.Since(w.began).Seconds(),
+		}
 		if err := p.do(); err != nil {
 			w.t.Logf("in a lab that ends: %s: %v", p.name, err)
 			continue
@@ -403,6 +444,35 @@ func attach() (func() error, error) {
 		}
 		return l.Close()
 	})
+}
+
+// A run in which a leak was planted, and that nobody interrupts, ends with exit status 4.
+func TestWatchEnds(t *testing.T) {
+	testnet.Root(t)
+	testnet.Program(t, "nsenter", "util-linux")
+	testnet.Program(t, "ip", "iproute2")
+	t.Parallel()
+	w := &watchRun{seen: map[int]int{}, began: time.Now()}
+	w.list = slices.DeleteFunc(plantings(), func(p planting) bool { return p.name != "a second veth" })
+	w.list[0].undo = ""
+	w.session = start(t, "--time", "8s", "--baseline", "host", "--network", "bridge", "--filter", "none", "--workload",
+		"udp-rr", "--placement", "same-host")
+	w.measuring()
+	for running := true; running; {
+		select {
+		case <-w.ended:
+			running = false
+		case <-time.After(50 * time.Millisecond):
+		}
+		log, _ := w.records()
+		w.look(log, running)
+		if running {
+			w.plantNext(log)
+		}
+	}
+	if status := w.wait(patience); status != 4 || w.found != 1 {
+		t.Errorf("exit status %d, and %d leaks were noticed, want 4 and 1\n%s", status, w.found, w.stderr.String())
+	}
 }
 
 // In runs in which nobody plants anything nothing is found.
