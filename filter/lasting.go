@@ -23,7 +23,8 @@ func (l List) Lasting(tracked []conntrack.Flow) []string {
 	var list []string
 	for _, f := range tracked {
 		from, to := f.Original.Source, f.Reply.Source // as seen between both translations
-		if !f.Answered || !ends[from.Addr()] && !ends[f.Reply.Destination.Addr()] || !ends[to.Addr()] && !ends[f.Original.Destination.Addr()] ||
+		if !f.Answered || !ends[from.Addr()] && !ends[f.Reply.Destination.Addr()] ||
+			!ends[to.Addr()] && !ends[f.Original.Destination.Addr()] ||
 			slices.ContainsFunc(l.Allowed, func(r Rule) bool { return r.begins(f) }) {
 			continue
 		}

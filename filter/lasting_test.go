@@ -55,8 +55,8 @@ func TestLasting(t *testing.T) {
 		{name: "to others", flow: plain(protocolUDP, "10.1.0.2:200", "10.9.0.3:1")},
 		{name: "of an encryption between hosts", flow: plain(protocolUDP, "198.18.0.1:51820", "198.18.0.2:51820")},
 		{name: "translated, of a pair", flow: conntrack.Flow{
-			Protocol: protocolTCP, Original: way("10.1.0.4:400", "198.18.0.2:300"), Reply: way("198.18.0.2:300", "198.18.0.1:400"),
-			Answered: true,
+			Protocol: protocolTCP, Original: way("10.1.0.4:400", "198.18.0.2:300"),
+			Reply: way("198.18.0.2:300", "198.18.0.1:400"), Answered: true,
 		}},
 		{
 			name: "translated, of two that are no pair", flow: conntrack.Flow{

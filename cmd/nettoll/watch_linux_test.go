@@ -115,8 +115,9 @@ func plantings() []planting {
 			stands: "(sleep): came from outside of the host",
 		},
 		{
-			name: "a namespace in the place of another", plant: "nsenter --target $PID --pid --mount mount --bind /proc/self/ns/net " +
-				"/run/netns/src0", stands: "namespace src0: another one stands in its place",
+			name:   "a namespace in the place of another",
+			plant:  "nsenter --target $PID --pid --mount mount --bind /proc/self/ns/net /run/netns/src0",
+			stands: "namespace src0: another one stands in its place",
 		},
 		{
 			name: "a server of somebody else", by: func() (func() error, error) {
@@ -314,8 +315,8 @@ func (w *watchRun) look(log *measure.Log, running bool) {
 func (w *watchRun) placed(p planted, found measure.Proof) {
 	if len(found.Touched) != 2 || found.Touched[0] > found.Touched[1] || found.Touched[1] < p.blocks-1 ||
 		found.Until < p.ended || p.turns == 0 && found.Since > p.at || found.Since >= found.Until {
-		w.t.Errorf("%s was planted after %d blocks, %.3f to %.3f s after the run began, and is said to be in blocks %v, between "+
-			"%.3f and %.3f s", p.name, p.blocks, p.ended, p.at, found.Touched, found.Since, found.Until)
+		w.t.Errorf("%s was planted after %d blocks, %.3f to %.3f s after the run began, and is said to be in blocks %v, "+
+			"between %.3f and %.3f s", p.name, p.blocks, p.ended, p.at, found.Touched, found.Since, found.Until)
 	}
 }
 
