@@ -159,7 +159,7 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 // MostTracked is the largest table of connections that an audit lists: more take too long.
 const MostTracked = 50_000
 
-// listing is how long an audit may list connections: the kernel walks the table of the whole machine for each namespace.
+// listing is how long an audit may list connections: for each namespace the kernel walks the table of the machine.
 const listing = 3 * time.Second
 
 // lasting adds the connections that outlive their permission.

@@ -20,7 +20,9 @@ const size = 256
 // Forged attacks a lab of two hosts from its underlay, with packets of IPv4: frames that were changed, repeated and
 // made up must not be delivered, and those that they are made of must be. More are attacks that are made besides.
 func Forged(t testing.TB, n network.Network, between stack.Stack, more ...attack.Attack) error {
-	attacks := append([]attack.Attack{wire.Flip, wire.Replay, wire.Reorder, wire.Stranger, wire.Peer, wire.Weaker}, more...)
+	attacks := append([]attack.Attack{
+		wire.Flip, wire.Replay, wire.Reorder, wire.Stranger, wire.Peer, wire.Weaker,
+	}, more...)
 	target, results, err := Attacked(t, n, between, attacks...)
 	if err != nil {
 		return err

@@ -63,8 +63,10 @@ func usual() suite {
 func weak() []suite {
 	return []suite{
 		{name: "3DES with MD5 and 1024-bit MODP", encryption: 3, prf: 1, integrity: 1, group: 2, public: modp(128)},
-		{name: "AES-128-CBC with SHA-1 and 2048-bit MODP", encryption: 12, bits: 128, prf: 2, integrity: 2, group: 14,
-			public: modp(256)},
+		{
+			name: "AES-128-CBC with SHA-1 and 2048-bit MODP", encryption: 12, bits: 128, prf: 2, integrity: 2, group: 14,
+			public: modp(256),
+		},
 		{name: "AES-256-GCM with SHA-256 and 1024-bit MODP", encryption: 20, bits: 256, prf: 5, group: 2, public: modp(128)},
 	}
 }

@@ -53,7 +53,8 @@ func TestWeakerPlanted(t *testing.T) {
 
 // FuzzAnswers reads datagrams from the wire as answers to each offer.
 func FuzzAnswers(f *testing.F) {
-	lab, err := network.Compose(networktest.Lab(2, 1), carriertest.Choose(f, encryption.Kind{ipsec.Encryption{}}, strongswan()))
+	between := carriertest.Choose(f, encryption.Kind{ipsec.Encryption{}}, strongswan())
+	lab, err := network.Compose(networktest.Lab(2, 1), between)
 	if err != nil {
 		f.Fatal(err)
 	}

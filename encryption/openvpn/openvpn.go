@@ -120,7 +120,7 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		top.Guards.Ignored = []int{1, 2, 3} // the peer id, see doc.go
 	}
 	top.Guards.Authentic, top.Guards.Once = true, true
-	top.Guards.Settled = "hosts drop the handshake of whoever does not have the lab's key of tls-crypt, before TLS sees an offer"
+	top.Guards.Settled = "hosts drop the handshake of anyone without the lab's key of tls-crypt, before TLS sees an offer"
 	for i := range max(len(lab.Hosts)-1, 1) {
 		top.Guards.Hellos = append(top.Guards.Hellos, hello(firstPort+i))
 	}

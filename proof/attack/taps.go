@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -73,7 +72,7 @@ type taps struct {
 
 // A socket is one that a tap reads.
 type socket struct {
-	syscall.Conn
+	sock.Conn
 	sums bool // it also drops packets whose checksum is wrong (rawv6_rcv_skb, net/ipv6/raw.c)
 }
 

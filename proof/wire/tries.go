@@ -546,9 +546,9 @@ func (s *stand) silence(ctx context.Context, o *attack.Outcome) error {
 	return ctx.Err()
 }
 
-// weaker offers ciphers and versions that are weaker than those that hosts are set up for, with the address of the other
-// host and from a stranger, and looks at the answers. Those are held back, as nobody has asked for them. What hosts are
-// set up for has to be taken, from the other host.
+// weaker offers ciphers and versions that are weaker than those of the hosts, with the address of the other host and
+// from a stranger, and looks at the answers. It holds these back, because no host has asked for them. The ciphers of
+// the hosts have to be taken, from the other host.
 func (s *stand) weaker(o *attack.Outcome) error {
 	like, err := s.template(o)
 	if like == nil {
@@ -589,8 +589,8 @@ func (s *stand) weaker(o *attack.Outcome) error {
 	return nil
 }
 
-// offered hands on an offer, also once more if the answer asks for that, and says whether it is answered, and taken. One
-// that need not be answered is waited for less long.
+// offered hands on an offer, once more if the answer asks for that, and says whether it is answered, and taken. It
+// waits less long for the answer to one that need not be answered.
 func (s *stand) offered(offer Offer, frame []byte) (answered, taken bool, err error) {
 	var answers record
 	s.relay.intercept(func(_ *port, frame []byte) bool {

@@ -212,7 +212,7 @@ type State struct {
 	Copies []string
 }
 
-// copiers are the tables of the database whose rows copy packets, or report them, to somebody else, with the column that
+// copiers are the tables of the database whose rows copy packets to somebody else, or report them, with the column that
 // tells their rows apart (ovs-vswitchd.conf.db(5)).
 func copiers() [][2]string {
 	return [][2]string{{"Mirror", "name"}, {"NetFlow", "targets"}, {"sFlow", "targets"}, {"IPFIX", "targets"}}

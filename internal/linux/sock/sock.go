@@ -18,3 +18,6 @@ type Facts struct {
 	Congestion string `json:"congestion,omitempty"` // TCP only
 	Raw        bool   `json:"raw,omitempty"`        // ICMP only: not one of the kernel's own echo sockets, see [Ping]
 }
+
+// A Conn is a socket of the packages net or os, for [ReceiveQueue].
+type Conn = syscall.Conn

@@ -366,7 +366,8 @@ func hearings() []hearing {
 		{name: "udp", protocol: unix.IPPROTO_UDP, states: unbound, family: unix.AF_INET, size: 4},
 		{name: "udp", protocol: unix.IPPROTO_UDP, states: unbound, family: unix.AF_INET6, size: 16},
 		{name: "raw", files: []listed{
-			{"packet", "/proc/thread-self/net/packet", 3, 8}, {"raw ipv4", "/proc/thread-self/net/raw", 1, 9},
+			{"packet", "/proc/thread-self/net/packet", 3, 8},
+			{"raw ipv4", "/proc/thread-self/net/raw", 1, 9},
 			{"raw ipv6", "/proc/thread-self/net/raw6", 1, 9},
 		}},
 	}
