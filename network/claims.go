@@ -35,11 +35,11 @@ func Floods(who string) threat.Claims {
 	)
 }
 
-// Separate is what a network claims that sends a packet to nobody but the container whose address it has, and passes no
-// broadcasts between containers. An offer of DHCP need not be one.
+// Separate is what a network claims that sends a packet to nobody but the container whose address it has, takes frames
+// for a container from its host alone, and passes no broadcasts between containers. An offer of DHCP need not be one.
 func Separate() threat.Claims {
 	return slices.Concat(
-		threat.Withstands(threat.Router, threat.Listening, threat.MACFlood),
+		threat.Withstands(threat.Router, threat.Listening, threat.MACFlood, threat.Stray),
 		threat.Leaves("the network itself passes offers of DHCP for one container", threat.DHCP),
 	)
 }
