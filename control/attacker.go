@@ -141,8 +141,8 @@ func observe(say func(string), on string) observer {
 // record makes the record of a fate.
 func (f Fate) record(lab string) measure.Attacks {
 	return measure.Attacks{
-		Lab: lab, Attacks: Records(f.Results), NotTried: f.NotTried, Control: f.Control, NoControl: f.NoControl,
-		WireControl: f.WireControl, NoWireControl: f.NoWireControl,
+		Lab: lab, Attacks: Records(f.Results), NotTried: f.NotTried, Failed: f.Failed, Control: f.Control,
+		NoControl: f.NoControl, WireControl: f.WireControl, NoWireControl: f.NoWireControl,
 	}
 }
 

@@ -92,8 +92,11 @@ func (s *scheduler) attack(ctx context.Context) error {
 			f.NotTried = "it was not measured to the end: " + why
 		case standing:
 			f.NotTried = errNotEntered.Error()
-		case known && err == nil:
+		case known && (err == nil || o.got.Made()):
 			f, err = t.Judge(ctx, r.Only(i), o.got, say(n))
+			if o.err != nil {
+				f.Failed = o.err.Error()
+			}
 		case !known:
 			f, err = t.Attack(ctx, r.Only(i), say(n))
 			o.took = time.Duration(clock.Now() - began)

@@ -16,16 +16,18 @@ const protocolTCP = 6
 // not allow them: a filter with connection tracking lets their packets pass for as long as they last. Translated
 // addresses count, too. Containers are known by the rules that allow them something.
 func (l List) Lasting(tracked []conntrack.Flow) []string {
-	ends := map[netip.Addr]bool{}
+	ends, rules := map[netip.Addr]bool{}, map[[2]netip.Addr][]Rule{}
 	for _, r := range l.Allowed {
 		ends[r.Source], ends[r.Sink] = true, true
+		between := [2]netip.Addr{r.Source, r.Sink}
+		rules[between] = append(rules[between], r)
 	}
 	var list []string
 	for _, f := range tracked {
 		from, to := f.Original.Source, f.Reply.Source // as seen between both translations
 		if !f.Answered || !ends[from.Addr()] && !ends[f.Reply.Destination.Addr()] ||
 			!ends[to.Addr()] && !ends[f.Original.Destination.Addr()] ||
-			slices.ContainsFunc(l.Allowed, func(r Rule) bool { return r.begins(f) }) {
+			begins(rules, f) {
 			continue
 		}
 		name, known := map[uint8]string{
@@ -48,12 +50,17 @@ func saysEnd(a netip.AddrPort) string {
 	return fmt.Sprintf("%s port %d", a.Addr(), a.Port())
 }
 
-// begins says whether the rule allows a flow in one of its two directions, by the addresses before or behind
-// translation.
-func (r Rule) begins(f conntrack.Flow) bool {
+// begins says whether rules, by their source and sink, allow a flow in one of its two directions. It tries the
+// addresses before and behind translation.
+func begins(rules map[[2]netip.Addr][]Rule, f conntrack.Flow) bool {
+	allows := func(source, sink netip.AddrPort) bool {
+		return slices.ContainsFunc(rules[[2]netip.Addr{source.Addr(), sink.Addr()}], func(r Rule) bool {
+			return r.matches(f.Protocol, source, sink)
+		})
+	}
 	for _, source := range []netip.AddrPort{f.Original.Source, f.Reply.Destination} {
 		for _, sink := range []netip.AddrPort{f.Original.Destination, f.Reply.Source} {
-			if r.matches(f.Protocol, source, sink) || r.matches(f.Protocol, sink, source) {
+			if allows(source, sink) || allows(sink, source) {
 				return true
 			}
 		}
@@ -61,10 +68,8 @@ func (r Rule) begins(f conntrack.Flow) bool {
 	return false
 }
 
+// matches says whether the rule, which is between these addresses, allows these ports.
 func (r Rule) matches(protocol uint8, source, sink netip.AddrPort) bool {
-	if source.Addr() != r.Source || sink.Addr() != r.Sink {
-		return false
-	}
 	switch protocol {
 	case protocolICMP, protocolICMPv6:
 		return !r.Published

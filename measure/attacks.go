@@ -12,6 +12,7 @@ type Attacks struct {
 	Lab        string   `json:"lab"`
 	Attacks    []Attack `json:"attacks,omitempty"`
 	NotTried   string   `json:"not_tried,omitempty"` // why no attack was made
+	Failed     string   `json:"failed,omitempty"`    // an error after attacks were made, which are judged all the same
 	// Control names the same stack without its filter, and NoControl says why it was not attacked. WireControl and
 	// NoWireControl are the same of the stack without its encryption.
 	Control       string  `json:"control,omitempty"`
@@ -136,6 +137,9 @@ func (p *ProvedLab) attacked(x *Attacks) {
 			}
 		case AttackOpen, AttackClosed:
 		}
+	}
+	if x.Failed != "" {
+		p.untold("failed after the attacks: "+x.Failed, "")
 	}
 	for _, why := range []string{x.NoControl, x.NoWireControl} {
 		if why != "" {

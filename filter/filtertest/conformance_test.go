@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/network/bridge"
@@ -189,6 +191,15 @@ func (s scriptStep) Verify(k *host.Kernel) error {
 
 func (s scriptStep) Listed() filter.List { return s.List }
 
+func (s scriptStep) Tracks() bool { return s.List.Stateful }
+
+func (s scriptStep) Lasting(_ *host.Kernel, tracked []conntrack.Flow) ([]string, string, error) {
+	if s.Flaw == "knows no connection" {
+		return nil, "", nil
+	}
+	return s.List.Lasting(tracked), "", nil
+}
+
 func (s scriptStep) UpdateRule(k *host.Kernel, r filter.Rule, allow bool) error {
 	for _, ns := range s.NS {
 		text := strings.ReplaceAll("add rule inet nettoll rules "+strings.TrimSpace(s.rule(r)), "\n",
@@ -333,11 +344,15 @@ func TestFlaws(t *testing.T) {
 		{"some", sockets, []string{"does not pass"}},
 		{"blind", func(c *trial, t testing.TB) error { return c.tampering(t) }, []string{"Verify does not see"}},
 		{"stays", func(c *trial, t testing.TB) error { return c.undo(t) }, []string{"undone, it is not as it was"}},
+		{"knows no connection", func(c *trial, t testing.TB) error { return c.lasting(t) }, []string{
+			"a flow lasts without its rule, and an audit says",
+		}},
 	} {
 		t.Run(c.flaw, func(t *testing.T) {
 			t.Parallel()
 			s := subject(c.flaw)
-			params, err := s.Filter.Describe().Params.Resolve("filter script", nil)
+			given := map[string]string{"stateful": strconv.FormatBool(c.flaw == "knows no connection")}
+			params, err := s.Filter.Describe().Params.Resolve("filter script", given)
 			if err != nil {
 				t.Fatal(err)
 			}
