@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -133,6 +134,9 @@ func TestInterruptTwice(t *testing.T) {
 func TestHangUp(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, unix.SIGHUP) // nohup ignores it, and children would, too (signal(7), execve(2))
+	t.Cleanup(func() { signal.Stop(hangUps) })
 	args := []string{"--network", "bridge", "--workload", "udp-rr", "--placement", "same-host", "--time", "30s"}
 	for name, prepare := range map[string]func() *session{
 		"root":          func() *session { return prepare(t, filepath.Join(t.TempDir(), "run"), args...) },
