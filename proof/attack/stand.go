@@ -635,20 +635,20 @@ func (t try) meant() (n int) {
 }
 
 // settle waits for the packets that were sent: first until switches have looked at them, then until the taps have.
-func (s *stand) settle() error {
-	if err := busy.Drain(s.waiting, nil); err != nil {
-		return err
-	}
-	return s.taps.quiet(int(settle/tick), int(longest/tick))
-}
+func (s *stand) settle() error { return s.drained(settle) }
 
 // wait waits so long, and then until switches and taps have read what was sent.
 func (s *stand) wait(long time.Duration) error {
 	time.Sleep(long)
+	return s.drained(tick)
+}
+
+// drained waits until switches have looked at what was sent, and then until the taps have read nothing for so long.
+func (s *stand) drained(still time.Duration) error {
 	if err := busy.Drain(s.waiting, nil); err != nil {
 		return err
 	}
-	return s.taps.quiet(1, int(longest/tick))
+	return s.taps.quiet(int(still/tick), int(longest/tick))
 }
 
 // until waits until something has arrived, at least so long, and while packets wait to be read. It returns false if it

@@ -73,7 +73,9 @@ type taps struct {
 // A socket is one that a tap reads.
 type socket struct {
 	sock.Conn
-	sums bool // it also drops packets whose checksum is wrong (rawv6_rcv_skb, net/ipv6/raw.c)
+	// refuses says that its counter of drops also has what the kernel refuses: packets whose checksum is wrong
+	// (rawv6_rcv_skb, net/ipv6/raw.c), or for which a host has a policy of IPsec (raw_rcv, net/ipv4/raw.c).
+	refuses bool
 }
 
 func newTaps() *taps {
@@ -142,7 +144,7 @@ func (t *taps) queues() (waiting, dropped uint64) {
 		if err != nil {
 			continue
 		}
-		if waiting += w; !c.sums {
+		if waiting += w; !c.refuses {
 			dropped += d
 		}
 	}
@@ -221,7 +223,7 @@ func (t *taps) raw(ns uintptr, where place, at int, magic, forged []byte) error 
 				return err
 			}
 			sums := protocol == packet.ICMPv6 && n.network == "ip6"
-			t.closers, t.sockets = append(t.closers, c), append(t.sockets, socket{c, sums})
+			t.closers, t.sockets = append(t.closers, c), append(t.sockets, socket{c, sums || where == onHost})
 			_ = c.SetReadBuffer(buffer) // as much as there is
 			icmp := sums || protocol == packet.ICMP && n.network == "ip4"
 			t.group.Go(func() {

@@ -2,7 +2,10 @@ package attack
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
@@ -78,5 +83,52 @@ func TestQuietUnread(t *testing.T) {
 	}
 	if err := <-read; err != nil {
 		t.Error(err)
+	}
+}
+
+// What a policy of IPsec refuses at a host is no packet that a tap had no room for, although its socket counts it.
+func TestQueuesBehindPolicies(t *testing.T) {
+	testnet.Program(t, "ip", "iproute2")
+	m := testnet.New(t)
+	taps := newTaps()
+	if err := taps.host(&machine{ns: m.NS}, make([]byte, 8), make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	defer taps.close()
+	if err := m.Do(func() error {
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/lo/disable_policy", []byte("0"), 0); err != nil {
+			return err
+		}
+		for _, command := range []string{
+			"ip link set lo up", "ip xfrm policy add src 127.0.0.2/32 dst 127.0.0.1/32 dir in action block",
+		} {
+			args := strings.Fields(command)
+			if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+				return fmt.Errorf("%s: %w: %s", command, err, out)
+			}
+		}
+		c, err := net.DialUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 2)}, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write([]byte("a datagram"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var counted uint64
+	for _, s := range taps.sockets {
+		_, dropped, err := sock.ReceiveQueue(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted += dropped
+	}
+	if counted == 0 {
+		t.Error("no socket counts what the policy refuses, so this test shows nothing")
+	}
+	if _, dropped := taps.queues(); dropped != 0 {
+		t.Errorf("%d packets count as lost", dropped)
 	}
 }
