@@ -53,16 +53,7 @@ func (s *LiveLab) Wire() wire.Target {
 	}
 	g := composed.Guards()
 	t.Guards = wire.Guards{Hidden: composed.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive}
-	t.Ignored = g.Ignored
-	for _, h := range g.Hellos {
-		t.Hellos = append(t.Hellos, wire.Hello{Name: h.Name, Port: uint16(h.Port), Data: h.Data})
-	}
-	for _, o := range g.Offers {
-		t.Offers = append(t.Offers, wire.Offer{
-			Hello: wire.Hello{Name: o.Name, Port: uint16(o.Port), Data: o.Data}, Usual: o.Usual, Answers: o.Answers,
-		})
-	}
-	t.Settled, t.Rekey = g.Settled, s.rekey
+	t.Ignored, t.Hellos, t.Offers, t.Settled, t.Rekey = g.Ignored, g.Hellos, g.Offers, g.Settled, s.rekey
 	return t
 }
 

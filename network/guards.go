@@ -3,6 +3,8 @@ package network
 import (
 	"cmp"
 	"slices"
+
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Guards are what a span protects from somebody on the span below. The zero value is nothing.
@@ -17,35 +19,12 @@ type Guards struct {
 	// authentic, because the receiver does not look at them.
 	Ignored []int
 	// Hellos are first messages of its key exchange that a stranger can send; nil: it has none, or none is known.
-	Hellos []Hello
+	Hellos []threat.Hello
 	// Offers are first messages of its key exchange that offer ciphers: one that hosts take, and weaker ones; nil: none
 	// can be made.
-	Offers []Offer
+	Offers []threat.Offer
 	// Settled is why no offer can be made, if Offers is nil: nothing is negotiated, or strangers are not heard.
 	Settled string
-}
-
-// A Hello is the first message of a key exchange, as somebody would send it whom nobody knows.
-type Hello struct {
-	Name string // as its protocol has it: "an IKE_SA_INIT"
-	Port int    // of UDP
-	Data []byte
-}
-
-// An Offer is a first message with a choice of ciphers.
-type Offer struct {
-	Hello // its name is that of the ciphers
-	// Usual says that the hosts are set up for these ciphers: they take the offer if it comes from the address of another
-	// host, which shows that an answer can be seen.
-	Usual   bool
-	Answers Answers
-}
-
-// Answers reads answers to an offer.
-type Answers interface {
-	// Read says whether the payload of a datagram answers the offer, and whether it takes it. Again is the message as it
-	// has to be sent once more, if the answer asks for that.
-	Read(payload []byte) (mine, taken bool, again []byte)
 }
 
 // Protects says whether the span protects anything from somebody on the span below.

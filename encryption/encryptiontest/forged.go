@@ -75,7 +75,7 @@ func Target(b *networktest.Bed) wire.Target {
 	t := wire.Target{
 		Lab:     proof.Lab{MTU: b.Lab.MTU, Families: []string{"ipv4"}, Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}}},
 		Guards:  wire.Guards{Hidden: b.Lab.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive},
-		Ignored: g.Ignored, Settled: g.Settled,
+		Ignored: g.Ignored, Hellos: g.Hellos, Offers: g.Offers, Settled: g.Settled,
 		Open: func(host int, namespace string) (*os.File, error) {
 			m := b.Underlay
 			if host < len(b.Hosts) {
@@ -83,11 +83,6 @@ func Target(b *networktest.Bed) wire.Target {
 			}
 			return m.Kernel.Open(namespace)
 		},
-	}
-	for _, o := range g.Offers {
-		t.Offers = append(t.Offers, wire.Offer{
-			Hello: wire.Hello{Name: o.Name, Port: uint16(o.Port), Data: o.Data}, Usual: o.Usual, Answers: o.Answers,
-		})
 	}
 	const port = 20001
 	for i, name := range []string{"src0", "snk0"} {

@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/ipsec"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Parameters, and what they can be.
@@ -192,7 +193,7 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	}
 	top.Wire, top.Guards = wire(p), network.Guards{Authentic: true, Once: true}
 	if p[encap] == inUDP && p[impl] != kernel {
-		top.Guards.Hellos, top.Guards.Offers = []network.Hello{hello()}, offers()
+		top.Guards.Hellos, top.Guards.Offers = []threat.Hello{hello()}, offers()
 	} else {
 		top.Guards.Settled = "keys and ciphers are those of the plan, and hosts negotiate nothing"
 	}

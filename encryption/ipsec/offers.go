@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/nettoll/nettoll/internal/linux/ipsec"
-	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Numbers of IKE (RFC 7296, section 3; RFC 2408, section 3.1; RFC 2409, appendix A).
@@ -144,20 +144,20 @@ func (a answers) Read(p []byte) (mine, taken bool, again []byte) {
 }
 
 // hello is an IKE_SA_INIT of a stranger.
-func hello() network.Hello {
-	return network.Hello{Name: "an IKE_SA_INIT", Port: ipsec.Port, Data: weak()[0].initiation()}
+func hello() threat.Hello {
+	return threat.Hello{Name: "an IKE_SA_INIT", Port: ipsec.Port, Data: weak()[0].initiation()}
 }
 
 // offers are first messages that offer weaker suites and versions, and at last what charon is set up for: it does not
 // answer a host that has begun too much (charon.block_threshold, strongswan.conf(5)), and that would look like a
 // refusal.
-func offers() []network.Offer {
-	of := func(name string, usual bool, data []byte) network.Offer {
-		return network.Offer{
-			Hello: network.Hello{Name: name, Port: ipsec.Port, Data: data}, Usual: usual, Answers: answers{data},
+func offers() []threat.Offer {
+	of := func(name string, usual bool, data []byte) threat.Offer {
+		return threat.Offer{
+			Hello: threat.Hello{Name: name, Port: ipsec.Port, Data: data}, Usual: usual, Answers: answers{data},
 		}
 	}
-	var list []network.Offer
+	var list []threat.Offer
 	for _, s := range weak() {
 		list = append(list, of(s.name, false, s.initiation()))
 	}

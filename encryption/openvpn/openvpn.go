@@ -10,6 +10,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Parameters, and what they can be.
@@ -102,8 +103,8 @@ func Port(one, other, hosts int) uint16 { return uint16(firstPort + (one+other-3
 
 // hello is P_CONTROL_HARD_RESET_CLIENT_V2 (OpenVPN 2.6, src/openvpn/ssl_pkt.h) of a session of somebody unknown: opcode
 // 7, a session id, no acknowledgement, and packet id 0.
-func hello(port int) network.Hello {
-	return network.Hello{
+func hello(port uint16) threat.Hello {
+	return threat.Hello{
 		Name: "a hard reset", Port: port, Data: []byte{7 << 3, 's', 't', 'r', 'a', 'n', 'g', 'e', 'r', 0, 0, 0, 0, 0},
 	}
 }
@@ -122,7 +123,7 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	top.Guards.Authentic, top.Guards.Once = true, true
 	top.Guards.Settled = "hosts drop the handshake of anyone without the lab's key of tls-crypt, before TLS sees an offer"
 	for i := range max(len(lab.Hosts)-1, 1) {
-		top.Guards.Hellos = append(top.Guards.Hellos, hello(firstPort+i))
+		top.Guards.Hellos = append(top.Guards.Hellos, hello(uint16(firstPort+i)))
 	}
 	top.Wire = []network.Protocol{{Name: "OpenVPN", Number: network.UDP, Port: firstPort}}
 	if len(lab.Hosts) > 2 {

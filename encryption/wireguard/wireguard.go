@@ -9,6 +9,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/wireguard"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Parameters, and what they can be.
@@ -99,9 +100,9 @@ func overhead(of string) network.Overhead {
 
 // hello is a handshake initiation (WireGuard paper, section 5.4.2) of somebody who does not know the public key of the
 // receiver, and so cannot make its first MAC.
-func hello() network.Hello {
+func hello() threat.Hello {
 	const length, initiation = 148, 1
-	h := network.Hello{Name: "a handshake initiation", Port: port, Data: make([]byte, length)}
+	h := threat.Hello{Name: "a handshake initiation", Port: port, Data: make([]byte, length)}
 	for i := range h.Data {
 		h.Data[i] = byte(i * 7)
 	}
@@ -115,7 +116,7 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	top.Wire, top.Protected = []network.Protocol{{Name: "WireGuard", Number: network.UDP, Port: port}}, true
 	top.Cipher = "ChaCha20-Poly1305" // WireGuard paper, section 5.4.6
 	top.Guards = network.Guards{
-		Authentic: true, Once: true, Hellos: []network.Hello{hello()},
+		Authentic: true, Once: true, Hellos: []threat.Hello{hello()},
 		Settled: "WireGuard has one suite of ciphers, and hosts negotiate nothing (WireGuard paper, section 1)",
 	}
 	if p[impl] != kernel {

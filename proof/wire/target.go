@@ -27,28 +27,6 @@ type Guards struct {
 	Exclusive bool
 }
 
-// A Hello is the first message of a key exchange with somebody unknown.
-type Hello struct {
-	Name string // "IKE_SA_INIT"
-	Port uint16 // of UDP
-	Data []byte
-}
-
-// An Offer is the first message of a key exchange, with a choice of ciphers.
-type Offer struct {
-	Hello // its name is that of the ciphers
-	// Usual says that hosts take it if it comes from the address of another host.
-	Usual   bool
-	Answers Answers
-}
-
-// Answers reads answers to an offer.
-type Answers interface {
-	// Read says whether the payload of a datagram answers the offer, and whether it takes it. Again is the message as it
-	// has to be sent once more, if the answer asks for that.
-	Read(payload []byte) (mine, taken bool, again []byte)
-}
-
 // A Target is a lab that is attacked from its underlay.
 type Target struct {
 	proof.Lab
@@ -60,9 +38,9 @@ type Target struct {
 	// authentic: a frame with others there may be delivered, as it was.
 	Ignored []int
 	// Hellos are those that its encryption knows.
-	Hellos []Hello
+	Hellos []threat.Hello
 	// Offers are those that its encryption knows.
-	Offers []Offer
+	Offers []threat.Offer
 	// Settled is why there are none, "" if nothing is known.
 	Settled string
 	// Rekey has all hosts renew their keys; nil if they cannot. The error is a [linux.UnsupportedError] if nothing has

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/packet"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // most is how many holes are said in words.
@@ -460,8 +461,8 @@ func (s *stand) bare(like []byte) (list []made) {
 	return list
 }
 
-// frame puts the message into a frame like another one; nil: there is no packet of IP in that.
-func (hello Hello) frame(like []byte) []byte {
+// greeting puts a message into a frame like another one; nil: there is no packet of IP in that.
+func greeting(hello threat.Hello, like []byte) []byte {
 	h := headers(like)
 	if h.l4 == 0 {
 		return nil
@@ -488,7 +489,7 @@ func (s *stand) hello(o *attack.Outcome) error {
 	for _, hello := range s.Hellos {
 		const times = 20
 		for range times {
-			if frame := hello.frame(like); frame != nil {
+			if frame := greeting(hello, like); frame != nil {
 				list = append(list, made{frame: frame, what: hello.Name})
 			}
 		}
@@ -500,8 +501,8 @@ func (s *stand) hello(o *attack.Outcome) error {
 		}
 		return list
 	}
-	for _, greeting := range [][]made{s.estranged(clone(list)), list, s.estranged(s.invent(like))} {
-		if err := s.deliver(o, greeting, "from a stranger after a key exchange"); err != nil {
+	for _, sent := range [][]made{s.estranged(clone(list)), list, s.estranged(s.invent(like))} {
+		if err := s.deliver(o, sent, "from a stranger after a key exchange"); err != nil {
 			return err
 		}
 	}
@@ -556,7 +557,7 @@ func (s *stand) weaker(o *attack.Outcome) error {
 	}
 	answered := false
 	for _, offer := range s.Offers {
-		one := made{frame: offer.frame(like), what: "an offer of " + offer.Name}
+		one := made{frame: greeting(offer.Hello, like), what: "an offer of " + offer.Name}
 		if one.frame == nil {
 			continue
 		}
@@ -591,7 +592,7 @@ func (s *stand) weaker(o *attack.Outcome) error {
 
 // offered hands on an offer, once more if the answer asks for that, and says whether it is answered, and taken. It
 // waits less long for the answer to one that need not be answered.
-func (s *stand) offered(offer Offer, frame []byte) (answered, taken bool, err error) {
+func (s *stand) offered(offer threat.Offer, frame []byte) (answered, taken bool, err error) {
 	var answers record
 	s.relay.intercept(func(_ *port, frame []byte) bool {
 		mine, _, _ := offer.Answers.Read(body(frame))
@@ -619,7 +620,7 @@ func (s *stand) offered(offer Offer, frame []byte) (answered, taken bool, err er
 			return answered, taken, nil
 		}
 		seen = len(answers.all())
-		frame = Hello{Port: offer.Port, Data: again}.frame(frame)
+		frame = greeting(threat.Hello{Port: offer.Port, Data: again}, frame)
 	}
 }
 
