@@ -43,7 +43,9 @@ func read(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return errors.New("got only answers that report a failure")
 	}
 	s.Sent, s.Received, s.Errors, s.Total = run.sent-run.interrupted, run.right, run.wrong, run.sent
-	s.Window = int64(run.took * 1e9)
+	if s.Window, err = program.Lasted(run.took); err != nil {
+		return err
+	}
 	s.Span = s.Window
 	s.Foreign.Mean = run.mean * 1e9
 	if run.reconnections > 0 {

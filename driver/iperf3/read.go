@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/traffic"
@@ -112,8 +111,8 @@ func readClient(said program.Said, s *traffic.Sample, _ *traffic.Recorder) error
 	}
 	s.Sent, s.Total = int64(packets), int64(packets)
 	s.Count(traffic.CountResent, int64(o.End.Sent.Retransmits))
-	s.Span = int64(math.Round(o.Intervals[len(o.Intervals)-1].Sum.End * 1e9))
-	return nil
+	s.Span, err = program.Lasted(o.Intervals[len(o.Intervals)-1].Sum.End)
+	return err
 }
 
 // readServer reads what a receiver received.
@@ -137,12 +136,9 @@ func readServer(spec workload.Spec) func(program.Said, *traffic.Sample, *traffic
 			s.Total = s.Received
 			s.Count(traffic.CountReordered, int64(o.outOfOrder()))
 		}
-		s.Window = int64(math.Round(length * 1e9))
+		s.Window, err = program.Lasted(length)
 		s.Span = s.Window
-		if s.Window <= 0 {
-			return errors.New("reported intervals of length 0")
-		}
-		return nil
+		return err
 	}
 }
 

@@ -139,7 +139,7 @@ func FuzzRead(f *testing.F) {
 				continue
 			}
 			if s.Sent < 0 || s.Received < 0 || s.Total < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window < 0 ||
-				s.Span < 0 || name != "client" && s.Window == 0 {
+				s.Span <= 0 || name != "client" && s.Window == 0 {
 				t.Errorf("%s: %+v", name, s)
 			}
 			for i := range len(s.Series[traffic.SeriesDelivered]) - 1 {

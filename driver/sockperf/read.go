@@ -80,12 +80,17 @@ func readPingPong(said program.Said, s *traffic.Sample, r *traffic.Recorder) err
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("wrote an unreadable log: %w", err)
 	}
-	if rows == 0 || took == 0 || last <= first {
+	if rows == 0 {
 		return errors.New("logged no round trip")
 	}
 	s.Sent, s.Received = rows, rows
-	s.Window = ns(last - first)
-	s.Span = ns(took)
+	var err error
+	if s.Window, err = program.Lasted(last - first); err != nil {
+		return err
+	}
+	if s.Span, err = program.Lasted(took); err != nil {
+		return err
+	}
 	if silent := took - (last - first) - (warm + cool).Seconds(); silent > lostAfter.Seconds() {
 		s.Sent++
 		s.Doubt = "a response was lost, and sockperf waited for it until the end of its time: nettoll itself " +
@@ -174,11 +179,10 @@ func readThroughput(said program.Said, s *traffic.Sample) error {
 	if perSecond > rough {
 		seconds = float64(s.Sent) / perSecond
 	}
-	if seconds <= 0 || seconds > longest {
-		return fmt.Errorf("reported that it sent for %g s", seconds)
+	if s.Window, err = program.Lasted(seconds); err != nil {
+		return err
 	}
 	s.Total = s.Sent
-	s.Window = ns(seconds)
 	s.Span = s.Window
 	return nil
 }

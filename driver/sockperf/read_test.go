@@ -130,7 +130,7 @@ func TestReadThroughput(t *testing.T) {
 		{
 			"in no time", "Total of 3 messages sent in 0.000 sec\nSummary: Message Rate is 3 [msg/sec]",
 			traffic.Sample{},
-			"sent for 0 s",
+			"a run time of 0 s",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"regexp"
 	"strconv"
 
@@ -15,9 +14,7 @@ import (
 const (
 	maxOutput = 64 << 10 // bytes; its output has a dozen lines
 
-	// most is more requests than it can make. longest, in ns, is more than it accepts as a run time.
-	most    = 1 << 53
-	longest = 1 << 53
+	most = 1 << 53 // of any count: wrk cannot make more requests
 
 	// answers is the share of a trial that must have answers. wrk does not report requests without an answer, and its
 	// rate leaves out the periods of 100 ms without one.
@@ -141,12 +138,12 @@ func read(out program.Said, s *traffic.Sample, _ *traffic.Recorder) error {
 		return fmt.Errorf("got %.0f answers per second while the server answered, but %.0f over the whole trial: the "+
 			"server stalled", run.answered, run.rate)
 	}
-	took := float64(run.requests) / run.rate * 1e9
-	if !(took > 0 && took < longest) {
-		return fmt.Errorf("reported %d requests at %g per second, which implies no valid time", run.requests, run.rate)
+	took, err := program.Lasted(float64(run.requests) / run.rate)
+	if err != nil {
+		return err
 	}
 	s.Sent, s.Received, s.Errors, s.Total = run.requests, run.requests-run.failed, run.failed, run.requests
-	s.Window, s.Span = int64(math.Round(took)), int64(math.Round(took))
+	s.Window, s.Span = took, took
 	s.Foreign.Mean, s.Foreign.Median = run.mean, run.median
 	if run.late > 0 {
 		s.Doubt = "some answers took more than 2 s: wrk excludes them from latency (driver=nettoll counts them)"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"os"
 	"slices"
@@ -133,6 +134,19 @@ type Said struct {
 	Seconds int       // the duration of the traffic
 	Stdout  io.Reader //
 	Log     io.Reader // nil if there is none
+}
+
+// longest is more than any trial lasts, in s.
+const longest = 1 << 20
+
+// Lasted returns a run time that a program reports, in ns. A time that rounds to 0 ns is as invalid as one that is
+// longer than any trial.
+func Lasted(seconds float64) (int64, error) {
+	ns := math.Round(seconds * 1e9)
+	if !(ns >= 1 && seconds <= longest) {
+		return 0, fmt.Errorf("reported a run time of %g s", seconds)
+	}
+	return int64(ns), nil
 }
 
 // LogPath is the file to which a program with [Role.Log] writes. It is in memory.
