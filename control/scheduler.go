@@ -3,7 +3,6 @@ package control
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,8 +15,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/network"
-	"github.com/nettoll/nettoll/proof"
 )
 
 // Options are the inputs of a run besides its experiment.
@@ -238,82 +235,6 @@ func (s *scheduler) end(why string, err error, interrupted bool) measure.End {
 	return e
 }
 
-// describe makes run.json.
-func describe(ctx context.Context, o Options, cpus []int, w *wake) (measure.Run, error) {
-	given, err := json.Marshal(o.Resolved.Experiment)
-	if err != nil {
-		return measure.Run{}, fmt.Errorf("encode experiment: %w", err)
-	}
-	d := o.Resolved.Experiment.Design
-	versions := maps.Clone(o.Versions)
-	if versions == nil {
-		versions = map[string]string{}
-	}
-	if versions["binary"], err = binarySum(); err != nil {
-		return measure.Run{}, err
-	}
-	hosts := 0
-	for _, l := range o.Resolved.Labs {
-		hosts = max(hosts, l.Hosts)
-	}
-	machines, err := o.Deployment.Machines(ctx, hosts)
-	if err != nil {
-		return measure.Run{}, err
-	}
-	run := measure.Run{
-		V: measure.Version, Name: o.Resolved.Experiment.Name, Suite: o.Resolved.Experiment.Suite, Started: time.Now().UTC(),
-		Source: o.Resolved.Experiment.Source, Experiment: given,
-		Design: measure.Design{
-			Precision: d.Precision, Decided: d.Decided, Margin: d.Margin, Spoiled: d.Spoiled, Time: d.Time.Seconds(),
-			Generations: d.Generations, Seed: d.Seed,
-			TrialSeconds: map[string]float64{},
-		},
-		Versions: versions, Facts: maps.Clone(machines[0].Facts), Metrics: o.Resolved.Metrics.All(),
-	}
-	for _, m := range machines[1:] {
-		run.Facts["hosts"] = machines[0].Hosts
-		run.Machines = append(run.Machines, measure.MachineFacts{Machine: m.Name, Hosts: m.Hosts, Facts: m.Facts})
-	}
-	for _, c := range o.Resolved.Cells {
-		c.Idle = w.of(c)
-		of := o.Resolved.Labs[c.Lab]
-		c.SharesCPUs = !of.Alone(available(of, len(cpus)))
-		run.Cells = append(run.Cells, c.Cell)
-		run.Design.TrialSeconds[c.ID] = c.Trial.Seconds()
-	}
-	for i, affinity := range o.Resolved.Experiment.Factors.Affinities {
-		p, err := place(affinity, cpus)
-		if err != nil {
-			return measure.Run{}, err
-		}
-		of := ""
-		if i > 0 {
-			of = "_" + affinity
-		}
-		run.Facts["cpus_sources"+of], run.Facts["cpus_sinks"+of] = p.sources, p.sinks
-	}
-	if w.why != "" {
-		run.Facts["idle_deep"] = w.why
-	}
-	if _, run.Standing = o.Deployment.(deploy.Standing); !run.Standing { // else proofs say the MTU of links
-		run.Facts["mtu"] = o.Resolved.Experiment.Tune.MTU
-	}
-	if why := o.Resolved.Experiment.Implied; why != "" {
-		run.Facts["baseline"] = why
-	}
-	if underlay := o.Resolved.Experiment.Underlay; underlay != (network.Medium{}) {
-		run.Facts["underlay"] = underlay.String()
-	}
-	if o.Resolved.Probe != nil {
-		said := o.Resolved.Probe.Describe().View(run.Facts)
-		run.Probe = &said
-	}
-	if len(o.Resolved.Omitted) > 0 {
-		run.Facts["left_out"] = o.Resolved.Omitted
-	}
-	return run, nil
-}
-
 // active returns the cells that are still measured.
 func (s *scheduler) active() []int {
 	var cells []int
@@ -522,101 +443,6 @@ func (s *scheduler) granted(ctx context.Context, g *generation) error {
 		s.records.fact("sockets of "+l.ID, facts)
 	}
 	return nil
-}
-
-// When labs are proven.
-const (
-	beforeBlocks = "before"
-	duringBlocks = "during"
-	afterBlocks  = "after"
-)
-
-// proves counts the time that f takes as time spent proving.
-func (s *scheduler) proves(f func() error) error {
-	began := clock.Now()
-	err := f()
-	s.proving += time.Duration(clock.Now() - began)
-	return err
-}
-
-// prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
-// is built once more.
-func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
-	labs, sound := 0, 0
-	reached := map[*lab]bool{}
-	if when == beforeBlocks { // the counters of the path begin after it
-		s.reach(ctx, g, when, reached)
-	}
-	for i, l := range g.labs {
-		if l == nil {
-			continue
-		}
-		p, f := s.listen(ctx, l, when)
-		if f != nil && ctx.Err() == nil {
-			if err := s.mend(ctx, g, f); err != nil {
-				return err
-			}
-			if g.labs[i] == nil {
-				continue
-			}
-			p, _ = s.listen(ctx, l, when)
-		}
-		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
-			if when == afterBlocks {
-				s.records.warn(measure.Warning{
-					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again: measure once more " +
-						"to have its proof",
-				})
-				continue
-			}
-			if err := s.rebuild(ctx, g, map[int]string{i: reason}); err != nil {
-				return err
-			}
-			if g.labs[i] == nil {
-				continue
-			}
-			p, _ = s.listen(ctx, l, when)
-		}
-		p = append(p, s.unchanged(ctx, l, when))
-		if ctx.Err() != nil {
-			return nil // an interruption is no evidence
-		}
-		if err := s.keepFrames(l, when, p); err != nil {
-			return err
-		}
-		labs++
-		for _, claim := range p {
-			claim.When = when
-			s.records.proof(claim)
-		}
-		if b := broken(p); b != nil {
-			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, b.Detail))
-			continue
-		}
-		if holds, tried := reached[l]; holds || !tried {
-			sound++
-		}
-	}
-	sound -= s.reach(ctx, g, when, reached)
-	s.sayProved(g, when, sound, labs)
-	return s.baselines()
-}
-
-// unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks.
-func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.Proof {
-	var err error
-	if when == afterBlocks {
-		ctx, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
-		defer cancel()
-		err = l.stands.Verify(ctx)
-	}
-	found := proof.Planned
-	if d, ok := s.options.Deployment.(deploy.Standing); ok {
-		found = d.AsBuilt()
-	}
-	p := proof.Unchanged(found, err)
-	p.Generation, p.Lab = l.generation.number, l.ID
-	return p
 }
 
 // block measures one block and keeps it.

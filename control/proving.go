@@ -1,0 +1,107 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/nettoll/nettoll/deploy"
+	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// When labs are proven.
+const (
+	beforeBlocks = "before"
+	duringBlocks = "during"
+	afterBlocks  = "after"
+)
+
+// proves counts the time that f takes as time spent proving.
+func (s *scheduler) proves(f func() error) error {
+	began := clock.Now()
+	err := f()
+	s.proving += time.Duration(clock.Now() - began)
+	return err
+}
+
+// prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
+// is built once more.
+func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
+	labs, sound := 0, 0
+	reached := map[*lab]bool{}
+	if when == beforeBlocks { // the counters of the path begin after it
+		s.reach(ctx, g, when, reached)
+	}
+	for i, l := range g.labs {
+		if l == nil {
+			continue
+		}
+		p, f := s.listen(ctx, l, when)
+		if f != nil && ctx.Err() == nil {
+			if err := s.mend(ctx, g, f); err != nil {
+				return err
+			}
+			if g.labs[i] == nil {
+				continue
+			}
+			p, _ = s.listen(ctx, l, when)
+		}
+		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
+			if when == afterBlocks {
+				s.records.warn(measure.Warning{
+					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again: measure once more " +
+						"to have its proof",
+				})
+				continue
+			}
+			if err := s.rebuild(ctx, g, map[int]string{i: reason}); err != nil {
+				return err
+			}
+			if g.labs[i] == nil {
+				continue
+			}
+			p, _ = s.listen(ctx, l, when)
+		}
+		p = append(p, s.unchanged(ctx, l, when))
+		if ctx.Err() != nil {
+			return nil // an interruption is no evidence
+		}
+		if err := s.keepFrames(l, when, p); err != nil {
+			return err
+		}
+		labs++
+		for _, claim := range p {
+			claim.When = when
+			s.records.proof(claim)
+		}
+		if b := broken(p); b != nil {
+			s.drop(i, fmt.Errorf("proof %s the blocks failed: %s", when, b.Detail))
+			continue
+		}
+		if holds, tried := reached[l]; holds || !tried {
+			sound++
+		}
+	}
+	sound -= s.reach(ctx, g, when, reached)
+	s.sayProved(g, when, sound, labs)
+	return s.baselines()
+}
+
+// unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks.
+func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.Proof {
+	var err error
+	if when == afterBlocks {
+		ctx, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
+		defer cancel()
+		err = l.stands.Verify(ctx)
+	}
+	found := proof.Planned
+	if d, ok := s.options.Deployment.(deploy.Standing); ok {
+		found = d.AsBuilt()
+	}
+	p := proof.Unchanged(found, err)
+	p.Generation, p.Lab = l.generation.number, l.ID
+	return p
+}
