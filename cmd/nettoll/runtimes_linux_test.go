@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +13,47 @@ import (
 	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
+// network is a network and the placement that it is tried with.
+type network struct{ name, placement string }
+
+// ownNetworks are those that a runtime builds itself.
+var ownNetworks = map[string][]network{
+	"docker": {
+		{"bridge(by=docker)", "same-host"},
+		{"nat(by=docker)", "cross-host"},
+		{"macvlan(by=docker)", "same-host"},
+		{"macvlan(by=docker,mode=vepa)", "same-host"},
+		{"macvlan(by=docker,mode=passthru)", "cross-host"},
+		{"macvlan(by=docker,mode=private)", "cross-host"},
+		{"ipvlan(by=docker)", "same-host"},
+		{"ipvlan(by=docker,mode=l3)", "cross-host"},
+		{"overlay(by=docker)", "cross-host"},
+	},
+	"lxc": {
+		{"bridge(by=lxc)", "cross-host"},
+		{"nat(by=lxc)", "cross-host"},
+		{"macvlan(by=lxc)", "same-host"},
+		{"macvlan(by=lxc,mode=vepa)", "same-host"},
+		{"macvlan(by=lxc,mode=passthru)", "same-host"},
+		{"macvlan(by=lxc,mode=private)", "cross-host"},
+		{"ipvlan(by=lxc)", "same-host"},
+		{"passthrough(by=lxc)", "cross-host"},
+	},
+	"podman": {
+		{"bridge(by=podman)", "same-host"},
+		{"nat(by=podman)", "cross-host"},
+		{"macvlan(by=podman)", "same-host"},
+		{"macvlan(by=podman,mode=vepa)", "same-host"},
+		{"macvlan(by=podman,mode=passthru)", "same-host"},
+		{"macvlan(by=podman,mode=private)", "cross-host"},
+	},
+}
+
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
 // every pair passes packets of full size, and they take the path that the network names. So do networks that a runtime
 // builds itself. Each hour, CI has another network for each runtime.
 func TestNetworksOfRuntimes(t *testing.T) {
 	testnet.Root(t)
-	type network struct{ name, placement string }
 	all := []network{
 		{"host", "cross-host"},
 		{"bridge", "cross-host"},
@@ -31,40 +67,9 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"ebpf", "same-host"},
 		{"cni(plugin=ptp)", "same-host"},
 	}
-	own := map[string][]network{
-		"docker": {
-			{"bridge(by=docker)", "same-host"},
-			{"nat(by=docker)", "cross-host"},
-			{"macvlan(by=docker)", "same-host"},
-			{"macvlan(by=docker,mode=vepa)", "same-host"},
-			{"macvlan(by=docker,mode=passthru)", "cross-host"},
-			{"macvlan(by=docker,mode=private)", "cross-host"},
-			{"ipvlan(by=docker)", "same-host"},
-			{"ipvlan(by=docker,mode=l3)", "cross-host"},
-			{"overlay(by=docker)", "cross-host"},
-		},
-		"lxc": {
-			{"bridge(by=lxc)", "cross-host"},
-			{"nat(by=lxc)", "cross-host"},
-			{"macvlan(by=lxc)", "same-host"},
-			{"macvlan(by=lxc,mode=vepa)", "same-host"},
-			{"macvlan(by=lxc,mode=passthru)", "same-host"},
-			{"macvlan(by=lxc,mode=private)", "cross-host"},
-			{"ipvlan(by=lxc)", "same-host"},
-			{"passthrough(by=lxc)", "cross-host"},
-		},
-		"podman": {
-			{"bridge(by=podman)", "same-host"},
-			{"nat(by=podman)", "cross-host"},
-			{"macvlan(by=podman)", "same-host"},
-			{"macvlan(by=podman,mode=vepa)", "same-host"},
-			{"macvlan(by=podman,mode=passthru)", "same-host"},
-			{"macvlan(by=podman,mode=private)", "cross-host"},
-		},
-	}
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
 	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd", "docker(use=machine)"} {
-		networks := slices.Concat(all, own[runtime])
+		networks := slices.Concat(all, ownNetworks[runtime])
 		for j, n := range networks {
 			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
 				continue
@@ -100,6 +105,56 @@ func TestNetworksOfRuntimes(t *testing.T) {
 				if down := nettoll(t, "lab", "down", name); down.status != 0 {
 					t.Errorf("lab down exits with %d: %s", down.status, down.stderr)
 				}
+			})
+		}
+	}
+}
+
+// TestAttackNetworksOfRuntimes attacks networks that a runtime builds itself, alone and with the filters that they have,
+// as root in its containers would. Every claim holds. Each hour, CI has another one.
+func TestAttackNetworksOfRuntimes(t *testing.T) {
+	testnet.Root(t)
+	all := map[string][]network{
+		"docker": {{"macvlan(by=docker)+nftables", "cross-host"}},
+		"lxc": {
+			{"bridge(by=lxc)+nftables(antispoof=true)", "same-host"},
+			{"bridge(by=lxc)+nftables(stateful=true)", "cross-host"},
+			{"passthrough(by=lxc)+iptables", "cross-host"},
+		},
+		"podman": {{"macvlan(by=podman)+nftables", "cross-host"}},
+	}
+	kinds, number, hours := catalogue.New().Kinds, 0, int(time.Now().Unix()/3600)
+	for _, runtime := range slices.Sorted(maps.Keys(all)) {
+		all[runtime] = slices.Concat(ownNetworks[runtime], all[runtime])
+		number += len(all[runtime])
+	}
+	i := 0
+	for _, runtime := range slices.Sorted(maps.Keys(all)) {
+		for _, n := range all[runtime] {
+			if i++; !testnet.IsSlow() && i-1 != hours%number {
+				continue
+			}
+			name := n.name + "@" + runtime
+			t.Run(name, func(t *testing.T) {
+				s, err := kinds.Parse(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				testnet.Skip(t, s.Check())
+				pairs := "2"
+				if n.name == "macvlan(by=docker,mode=passthru)" {
+					pairs = "1" // of more, their lower links would need several networks of the same addresses
+				}
+				said := nettoll(t, "prove", "--stack", name, "--placement", n.placement, "--pairs", pairs)
+				if said.status != 0 {
+					t.Errorf("prove exits with %d: %s", said.status, said.stderr)
+				}
+				for _, no := range []string{"claimed and broken", "cannot be told"} {
+					if strings.Contains(said.stdout, no) {
+						t.Errorf("%s:\n%s", no, said.stdout)
+					}
+				}
+				contains(t, "prove", said.stdout, "root in containers: ", "claimed and held")
 			})
 		}
 	}

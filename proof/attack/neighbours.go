@@ -184,24 +184,9 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		return err
 	}
 	defer flow.close()
-	// Open vSwitch learns from what its datapath remembers, and looks there every 5 s (network/ovs). It may take the
-	// last theft of the attacks before for newer than what the sink says now, until it looks again.
-	heard := false
-	for range 20 { // seconds
-		for _, e := range [][2]*end{{source, sink}, {sink, source}} {
-			for _, frame := range e[0].here(v6, e[1]) {
-				if err := e[0].send(frame); err != nil {
-					return err
-				}
-			}
-		}
-		if _, heard = flow.send(nil); heard {
-			break
-		}
-	}
-	if !heard {
+	if heard, err := flow.returns(v6); err != nil || !heard {
 		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s", source.Name, sink.Name))
-		return nil
+		return err
 	}
 	for _, from := range s.ends {
 		if from == source || from == sink {
@@ -281,6 +266,11 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 			}
 		}
 	}
+	// Attacks that come next need the addresses where they were.
+	if heard, err := flow.returns(v6); err != nil || !heard {
+		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s, after all addresses were given back", source.Name, sink.Name))
+		return err
+	}
 	return nil
 }
 
@@ -323,6 +313,23 @@ type flow struct {
 	source, sink *end
 	socket       *net.UDPConn
 	to           netip.AddrPort
+}
+
+// returns says where source and sink are until a datagram arrives again. Open vSwitch learns from what its datapath
+// remembers, and looks there every 5 s (network/ovs): it may take a theft for newer than what the sink says now, until
+// it looks again.
+func (f *flow) returns(v6 bool) (heard bool, err error) {
+	for range 20 { // seconds
+		for _, e := range [][2]*end{{f.source, f.sink}, {f.sink, f.source}} {
+			if err := e[0].sendAll(e[0].here(v6, e[1])); err != nil {
+				return false, err
+			}
+		}
+		if _, heard = f.send(nil); heard {
+			break
+		}
+	}
+	return heard, nil
 }
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {

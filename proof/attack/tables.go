@@ -95,9 +95,13 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 		}
 	}
 	flows := s.flows(source, sink, v6, room.Conntrack)
-	for range rounds {
+	put := 0 // before the containers send
+	for i := range rounds {
 		if n, err = m.assured(); err != nil || n >= room.Conntrack {
 			return m, n, "", err
+		}
+		if i == 0 {
+			put = n
 		}
 		var next [][2]netip.AddrPort
 		for range min(room.Conntrack-n, len(flows)) {
@@ -110,6 +114,9 @@ func (s *stand) fill(v6 bool) (m *machine, n int, why string, err error) {
 	}
 	if n, err = m.assured(); err == nil && n < room.Conntrack {
 		why = fmt.Sprintf("the table of %s has %d connections that stay, and room for %d", m.name, n, room.Conntrack)
+		if n <= put {
+			why = m.name + " tracks connections of its own, but none between containers"
+		}
 		err = s.emptied() // or what comes next finds little room
 	}
 	return m, n, why, err

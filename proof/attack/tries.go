@@ -416,11 +416,13 @@ func (s *stand) guise(v6 bool) (list []try) {
 	return list
 }
 
-// announce says to all that an address is at a MAC address.
+// announce says to all that an address is at a MAC address. ARP says it in a reply that names that MAC address twice
+// (RFC 5944, section 4.6): Linux takes another reply for an answer to a question, and ignores it for a second after it
+// last heard of the address (net/ipv4/arp.c, arp_is_garp, and locktime).
 func (e *end) announce(mac net.HardwareAddr, of netip.Addr) [][]byte {
 	if of.Is4() {
 		return [][]byte{packet.Frame(packet.Broadcast(), e.mac, packet.TypeARP,
-			packet.ARP(packet.Reply, mac, of, packet.Broadcast(), of))}
+			packet.ARP(packet.Reply, mac, of, mac, of))}
 	}
 	all := netip.AddrFrom16([16]byte{0xff, 2, 15: 1})
 	return [][]byte{packet.Frame(net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}, e.mac, packet.TypeIPv6,
