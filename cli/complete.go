@@ -14,7 +14,6 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/part"
-	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/stack"
 )
@@ -109,10 +108,9 @@ func (l library) complete(root *cobra.Command) {
 // flagValues returns the completion of each flag by its name. Other flags are completed with file names.
 func (l library) flagValues() map[string]cobra.CompletionFunc {
 	values := map[string]cobra.CompletionFunc{
-		"workload":  mixed(l.workloadChoices(), l.ownChoices()),
-		"placement": listed(words(experiment.Placements())),
-		"attacks": listed(words(append([]attack.Attack{experiment.AllAttacks, experiment.NoAttacks},
-			control.KnownAttacks()...))),
+		"workload":           mixed(l.workloadChoices(), l.ownChoices()),
+		"placement":          listed(words(experiment.Placements())),
+		"attacks":            listed(attackChoices()),
 		"affinity":           single(words(experiment.Affinities())),
 		"idle":               single(words(experiment.Idles())),
 		"probe":              single(words(l.catalogue.Parts().ProbeNames())),
@@ -156,6 +154,14 @@ func words[T ~string](names []T) []choice {
 		choices[i].name = string(n)
 	}
 	return choices
+}
+
+// attackChoices returns the words for several attacks, and the names of all.
+func attackChoices() (list []choice) {
+	for _, w := range experiment.AttackWords() {
+		list = append(list, choice{name: w[0], summary: w[1]})
+	}
+	return append(list, words(experiment.Attacks())...)
 }
 
 // partChoices returns the parts of a kind that a stack can have.

@@ -85,7 +85,8 @@ func (f *experimentFlags) register(flags *pflag.FlagSet, l library) {
 	f.listFlag(flags, "mtu", "factors.mtu", "MTU of every link in bytes, loopback included; with a list such as "+
 		"1500,9000 each stack is measured with each, and the first is the baseline's")
 	f.listFlag(flags, "attacks", "proof.attacks", "attacks on each lab after its last proof, separated by commas: all, "+
-		"none, or names that nettoll list attacks explains (default: none; nettoll prove makes them without measuring)")
+		"inside, wire, none, or names that nettoll list attacks explains (default: none; nettoll prove makes them "+
+		"without measuring)")
 	f.listFlag(flags, "congestion-control", "factors.congestion-control", "TCP congestion control: auto (the first of "+
 		"cubic, reno, bbr that all cells can set), cubic, reno, bbr; with a list such as cubic,bbr each stack is measured "+
 		"with each, and the first is the baseline's")

@@ -18,7 +18,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/lab"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof/attack"
 )
 
@@ -81,6 +80,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
   nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
   nettoll prove --stack macvlan+nftables --attack guise,takeover
   nettoll prove --stack bridge+vxlan+wireguard --attack wire-flip,wire-plain
+  nettoll prove --stack nat+ipsec --attack wire   those from the wire (inside: those from inside the containers)
   nettoll prove --lab bridge                    a lab of nettoll lab up, with what you have changed in it
   nettoll prove my.yaml --exhaustive            every port of every allowed pair
   nettoll prove my.yaml --output json | jq '.[].attacks[] | select(.verdict == "broken")'`,
@@ -120,7 +120,8 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 	flags := cmd.Flags()
 	flags.StringArrayVar(&stacks, "stack", nil, "a stack, as in the cells of the experiment; without an experiment "+
 		"NETWORK+FILTER, each with its parameters; may be repeated")
-	flags.StringSliceVar(&chosen, "attack", nil, "make only these attacks, separated by commas (default: all)")
+	flags.StringSliceVar(&chosen, "attack", nil, "make only these attacks: names of nettoll list attack, inside, wire or none, "+
+		"separated by commas (default: all)")
 	flags.StringVar(&placement, "placement", "", "placement of the two ends of a pair: same-host, cross-host "+
 		"(default: the first in the experiment that the stack has)")
 	flags.StringVar(&f.pairs, "pairs", "", "number of pairs (default "+provePairs+": each has a neighbour)")
@@ -129,7 +130,7 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("lab", labs(p).names)
 	_ = cmd.RegisterFlagCompletionFunc("placement", single(words(experiment.Placements())))
-	_ = cmd.RegisterFlagCompletionFunc("attack", listed(words(control.KnownAttacks())))
+	_ = cmd.RegisterFlagCompletionFunc("attack", listed(attackChoices()))
 	_ = cmd.RegisterFlagCompletionFunc("stack", cobra.NoFileCompletions)
 	cmd.ValidArgsFunction = first(1, suitesOr(found(isExperiment)))
 	return cmd
@@ -140,19 +141,11 @@ func chosenAttacks(names []string) ([]attack.Attack, error) {
 	if len(names) == 0 {
 		return control.KnownAttacks(), nil
 	}
-	var list []attack.Attack
-	var known []string
-	for _, a := range control.KnownAttacks() {
-		known = append(known, string(a))
+	list, err := experiment.ChosenAttacks(names)
+	if err != nil {
+		return nil, fmt.Errorf("--attack: %w", err)
 	}
-	for _, name := range names {
-		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("--attack: %w%s", &experiment.UnknownError{Kind: "attack", Name: name, Known: known},
-				part.Meant(name, known))
-		}
-		list = append(list, attack.Attack(name))
-	}
-	return slices.DeleteFunc(control.KnownAttacks(), func(a attack.Attack) bool { return !slices.Contains(list, a) }), nil
+	return list, nil
 }
 
 // labs returns an experiment for each lab that is attacked.

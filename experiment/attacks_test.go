@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/proof/threat"
 )
 
-// Attacks are chosen by name, all, or none, and made in the order in which all are. A setting replaces what the file
+// Attacks are chosen by name, by group, all, or none, and made in the order in which all are. A setting replaces what the file
 // says.
 func TestChosenAttacks(t *testing.T) {
 	for _, tt := range []struct {
@@ -21,6 +21,8 @@ func TestChosenAttacks(t *testing.T) {
 	}{
 		{"all", experiment.Attacks(), ""},
 		{"none", nil, ""},
+		{"wire", threat.OnWire(), ""},
+		{"[wire-sniff, inside]", append(threat.All(), threat.WireSniff), ""},
 		{"[guise, ports]", []threat.Attack{threat.Ports, threat.Guise}, ""},
 		{"[wire-sniff]", []threat.Attack{threat.WireSniff}, ""},
 		{"guise", []threat.Attack{threat.Guise}, ""},

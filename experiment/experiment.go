@@ -200,16 +200,29 @@ type Proof struct {
 // Attacks lists all attacks in the order in which they are made: from inside a lab, then from the wire between hosts.
 func Attacks() []threat.Attack { return slices.Concat(threat.All(), threat.OnWire()) }
 
-// Words for all attacks and for none.
+// Words for several attacks, and for none.
 const (
-	AllAttacks = "all"
-	NoAttacks  = "none"
+	AllAttacks    = "all"
+	InsideAttacks = "inside"
+	WireAttacks   = "wire"
+	NoAttacks     = "none"
 )
 
-// ChosenAttacks returns the attacks with these names, or those that [AllAttacks] or [NoAttacks] stands for. Each is
-// returned once, in the order of [Attacks]. The error is an [UnknownError] if a name is unknown.
+// AttackWords are what a choice of attacks may be besides their names, and what each stands for.
+func AttackWords() [][2]string {
+	return [][2]string{
+		{AllAttacks, "all of them"}, {InsideAttacks, "those from inside a lab"},
+		{WireAttacks, "those from the wire between hosts"}, {NoAttacks, "none of them"},
+	}
+}
+
+// ChosenAttacks returns the attacks with these names, and those that [AttackWords] stand for. Each is returned once, in
+// the order of [Attacks]. The error is an [UnknownError] if a name is unknown.
 func ChosenAttacks(names []string) ([]threat.Attack, error) {
-	known := []string{AllAttacks, NoAttacks}
+	var known []string
+	for _, w := range AttackWords() {
+		known = append(known, w[0])
+	}
 	for _, a := range Attacks() {
 		known = append(known, string(a))
 	}
@@ -223,10 +236,14 @@ func ChosenAttacks(names []string) ([]threat.Attack, error) {
 		return nil, fmt.Errorf("%q stands beside other attacks (valid: %s alone, or names of attacks)", NoAttacks, NoAttacks)
 	case slices.Contains(names, NoAttacks):
 		return nil, nil
-	case slices.Contains(names, AllAttacks):
-		return Attacks(), nil
 	}
-	return slices.DeleteFunc(Attacks(), func(a threat.Attack) bool { return !slices.Contains(names, string(a)) }), nil
+	return slices.DeleteFunc(Attacks(), func(a threat.Attack) bool {
+		group := InsideAttacks
+		if slices.Contains(threat.OnWire(), a) {
+			group = WireAttacks
+		}
+		return !slices.ContainsFunc([]string{string(a), group, AllAttacks}, func(w string) bool { return slices.Contains(names, w) })
+	}), nil
 }
 
 // Time returns how long a run with so much measuring time may try who reaches whom: its share, but 2 s at least.

@@ -587,7 +587,10 @@ func proof(p *Proof) shape {
 }
 
 func attacks(p *Proof) shape {
-	values := []choice{{AllAttacks, "all of them"}, {NoAttacks, "none of them"}}
+	var values []choice
+	for _, w := range AttackWords() {
+		values = append(values, choice{w[0], w[1]})
+	}
 	for _, a := range Attacks() {
 		values = append(values, choice{name: string(a)})
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,10 +11,10 @@ import (
 	"github.com/nettoll/nettoll/cli"
 )
 
-// Markers of what is written in docs/security.md: all between them.
+// Names of what is written in docs/security.md, each between markers.
 const (
-	begins = "<!-- attacks: make security writes what follows -->\n"
-	ends   = "<!-- attacks: end -->\n"
+	inside   = "attacks"
+	fromWire = "wire attacks"
 )
 
 // proved is a lab as nettoll prove --format json prints it, as far as it is read here.
@@ -44,7 +43,7 @@ type counts struct {
 
 // security writes the tables of docs/security.md.
 func security(file string, given []string, of origin) error {
-	var all []proved
+	var wire, others []proved
 	for _, arg := range given {
 		kernel, output, ok := strings.Cut(arg, "=")
 		if !ok {
@@ -60,29 +59,58 @@ func security(file string, given []string, of origin) error {
 		}
 		for i := range list {
 			list[i].kernel = kernel
-			list[i].Attacks = slices.DeleteFunc(list[i].Attacks, func(r result) bool { // they have a section of their own
-				return strings.HasPrefix(r.Attack, "wire-")
-			})
 		}
-		all = append(all, list...)
+		if onlyWire(list) {
+			wire = append(wire, list...)
+			continue
+		}
+		for i := range list {
+			list[i].Attacks = slices.DeleteFunc(list[i].Attacks, isWire)
+		}
+		others = append(others, list...)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	made, err := between(string(text), securitySection(all, of))
-	if err != nil {
-		return fmt.Errorf("%s: %w", file, err)
+	made := string(text)
+	for _, s := range []struct {
+		name string
+		labs []proved
+		text func([]proved, origin) string
+	}{{inside, others, securitySection}, {fromWire, wire, wireSection}} {
+		if len(s.labs) == 0 {
+			continue // what is there stays
+		}
+		if made, err = between(made, s.name, s.text(s.labs, of)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
 	}
 	return os.WriteFile(file, []byte(made), 0o666)
 }
 
-// between puts a section between the markers of a text.
-func between(text, section string) (string, error) {
+// isWire says whether an attack is from the wire.
+func isWire(r result) bool { return strings.HasPrefix(r.Attack, "wire-") }
+
+// onlyWire says whether labs were attacked from the wire only.
+func onlyWire(list []proved) bool {
+	attacked := false
+	for _, l := range list {
+		attacked = attacked || len(l.Attacks) > 0
+		if slices.ContainsFunc(l.Attacks, func(r result) bool { return !isWire(r) }) {
+			return false
+		}
+	}
+	return attacked
+}
+
+// between puts a section between the markers of its name in a text.
+func between(text, name, section string) (string, error) {
+	begins, ends := "<!-- "+name+": make security writes what follows -->\n", "<!-- "+name+": end -->\n"
 	before, rest, ok := strings.Cut(text, begins)
 	_, after, closed := strings.Cut(rest, ends)
 	if !ok || !closed {
-		return "", errors.New("the markers of the tables of attacks are missing")
+		return "", fmt.Errorf("the markers of the tables of %s are missing", name)
 	}
 	return before + begins + section + ends + after, nil
 }
@@ -97,12 +125,8 @@ func marks() map[string]string {
 // securitySection is the tables: attacks and networks, attacks and filters.
 func securitySection(all []proved, of origin) string {
 	var b strings.Builder
-	var kernels []string
 	var bare, filtered []proved
 	for _, l := range all {
-		if !slices.Contains(kernels, l.kernel) {
-			kernels = append(kernels, l.kernel)
-		}
 		switch {
 		case len(l.Attacks) == 0:
 		case l.Control == "" && l.NoControl == "":
@@ -115,14 +139,11 @@ func securitySection(all []proved, of origin) string {
 These tables are what %s found (%s), with Linux %s: %d stacks, each with two pairs
 of containers, in both families.
 
-- ✓ claimed and held; ✗ claimed and broken
-- ○ not claimed and open; · not claimed, and nothing arrived
-- – not tried, for a reason below; ? cannot be told, because packets that are allowed did not arrive either, or because
-  nothing arrived on the control, the same stack without its filter
-
+%s
 *Works on* names a stack of these tables on which something arrived, which shows that the attack works.
 
-`, "`make security`", of, strings.Join(kernels, " and "), len(bare)+len(filtered))
+`, "`make security`", of, strings.Join(kernels(all), " and "), len(bare)+len(filtered),
+		legend("nothing arrived on the control, the same stack without its filter"))
 	b.WriteString("### Networks without a filter\n\n")
 	securityTable(&b, bare, all)
 	b.WriteString("\n### Filters\n\n")
@@ -132,7 +153,52 @@ of containers, in both families.
 		return "`" + r.Attack + "`"
 	})
 	b.WriteString("\n### What was not tried\n\n")
-	byReason(&b, all, func(_ proved, r result) []string {
+	notTried(&b, all)
+	b.WriteString("\n")
+	return cli.WrapDocument(b.String())
+}
+
+// wireSection is the table of attacks from the wire.
+func wireSection(all []proved, of origin) string {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Placement = "" // the heading says it
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+This table is what %s found (%s), with Linux %s: %d stacks across two hosts, in both families.
+
+%s
+`, "`make security`", of, strings.Join(kernels(all), " and "), len(all),
+		legend("nothing arrived on the control, the same stack without its encryption"))
+	securityTable(&b, slices.DeleteFunc(slices.Clone(all), func(l proved) bool { return len(l.Attacks) == 0 }), all)
+	b.WriteString("\nWhat was not tried, or cannot be told:\n\n")
+	notTried(&b, all)
+	b.WriteString("\n")
+	return cli.WrapDocument(b.String())
+}
+
+// legend explains the marks of a table. control says what it is when a control does not show anything.
+func legend(control string) string {
+	return `- ✓ claimed and held; ✗ claimed and broken
+- ○ not claimed and open; · not claimed, and nothing arrived
+- – not tried, for a reason below; ? cannot be told, because packets that are allowed did not arrive either, or because
+  ` + control + "\n"
+}
+
+// kernels are those that labs were attacked with.
+func kernels(all []proved) (list []string) {
+	for _, l := range all {
+		if !slices.Contains(list, l.kernel) {
+			list = append(list, l.kernel)
+		}
+	}
+	return list
+}
+
+// notTried lists what was not tried or cannot be told, by reason.
+func notTried(b *strings.Builder, all []proved) {
+	byReason(b, all, func(_ proved, r result) []string {
 		if r.Why == "" {
 			return nil
 		}
@@ -140,11 +206,9 @@ of containers, in both families.
 	}, func(l proved, _ result) string { return "`" + l.Stack + "`" + hosts(l) })
 	for _, l := range all {
 		if len(l.Attacks) == 0 {
-			fmt.Fprintf(&b, "- `%s`%s: %s\n", l.Stack, hosts(l), l.NotTried)
+			fmt.Fprintf(b, "- `%s`%s: %s\n", l.Stack, hosts(l), l.NotTried)
 		}
 	}
-	b.WriteString("\n")
-	return cli.WrapDocument(b.String())
 }
 
 // hosts says whether a lab has two hosts.

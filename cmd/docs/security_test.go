@@ -24,6 +24,14 @@ const provedJSON = `[
 	{"stack": "c", "placement": "same-host", "not_tried": "there is no c here"}
 ]`
 
+// wireJSON is of stacks that were attacked from the wire only.
+const wireJSON = `[
+	{"stack": "d", "placement": "cross-host", "attacks": [
+		{"attack": "wire-x", "verdict": "open", "outcomes": [{"arrived": 3}]},
+		{"attack": "wire-y", "verdict": "not tried", "why": "it has no keys", "outcomes": [{"arrived": 0}]}]},
+	{"stack": "e", "placement": "cross-host", "not_tried": "there is no e here"}
+]`
+
 // tested is an origin of results.
 func tested() origin { return origin{time.Date(2026, 11, 25, 0, 0, 0, 0, time.UTC), "v1-2-gabc"} }
 
@@ -33,10 +41,18 @@ func TestSecurity(t *testing.T) {
 	if err := os.WriteFile(out, []byte(provedJSON), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(doc, []byte("before\n"+begins+"old\n"+ends+"after\n"), 0o600); err != nil {
+	wire := filepath.Join(dir, "wire.json")
+	if err := os.WriteFile(wire, []byte(wireJSON), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := security(doc, []string{"6.18=" + out}, tested()); err != nil {
+	empty := "before\n"
+	for _, name := range []string{inside, fromWire} {
+		empty += "<!-- " + name + ": make security writes what follows -->\nold\n<!-- " + name + ": end -->\nafter\n"
+	}
+	if err := os.WriteFile(doc, []byte(empty), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := security(doc, []string{"6.18=" + out, "6.19=" + wire}, tested()); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(doc)
@@ -48,6 +64,8 @@ func TestSecurity(t *testing.T) {
 		"| attack | `a` | works on |\n", "| `x` | ○ | `a` |\n", "| `y` | – | `a+b`, 2 hosts |\n",
 		"| `z` | · | none of these: see `proof/attack/control_test.go` |\n",
 		"| attack | `a+b`, 2 hosts | works on |\n", "| `x` | ✓ | `a` |\n", "| `y` | ✗ |",
+		"with Linux 6.19: 2 stacks across two hosts", "| attack | `d` | works on |\n", "| `wire-x` | ○ | `d` |\n",
+		"- `wire-y`: it has no keys: `d`\n", "- `e`: there is no e here\n",
 		"- a believes everybody: `x`, `z`\n", "- `y`: it takes two: `a`\n", "- `c`: there is no c here\n",
 	} {
 		if !strings.Contains(string(got), want) {
@@ -57,25 +75,36 @@ func TestSecurity(t *testing.T) {
 	if strings.Contains(string(got), "old\n") {
 		t.Errorf("what was there before is left:\n%s", got)
 	}
-	if _, err := between("no markers", ""); err == nil {
+	if _, err := between("no markers", inside, ""); err == nil {
 		t.Error("a text without markers gets tables")
 	}
 }
 
-// make security attacks every network without a filter.
+// make security attacks every network without a filter, and every carrier from the wire.
 func TestSecurityIsWhole(t *testing.T) {
 	data, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, list, _ := strings.Cut(string(data), "\nSECURITY_ONE_HOST := ")
-	list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", " "), "\n")
-	stacks := strings.Fields(list)
+	listed := func(name string) []string {
+		_, list, _ := strings.Cut(string(data), "\n"+name+" := ")
+		list, _, _ = strings.Cut(strings.ReplaceAll(list, "\\\n", " "), "\n")
+		return strings.Fields(list)
+	}
+	stacks := listed("SECURITY_ONE_HOST")
 	for _, n := range stack.PartsOf[network.Network](catalogue.New().Kinds) {
 		if name := n.Describe().Name; !slices.ContainsFunc(stacks, func(s string) bool {
 			return !strings.Contains(s, "+") && (s == name || strings.HasPrefix(s, name+"("))
 		}) {
 			t.Errorf("SECURITY_ONE_HOST in the Makefile lacks network %s", name)
+		}
+	}
+	stacks = listed("SECURITY_WIRE")
+	for _, kind := range catalogue.New().Kinds {
+		for _, p := range kind.Parts() {
+			if _, ok := p.Value.(network.Carrier); ok && !slices.Contains(stacks, "bridge+"+p.Name) {
+				t.Errorf("SECURITY_WIRE in the Makefile lacks bridge+%s", p.Name)
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/packet"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -272,7 +273,7 @@ func (s *stand) replay(ctx context.Context, o *attack.Outcome) error {
 		return nil // there are no keys
 	}
 	if err := s.renew(ctx); err != nil {
-		s.left = "not tried after new keys: " + err.Error()
+		s.left = "not tried after new keys: " + brief(err)
 		return nil
 	}
 	if !s.passes() {
@@ -536,7 +537,7 @@ func (s *stand) silence(ctx context.Context, o *attack.Outcome) error {
 	})
 	// Otherwise it cannot succeed, as nothing passes.
 	if err := <-renewed; errors.Is(err, errors.ErrUnsupported) && s.Guards != (Guards{}) {
-		s.left = "not tried while keys are renewed: " + err.Error()
+		s.left = "not tried while keys are renewed: " + brief(err)
 	}
 	back := s.passes()
 	s.relay.intercept(nil)
@@ -626,3 +627,11 @@ func (s *stand) offered(offer threat.Offer, frame []byte) (answered, taken bool,
 
 // body is what the outermost headers of a frame carry.
 func body(frame []byte) []byte { return frame[min(headers(frame).body, len(frame)):] }
+
+// brief is an error without the host and the step that it is of, if what it says is so on all hosts.
+func brief(err error) string {
+	if u, ok := errors.AsType[*linux.UnsupportedError](err); ok {
+		return u.Error()
+	}
+	return err.Error()
+}
