@@ -136,7 +136,7 @@ func heldField(h measure.Held) Field {
 }
 
 // Proved returns the section about what each stack protects, beside its speed. It returns false if the records do not
-// say who reached whom. With pictures, it shows that for each lab.
+// say who reached whom. With pictures, it shows that for each lab, and what came of each attack.
 func (v *Reading) Proved(pictures bool) (Section, bool) {
 	labs := v.Analysis.Proved()
 	if len(labs) == 0 {
@@ -218,6 +218,7 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 	s.Blocks = append(s.Blocks, v.rights(labs, cells, where)...)
 	s.Blocks = append(s.Blocks, notes...)
 	if pictures {
+		s.Blocks = append(s.Blocks, v.attacks(labs, cells, where)...)
 		s.Blocks = append(s.Blocks, v.pictures(labs, cells, where)...)
 	}
 	return s, true

@@ -49,7 +49,7 @@ func TestAttacks(t *testing.T) {
 			"| inside attacks | wire attacks |", "| **1 of 3** | **1 of 1** |", "not attacked: containers share a namespace.",
 			"ports, types: not tried: there is one pair.",
 		},
-		"html": {">inside attacks</th>", ">1 of 3</td>", ">1 of 1</td>", "ports, types: not tried: there is one pair."},
+		"html": {"What came of each attack", ">bridge</th>", ">wire-sniff</th>", ">withstood</td>", ">open</td>", ">not tried</td>", ">inside attacks</th>", ">1 of 3</td>", ">1 of 1</td>", "ports, types: not tried: there is one pair."},
 		"jsonl": {
 			`{"type":"attacks","v":3,"gen":7,"lab":"bridge/same-host/1","attacks":[{"attack":"guise","claimed":true,`,
 			`"inside_attacks":"cannot be told","inside_withstood":1,"inside_claimed":3,"inside_open":1,` +
