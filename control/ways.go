@@ -42,10 +42,10 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	if evidence != nil {
 		wire = evidence
 	}
-	return proof.NewWays(paths, wire, trips, func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, error) {
+	return proof.NewWays(paths, wire, trips, func(ctx context.Context, hops bool, mark []byte, keep bool) ([]host.Trace, error) {
 		questions := paths.Questions(hops)
 		if mark != nil {
-			questions[0].Tap = evidence.Tap(mark, l.keeps)
+			questions[0].Tap = evidence.Tap(mark, keep && l.keeps)
 		}
 		traces, err := l.trace(ctx, questions)
 		if err == nil && traces[0].Capture != nil {

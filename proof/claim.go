@@ -20,7 +20,7 @@ type Claim struct {
 	// Ways are compared with the plan instead of tries, after those of the claims before this one.
 	Ways *Ways
 	// Wire is that what was heard between hosts meanwhile is compared, after that, and Hidden that nothing of it can be
-	// read.
+	// read, nor of its own tries, which need not be answered.
 	Wire, Hidden *Ways
 	// Mark is in each datagram of its tries that is to be answered, if those that take ways have none; nil: none.
 	Mark []byte
@@ -56,6 +56,8 @@ type Try struct {
 	Family string `json:"family"`
 	From   End    `json:"from"`
 	To     End    `json:"to"`
+	// Form is what is sent: datagrams in one piece, if it is "".
+	Form Form `json:"form,omitempty"`
 	// Payload is the UDP payload in bytes of a datagram that is to be answered.
 	Payload int `json:"payload,omitempty"`
 	// Mark is in each datagram that is to be answered, so that it is known again on the wire; nil: none.
@@ -66,6 +68,15 @@ type Try struct {
 	// Patience says how much longer the answer may take.
 	Patience Patience `json:"patience,omitzero"`
 }
+
+// A Form is what a [Try] sends.
+type Form string
+
+// Forms besides datagrams in one piece, each with a mark in every packet with data.
+const (
+	Fragments Form = "fragments" // a datagram larger than the MTU
+	Stream    Form = "stream"    // a few bytes over a TCP connection
+)
 
 // An End is a port of a container.
 type End struct {
@@ -92,6 +103,9 @@ const (
 	counted = 64
 	// refused is how many pairs of a lab with a filter are tried with what must not pass.
 	refused = 8
+	// pieces is how many packets a datagram in fragments takes at least, and largest what a datagram holds in any case.
+	pieces  = 3
+	largest = 60_000 // bytes
 )
 
 // Claims returns the claims of a lab, in the order in which they are tried. Ways is nil if the way that packets take is
@@ -107,13 +121,30 @@ func (l Lab) Claims(ways *Ways) []Claim {
 			})
 			if text := ways.wire.Hidden(); text != "" {
 				list = append(list, Claim{
-					Name: Hidden, Text: text, Hidden: ways, Expected: "no frame with the bytes that were sent",
+					Name: Hidden, Text: text, Hidden: ways, Expected: "no frame with the bytes that were sent", Tries: l.others(),
 				})
 			}
 		}
 	}
 	if l.Filtered {
 		list = append(list, l.refuses())
+	}
+	return list
+}
+
+// others are tries in other forms than datagrams of full size: what goes another way than those may not be encrypted.
+func (l Lab) others() (list []Try) {
+	for pair, p := range l.Pairs[:min(len(l.Pairs), refused)] {
+		source, sink := l.container(p.Source), l.container(p.Sink)
+		for _, family := range l.Families {
+			for _, form := range []Form{Fragments, Stream} {
+				list = append(list, Try{
+					Name: fmt.Sprintf("pair %d, %s, %s", pair, family, form), Pair: pair, Family: family, Form: form,
+					From: source.End(family, source.First), To: sink.End(family, sink.First),
+					Payload: min(pieces*l.MTU, largest), Answered: true, Patience: l.Patience,
+				})
+			}
+		}
 	}
 	return list
 }

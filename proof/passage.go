@@ -45,8 +45,11 @@ type Mirror struct {
 }
 
 // NewMirror opens one. Call it inside the container's network namespace.
-func NewMirror(local, remote netip.AddrPort) (*Mirror, error) {
-	s, err := open(local, remote)
+func NewMirror(local, remote netip.AddrPort) (*Mirror, error) { return newMirror(local, remote, false) }
+
+// newMirror opens one whose answers may be fragmented.
+func newMirror(local, remote netip.AddrPort, fragments bool) (*Mirror, error) {
+	s, err := open(local, remote, fragments)
 	if err != nil {
 		return nil, err
 	}
@@ -102,16 +105,23 @@ func (p Patience) wait() time.Duration {
 func Passage(local, remote netip.AddrPort, payload, more int, mark []byte, patience Patience) (
 	func() (answered int, err error), error,
 ) {
-	s, err := open(local, remote)
+	return passage(Try{
+		From: End{Local: local}, To: End{Public: remote}, Payload: payload, More: more, Mark: mark, Patience: patience,
+	})
+}
+
+// passage is a [Passage] of datagrams in one piece, or in fragments.
+func passage(t Try) (func() (answered int, err error), error) {
+	s, err := open(t.From.Local, t.To.Public, t.Form == Fragments)
 	if err != nil {
 		return nil, err
 	}
 	return func() (int, error) {
 		defer s.Close()
-		if err := try(s, remote, payload, mark, patience.wait()); err != nil {
+		if err := try(s, t.To.Public, t.Payload, t.Mark, t.Patience.wait()); err != nil {
 			return 0, err
 		}
-		return burst(s, more, mark, tryWait+patience.Trip), nil
+		return burst(s, t.More, t.Mark, tryWait+t.Patience.Trip), nil
 	}, nil
 }
 
@@ -161,7 +171,7 @@ const refusalWait = 60 * time.Millisecond
 // inside the container's network namespace; the returned function may run anywhere. If the kernel refuses to send at
 // once (EPERM), the datagram counts as refused.
 func refusal(local, remote netip.AddrPort, patience Patience) (func() Seen, error) {
-	s, err := open(local, remote)
+	s, err := open(local, remote, false)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +190,7 @@ func refusal(local, remote netip.AddrPort, patience Patience) (func() Seen, erro
 	}, nil
 }
 
-func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
+func open(local, remote netip.AddrPort, fragments bool) (s sock.Socket, err error) {
 	err = sock.Rebind(func() (err error) { // the changes of a filter were measured at the same address
 		s, err = sock.UDPBeside(local, remote) // one end has several tries at the same time
 		return err
@@ -188,7 +198,10 @@ func open(local, remote netip.AddrPort) (s sock.Socket, err error) {
 	if err != nil {
 		return s, err
 	}
-	if err = s.SetNoFragment(local.Addr().Is6()); err == nil {
+	if !fragments {
+		err = s.SetNoFragment(local.Addr().Is6())
+	}
+	if err == nil {
 		err = s.SetTimeout(glimpse)
 	}
 	if err != nil {
@@ -203,15 +216,19 @@ func full(errno sock.Errno, remote netip.AddrPort) bool {
 	return errno == syscall.EINVAL && remote.Addr().Is6() || errno == syscall.ENOBUFS && remote.Addr().Is4()
 }
 
-// numbered is the length in bytes of the number of a datagram.
-const numbered = 4
+const (
+	numbered = 4   // bytes of the number of a datagram
+	spread   = 256 // bytes from mark to mark: each fragment has one
+)
 
 func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait time.Duration) error {
 	out, in := make([]byte, payload), make([]byte, 1<<16)
 	for i := range out {
 		out[i] = byte(i * 7)
 	}
-	copy(out[min(len(out), numbered):], mark)
+	for at := numbered; at < len(out) && len(mark) > 0; at += spread {
+		copy(out[at:], mark)
+	}
 	lost := busy.Losses()
 	room := time.Now().Add(roomWait)
 	var last error

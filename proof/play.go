@@ -82,6 +82,9 @@ func play(ctx context.Context, claims []Claim, with Player) (list []measure.Proo
 			r.listen(c.Wire, c.Wire.wrong)
 		case c.Hidden != nil:
 			r.listen(c.Hidden, c.Hidden.leak)
+			if c.Hidden.wrong == nil && c.Hidden.leak == nil {
+				r.overhear(ctx, c, with)
+			}
 		case mark == nil:
 			r.play(ctx, c, with, c.Mark, arrived, sent)
 		default:
@@ -225,6 +228,26 @@ func (r *record) listen(w *Ways, found error) {
 	r.Seen = r.Tried
 }
 
+// overhear has the tries of a claim sent that nothing can be read. What a filter or a network refuses is not answered,
+// and may be on the wire all the same.
+func (r *record) overhear(ctx context.Context, c Claim, with Player) {
+	leak := c.Hidden.overhear(ctx, func(mark []byte) {
+		var open []Try
+		for _, t := range c.Tries {
+			if t.Mark = mark; with.Open(ctx, t) == nil {
+				open = append(open, t)
+			}
+		}
+		with.Try(ctx, open)
+		if err := with.Close(ctx); err != nil {
+			r.fail(err.Error())
+		}
+	})
+	if leak != nil {
+		r.fail(leak.Error())
+	}
+}
+
 func (r *record) result() measure.Proof {
 	if len(r.Tried) == 0 && r.failures == 0 {
 		r.fail("not tried")
@@ -239,19 +262,30 @@ func (r *record) result() measure.Proof {
 type Here struct {
 	// In calls a function in the network namespace of an end.
 	In      func(e End, f func() error) error
-	mirrors []*Mirror
+	mirrors []mirror      // that answer tries
 	samples []sock.Socket // receivers of samples
 }
 
 // Open implements [Player].
 func (h *Here) Open(_ context.Context, t Try) error {
 	return h.In(t.To, func() error {
-		m, err := NewMirror(t.To.Local, t.From.Public)
+		m, err := answerer(t)
 		if err == nil {
 			h.mirrors = append(h.mirrors, m)
 		}
 		return err
 	})
+}
+
+// A mirror answers until it is closed.
+type mirror interface{ Close() }
+
+// answerer opens what answers a try.
+func answerer(t Try) (mirror, error) {
+	if t.Form == Stream {
+		return newListener(t.To.Local)
+	}
+	return newMirror(t.To.Local, t.From.Public, t.Form == Fragments)
 }
 
 // Try implements [Player].
@@ -277,7 +311,11 @@ func (h *Here) prepare(t Try) (try func() Seen, err error) {
 			try, err = refusal(t.From.Local, t.To.Public, t.Patience)
 			return err
 		}
-		passage, err := Passage(t.From.Local, t.To.Public, t.Payload, t.More, t.Mark, t.Patience)
+		if t.Form == Stream {
+			try, err = call(t.From.Local, t.To.Public, t.Mark, t.Patience)
+			return err
+		}
+		passage, err := passage(t)
 		try = func() Seen {
 			answered, err := passage()
 			if err != nil {

@@ -112,7 +112,7 @@ func ways(p plan, err error) *proof.Ways {
 			trips = append(trips, proof.Trip{Pair: pair, Family: family}, proof.Trip{Pair: pair, Family: family, Back: true})
 		}
 	}
-	return proof.NewWays(p, nil, trips, func(context.Context, bool, []byte) ([]host.Trace, error) {
+	return proof.NewWays(p, nil, trips, func(context.Context, bool, []byte, bool) ([]host.Trace, error) {
 		return []host.Trace{}, err
 	})
 }
@@ -276,7 +276,7 @@ func TestWire(t *testing.T) {
 	var f fake
 	gone := false
 	w := proof.NewWays(plan{}, wire{"packets are ciphertext", "nothing is read"}, []proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
-		func(_ context.Context, hops bool, mark []byte) ([]host.Trace, error) {
+		func(_ context.Context, hops bool, mark []byte, keep bool) ([]host.Trace, error) {
 			if gone {
 				return nil, errors.New("the host is gone")
 			}
@@ -286,8 +286,8 @@ func TestWire(t *testing.T) {
 					heard.Marked++
 				}
 			}
-			if hops != (mark == nil) {
-				t.Errorf("with mark %x it asks for hops: %t", mark, hops)
+			if hops != (mark == nil) || keep != (mark != nil) {
+				t.Errorf("with mark %x it asks for hops: %t, and keeps frames: %t", mark, hops, keep)
 			}
 			if listening = mark; mark != nil {
 				marks = append(marks, string(mark))
@@ -322,6 +322,65 @@ func TestWire(t *testing.T) {
 		t.Errorf("the host is gone, and the claim of the wire is %+v", list[2])
 	} else if list[3].Detail != "not tried" || len(list[3].Tried) > 0 {
 		t.Errorf("the host is gone, and the claim that nothing is read is %+v", list[3])
+	}
+}
+
+// quiet finds that a kind of tries can be read, the one with that length.
+type quiet struct {
+	wire
+	leaks int
+}
+
+func (q quiet) Heard(frames []host.Frames) (wrong, leak error) {
+	for _, f := range frames {
+		if f.Longest == q.leaks && f.Marked > 0 {
+			leak = fmt.Errorf("%d of %d can be read", f.Marked, f.Count)
+		}
+	}
+	return nil, leak
+}
+
+// Where nothing can be read of datagrams in one piece, fragments and streams are sent as well, each with the mark, and
+// none is expected to arrive. What can be read of them is a leak.
+func TestOtherForms(t *testing.T) {
+	lengths := map[proof.Form]int{"": 1, proof.Fragments: 2, proof.Stream: 3}
+	for leaks, want := range []string{"", "2 of 2 can be read", "2 of 2 can be read", "2 of 2 can be read"} {
+		var f fake
+		var marks []string
+		var listening []byte
+		from := 0
+		w := proof.NewWays(plan{}, quiet{wire{"packets are ciphertext", "nothing is read"}, leaks},
+			[]proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
+			func(_ context.Context, _ bool, mark []byte, _ bool) ([]host.Trace, error) {
+				byLength := map[int]*host.Frames{}
+				for _, try := range f.tried[from:] {
+					n := lengths[try.Form]
+					if byLength[n] == nil {
+						byLength[n] = &host.Frames{Longest: n}
+					}
+					byLength[n].Count++
+					if string(try.Mark) == string(listening) {
+						byLength[n].Marked++
+					}
+				}
+				from = len(f.tried)
+				if listening = mark; mark != nil {
+					marks = append(marks, string(mark))
+				}
+				var trace host.Trace
+				for _, frames := range byLength {
+					trace.Frames = append(trace.Frames, *frames)
+				}
+				return []host.Trace{trace}, nil
+			})
+		lab := described(1)
+		list := proof.Play(t.Context(), lab.Claims(w), &f)
+		if p := list[3]; p.Name != proof.Hidden || p.OK != (want == "") || p.Detail != want {
+			t.Errorf("frames of length %d leak: %+v, want %q", leaks, p, want)
+		}
+		if both := 2; leaks != 1 && len(marks) != both {
+			t.Errorf("the tap listened %d times, want %d", len(marks), both)
+		}
 	}
 }
 

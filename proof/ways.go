@@ -31,8 +31,8 @@ type Trip struct {
 }
 
 // A Tracer asks all hosts of a lab the questions of its plan; with hops, also for next hops. With a mark it has a tap
-// look for that on what is between hosts, up to the next trace.
-type Tracer func(ctx context.Context, hops bool, mark []byte) ([]host.Trace, error)
+// look for that on what is between hosts, up to the next trace, and keep the frames for a capture if that is wanted.
+type Tracer func(ctx context.Context, hops bool, mark []byte, keep bool) ([]host.Trace, error)
 
 // A Wire says what packets are on their way between hosts, and compares it with what a tap has heard.
 // network.Evidence is one.
@@ -93,10 +93,9 @@ func (w *Ways) begin(ctx context.Context) error {
 	w.notHeard(errors.New("not tried"))
 	w.mark = nil
 	if w.wire != nil {
-		w.mark = make([]byte, markSize)
-		_, _ = rand.Read(w.mark) // it never fails (crypto/rand)
+		w.mark = newMark()
 	}
-	if w.before, err = w.trace(ctx, false, w.mark); err != nil {
+	if w.before, err = w.trace(ctx, false, w.mark, true); err != nil {
 		w.before = nil
 		return fmt.Errorf("not tried: %w", err)
 	}
@@ -118,22 +117,46 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	if before == nil {
 		return false, nil, nil
 	}
-	after, err := w.trace(ctx, true, nil)
+	after, err := w.trace(ctx, true, nil, false)
 	if err != nil {
 		w.notHeard(fmt.Errorf("not tried: %w", err))
 		return false, fmt.Errorf("not tried: %w", err), nil
 	}
 	if w.wire != nil {
-		var frames []host.Frames
-		for _, t := range after {
-			frames = append(frames, t.Frames...)
-		}
-		w.wrong, w.leak = w.wire.Heard(frames)
+		w.wrong, w.leak = w.wire.Heard(framesOf(after))
 		w.heard = true
 	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
 	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
 	return true, errors.Join(w.plan.Next(after), missing), excess
+}
+
+// overhear has packets sent of which nobody knows how many devices count, and returns what of them can be read.
+func (w *Ways) overhear(ctx context.Context, send func(mark []byte)) (leak error) {
+	mark := newMark()
+	if _, err := w.trace(ctx, false, mark, false); err != nil {
+		return fmt.Errorf("not tried: %w", err)
+	}
+	send(mark)
+	after, err := w.trace(ctx, false, nil, false)
+	if err != nil {
+		return fmt.Errorf("not tried: %w", err)
+	}
+	_, leak = w.wire.Heard(framesOf(after))
+	return leak
+}
+
+func newMark() []byte {
+	mark := make([]byte, markSize)
+	_, _ = rand.Read(mark) // it never fails (crypto/rand)
+	return mark
+}
+
+func framesOf(traces []host.Trace) (list []host.Frames) {
+	for _, t := range traces {
+		list = append(list, t.Frames...)
+	}
+	return list
 }
 
 // again is how often a try that got no answer is made again: more packets than devices see besides in that time.
@@ -156,7 +179,7 @@ func (w *Ways) short(ctx context.Context, with Player, t Try) string {
 	if t.Patience.Lossy {
 		return "" // some are lost anyway
 	}
-	before, err := w.trace(ctx, false, nil)
+	before, err := w.trace(ctx, false, nil, false)
 	if err != nil || with.Open(ctx, t) != nil {
 		return ""
 	}
@@ -166,7 +189,7 @@ func (w *Ways) short(ctx context.Context, with Player, t Try) string {
 	if with.Close(ctx) != nil {
 		return ""
 	}
-	after, err := w.trace(ctx, false, nil)
+	after, err := w.trace(ctx, false, nil, false)
 	if err != nil {
 		return ""
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/strongswan/govici/vici"
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux/ipsec"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -40,6 +41,9 @@ func TestLeak(t *testing.T) {
 		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.Hidden, "it leaks", 6},
 		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.Hidden, "it leaks", 4},
 		{"a null cipher", "--encryption", "ipsec", "ipsec0", nil, proof.Hidden, "it leaks", 0},
+		// of the datagrams in one piece, none takes these
+		{"TCP around an encryption", "--encryption", "wireguard", "wg0", streams, proof.Hidden, "it leaks", 0},
+		{"fragments around an encryption", "--encryption", "wireguard", "wg0", fragments, proof.Hidden, "it leaks", 0},
 		// chance decides whether a datagram of the proof takes it
 		{
 			"a second path without encryption", "--encryption", "wireguard", "wg0", second, proof.AsBuilt,
@@ -210,6 +214,35 @@ func around(family int) func() error {
 		r.Gw = net.ParseIP(leakPlain[family])
 		return netlink.RouteReplace(r)
 	}
+}
+
+// streams sends what goes over TCP unprotected.
+func streams() error {
+	return beside(&netlink.Rule{IPProto: unix.IPPROTO_TCP})
+}
+
+// fragments sends fragments unprotected, the first one of a datagram among them.
+func fragments() error {
+	const mark = 0x6c65616b
+	text := fmt.Sprintf("table ip leak { chain in { type filter hook prerouting priority mangle; "+
+		"ip frag-off & 0x3fff != 0 meta mark set %#x; }; }", mark)
+	if out, err := exec.Command("nft", text).CombinedOutput(); err != nil {
+		return fmt.Errorf("nft: %w: %s", err, out)
+	}
+	return beside(&netlink.Rule{Mark: mark})
+}
+
+// beside sends the IPv4 packets of a rule over the underlay unprotected.
+func beside(of *netlink.Rule) error {
+	plain, err := way(4, "up0")
+	if err != nil {
+		return err
+	}
+	const table = 99
+	plain.Gw, plain.Table = net.ParseIP(leakPlain[4]), table
+	r := netlink.NewRule()
+	r.Family, r.Priority, r.Table, r.IPProto, r.Mark = netlink.FAMILY_V4, 10, table, of.IPProto, of.Mark
+	return errors.Join(netlink.RouteReplace(plain), netlink.RuleAdd(r))
 }
 
 // second makes the kernel choose between the encryption and the underlay for each flow.
