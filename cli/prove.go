@@ -120,8 +120,8 @@ Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a cla
 	flags := cmd.Flags()
 	flags.StringArrayVar(&stacks, "stack", nil, "a stack, as in the cells of the experiment; without an experiment "+
 		"NETWORK+FILTER, each with its parameters; may be repeated")
-	flags.StringSliceVar(&chosen, "attack", nil, "make only these attacks: names of nettoll list attack, inside, wire or none, "+
-		"separated by commas (default: all)")
+	flags.StringSliceVar(&chosen, "attack", nil, "make only these attacks: names of nettoll list attack, inside, wire or "+
+		"none, separated by commas (default: all)")
 	flags.StringVar(&placement, "placement", "", "placement of the two ends of a pair: same-host, cross-host "+
 		"(default: the first in the experiment that the stack has)")
 	flags.StringVar(&f.pairs, "pairs", "", "number of pairs (default "+provePairs+": each has a neighbour)")

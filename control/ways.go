@@ -42,7 +42,9 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	if evidence != nil {
 		wire = evidence
 	}
-	return proof.NewWays(paths, wire, trips, func(ctx context.Context, hops bool, mark []byte, keep bool) ([]host.Trace, error) {
+	return proof.NewWays(paths, wire, trips, func(
+		ctx context.Context, hops bool, mark []byte, keep bool,
+	) ([]host.Trace, error) {
 		questions := paths.Questions(hops)
 		if mark != nil {
 			questions[0].Tap = evidence.Tap(mark, keep && l.keeps)

@@ -211,8 +211,10 @@ const (
 // AttackWords are what a choice of attacks may be besides their names, and what each stands for.
 func AttackWords() [][2]string {
 	return [][2]string{
-		{AllAttacks, "all of them"}, {InsideAttacks, "those from inside a lab"},
-		{WireAttacks, "those from the wire between hosts"}, {NoAttacks, "none of them"},
+		{AllAttacks, "all of them"},
+		{InsideAttacks, "those from inside a lab"},
+		{WireAttacks, "those from the wire between hosts"},
+		{NoAttacks, "none of them"},
 	}
 }
 
@@ -242,7 +244,9 @@ func ChosenAttacks(names []string) ([]threat.Attack, error) {
 		if slices.Contains(threat.OnWire(), a) {
 			group = WireAttacks
 		}
-		return !slices.ContainsFunc([]string{string(a), group, AllAttacks}, func(w string) bool { return slices.Contains(names, w) })
+		return !slices.ContainsFunc(names, func(name string) bool {
+			return slices.Contains([]string{string(a), group, AllAttacks}, name)
+		})
 	}), nil
 }
 

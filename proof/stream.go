@@ -80,8 +80,8 @@ func (l *listener) Close() {
 	l.sock.Close()
 }
 
-// call sends a mark to a [listener], and sees whether it comes back. Call it inside the container's network namespace; the
-// returned function may run anywhere.
+// call sends a mark to a [listener], and sees whether it comes back. Call it inside the container's network namespace;
+// the returned function may run anywhere.
 func call(local, remote netip.AddrPort, mark []byte, patience Patience) (func() Seen, error) {
 	var s sock.Socket
 	err := sock.Rebind(func() (err error) {

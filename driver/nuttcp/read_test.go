@@ -118,8 +118,8 @@ func FuzzRead(f *testing.F) {
 				continue
 			}
 			p := s.Foreign.Peer
-			if s.Sent < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window <= 0 || s.Span <= 0 || p.Received < 0 ||
-				p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0 {
+			if s.Sent < 0 || s.Bytes < 0 || s.Counts[traffic.CountResent] < 0 || s.Window <= 0 || s.Span <= 0 ||
+				p.Received < 0 || p.Received > s.Sent || p.Bytes < 0 || p.Counts[traffic.CountResent] < 0 {
 				t.Errorf("%s: %+v, peer %+v", name, s, p)
 			}
 			for _, d := range [][]int64{s.Series[traffic.SeriesDelivered], p.Series[traffic.SeriesDelivered]} {
