@@ -116,9 +116,13 @@ func passage(t Try) (func() (answered int, err error), error) {
 	if err != nil {
 		return nil, err
 	}
+	times := tries
+	if t.Form == Fragments {
+		times = 1 // they need not arrive, and each try waits for an answer
+	}
 	return func() (int, error) {
 		defer s.Close()
-		if err := try(s, t.To.Public, t.Payload, t.Mark, t.Patience.wait()); err != nil {
+		if err := try(s, t.To.Public, t.Payload, t.Mark, t.Patience.wait(), times); err != nil {
 			return 0, err
 		}
 		return burst(s, t.More, t.Mark, tryWait+t.Patience.Trip), nil
@@ -221,7 +225,7 @@ const (
 	spread   = 256 // bytes from mark to mark: each fragment has one
 )
 
-func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait time.Duration) error {
+func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait time.Duration, times int) error {
 	out, in := make([]byte, payload), make([]byte, 1<<16)
 	for i := range out {
 		out[i] = byte(i * 7)
@@ -232,7 +236,7 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 	lost := busy.Losses()
 	room := time.Now().Add(roomWait)
 	var last error
-	for number := range tries {
+	for number := range times {
 		binary.LittleEndian.PutUint32(out, uint32(number))
 		_, errno := s.Send(&out[0], len(out), 0)
 		for full(errno, remote) && time.Now().Before(room) {
@@ -266,7 +270,7 @@ func try(s sock.Socket, remote netip.AddrPort, payload int, mark []byte, wait ti
 		}
 	}
 	if last == nil {
-		last = fmt.Errorf("no answer from %s to %d datagrams of %d bytes%s", remote, tries, payload, lost())
+		last = fmt.Errorf("no answer from %s to %d datagrams of %d bytes%s", remote, times, payload, lost())
 	}
 	return last
 }

@@ -2,6 +2,8 @@ package sock
 
 import (
 	"fmt"
+	"net/netip"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,12 +19,52 @@ const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_
 // SetStamps makes the kernel record when a datagram of this socket was passed to its device, for [Socket.Departed], and
 // when one was received, for [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long
 // as there is such a socket, the kernel records the time of every packet that the machine receives. For the first such
-// socket, a kernel worker switches that on, slightly later (net_enable_timestamp in net/core/dev.c).
+// socket, a kernel worker switches that on, slightly later (net_enable_timestamp in net/core/dev.c). SetStamps waits for
+// that where the loopback link of the network namespace is up. Call it inside the network namespace.
 func (s Socket) SetStamps() error {
+	if err := s.setStamps(); err != nil {
+		return err
+	}
+	awaitStamps()
+	return nil
+}
+
+func (s Socket) setStamps() error {
 	if err := unix.SetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_TIMESTAMPING_NEW, stampFlags); err != nil {
 		return fmt.Errorf("ask for timestamps: %w", err)
 	}
 	return nil
+}
+
+// awaitStamps sends datagrams over loopback until the kernel says when one was received, or for too long.
+func awaitStamps() {
+	const long, short = time.Second, time.Millisecond
+	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+	to, err := UDP(loopback, netip.AddrPort{})
+	if err != nil {
+		return
+	}
+	defer to.Close()
+	at, err := to.Local()
+	if err != nil || to.setStamps() != nil {
+		return
+	}
+	from, err := UDP(loopback, at)
+	if err != nil {
+		return
+	}
+	defer from.Close()
+	var b [8]byte
+	var came int64
+	for end := time.Now().Add(long); time.Now().Before(end); {
+		if _, errno := from.Send(&b[0], len(b), 0); errno != 0 {
+			return
+		}
+		to.WaitRecv(int64(short))
+		if _, errno := to.RecvStamped(&b[0], len(b), DontWait, &came); errno == 0 && came != 0 {
+			return
+		}
+	}
 }
 
 // RecvStamped is Recv that also returns when the datagram was received, in ns of CLOCK_REALTIME; 0 if the kernel does
