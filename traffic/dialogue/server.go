@@ -30,8 +30,9 @@ const (
 	// MostGathered is the largest number of bytes of answers to one connection that are gathered before they are sent.
 	MostGathered = 256 << 10
 
-	// linger is how long the server waits for another client when all have left after the close, in ns.
-	linger = 2_000_000
+	// linger is how long the server waits for another client when all have left after the close, in ns. A client that
+	// connects anew for each request is gone for a moment before it says farewell, longer if other work has its CPU.
+	linger = limit / 2
 
 	listener = -1 // the number of the listening socket among the watched ones
 )
@@ -169,7 +170,7 @@ func (s *Server) Run(_ uint64, w traffic.Window) {
 			sleep = min(sleep, linger)
 		}
 		n := s.watcher.Wait(sleep)
-		if left && n == 0 {
+		if left && n == 0 && clock.Now()-now >= sleep { // a signal, as of Go's scheduler, ends the wait early
 			return
 		}
 		for k := range n {
