@@ -156,8 +156,8 @@ func Lacking() []string {
 }
 
 // ciLacking is the list for CI machines. Their kernel, 6.18 without modules, was tried with each link type. One program
-// is not in Debian's main section, so scripts/needs could not install it. Some of them have no driver for sleeping CPUs.
-// "guest" is for tests of the guest itself.
+// is not in Debian's main section, so scripts/needs could not install it. Some machines have no driver for sleeping
+// CPUs. "guest" is for tests of the guest itself.
 func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl ip6gre gretap "+
 		"ip6gretap vti xfrm nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,

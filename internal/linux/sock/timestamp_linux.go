@@ -19,8 +19,8 @@ const stampFlags = unix.SOF_TIMESTAMPING_TX_SOFTWARE | unix.SOF_TIMESTAMPING_RX_
 // SetStamps makes the kernel record when a datagram of this socket was passed to its device, for [Socket.Departed], and
 // when one was received, for [Socket.RecvStamped] (SO_TIMESTAMPING, Documentation/networking/timestamping.rst). As long
 // as there is such a socket, the kernel records the time of every packet that the machine receives. For the first such
-// socket, a kernel worker switches that on, slightly later (net_enable_timestamp in net/core/dev.c). SetStamps waits for
-// that where the loopback link of the network namespace is up. Call it inside the network namespace.
+// socket, a kernel worker switches that on, slightly later (net_enable_timestamp in net/core/dev.c). SetStamps waits
+// for that where the loopback link of the network namespace is up. Call it inside the network namespace.
 func (s Socket) SetStamps() error {
 	if err := s.setStamps(); err != nil {
 		return err
