@@ -3,6 +3,8 @@ package proof
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -229,16 +231,31 @@ func (r *record) listen(w *Ways, found error) {
 }
 
 // overhear has the tries of a claim sent that nothing can be read. What a filter or a network refuses is not answered,
-// and may be on the wire all the same.
+// and may be on the wire all the same. The claim fails if no try of a form could be made.
 func (r *record) overhear(ctx context.Context, c Claim, with Player) {
 	leak := c.Hidden.overhear(ctx, func(mark []byte) {
 		var open []Try
+		made, why := map[Form]bool{}, map[Form]string{}
 		for _, t := range c.Tries {
-			if t.Mark = mark; with.Open(ctx, t) == nil {
-				open = append(open, t)
+			t.Mark = mark
+			if err := with.Open(ctx, t); err != nil {
+				why[t.Form] = err.Error()
+				continue
+			}
+			open = append(open, t)
+		}
+		for i, seen := range with.Try(ctx, open) {
+			if form := open[i].Form; seen.NotTried == "" {
+				made[form] = true
+			} else {
+				why[form] = seen.NotTried
 			}
 		}
-		with.Try(ctx, open)
+		for _, form := range slices.Sorted(maps.Keys(why)) {
+			if !made[form] {
+				r.fail(fmt.Sprintf("%s: not tried: %s", form, why[form]))
+			}
+		}
 		if err := with.Close(ctx); err != nil {
 			r.fail(err.Error())
 		}

@@ -384,6 +384,23 @@ func TestOtherForms(t *testing.T) {
 	}
 }
 
+// A form of which no try could be made is no evidence.
+func TestOtherFormsNotMade(t *testing.T) {
+	f := fake{err: func(try proof.Try) error {
+		if try.Form == proof.Stream {
+			return errors.New("no port is left")
+		}
+		return nil
+	}}
+	w := proof.NewWays(plan{}, quiet{wire{"packets are ciphertext", "nothing is read"}, 0},
+		[]proof.Trip{{Family: "ipv4"}, {Family: "ipv4", Back: true}},
+		func(context.Context, bool, []byte, bool) ([]host.Trace, error) { return []host.Trace{{}}, nil })
+	p := proof.Play(t.Context(), described(1).Claims(w), &f)[3]
+	if p.Name != proof.Hidden || p.OK || p.Detail != "stream: not tried: no port is left" {
+		t.Errorf("%+v, want that streams were not tried", p)
+	}
+}
+
 // A claim without tries is not held.
 func TestNotTried(t *testing.T) {
 	got := proof.Play(t.Context(), []proof.Claim{{Name: proof.Passes}}, &fake{})

@@ -17,11 +17,7 @@ type listener struct {
 
 // newListener opens one. Call it inside the container's network namespace.
 func newListener(local netip.AddrPort) (*listener, error) {
-	var s sock.Socket
-	err := sock.Rebind(func() (err error) {
-		s, err = sock.Stream(local, "")
-		return err
-	})
+	s, err := openStream(local)
 	if err == nil {
 		err = s.Listen()
 	}
@@ -83,11 +79,7 @@ func (l *listener) Close() {
 // call sends a mark to a [listener], and sees whether it comes back. Call it inside the container's network namespace;
 // the returned function may run anywhere.
 func call(local, remote netip.AddrPort, mark []byte, patience Patience) (func() Seen, error) {
-	var s sock.Socket
-	err := sock.Rebind(func() (err error) {
-		s, err = sock.Stream(local, "")
-		return err
-	})
+	s, err := openStream(local)
 	if err != nil {
 		return nil, err
 	}
@@ -114,4 +106,12 @@ func call(local, remote netip.AddrPort, mark []byte, patience Patience) (func() 
 		}
 		return Seen{Answered: true}
 	}, nil
+}
+
+func openStream(local netip.AddrPort) (s sock.Socket, err error) {
+	err = sock.Rebind(func() (err error) {
+		s, err = sock.Stream(local, "")
+		return err
+	})
+	return s, err
 }

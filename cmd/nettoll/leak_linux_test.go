@@ -34,26 +34,33 @@ func TestLeak(t *testing.T) {
 		name, flag, carrier, device string
 		plant                       func() error // nil: a null cipher
 		claim, want                 string       // the claim that fails, and a part of its detail
-		family                      int          // of the leaked packets; 0: tcpdump does not recognize them as plain text
+		family                      int          // of the leaked packets; 0: the capture does not show them as plain text
+		program, packages           string       // to plant it
 	}{
-		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan", 4},
-		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.Hidden, "it leaks", 4},
-		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.Hidden, "it leaks", 6},
-		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.Hidden, "it leaks", 4},
-		{"a null cipher", "--encryption", "ipsec", "ipsec0", nil, proof.Hidden, "it leaks", 0},
+		{"a route around a tunnel", "--tunnel", "vxlan", "vxlan0", around(4), proof.OnWire, "go around vxlan", 4, "", ""},
+		{"a route around an encryption", "--encryption", "wireguard", "wg0", around(4), proof.Hidden, "it leaks", 4, "", ""},
+		{"IPv6 beside an encrypted IPv4", "--encryption", "wireguard", "wg0", around(6), proof.Hidden, "it leaks", 6, "", ""},
+		{"an encryption that does not encrypt", "--encryption", "wireguard", "wg0", pretend, proof.Hidden, "it leaks", 4, "", ""},
+		{
+			"a null cipher", "--encryption", "ipsec", "ipsec0", nil, proof.Hidden, "it leaks", 0,
+			"charon-systemd", ipsec.Packages,
+		},
 		// of the datagrams in one piece, none takes these
-		{"TCP around an encryption", "--encryption", "wireguard", "wg0", streams, proof.Hidden, "it leaks", 0},
-		{"fragments around an encryption", "--encryption", "wireguard", "wg0", fragments, proof.Hidden, "it leaks", 0},
+		{"TCP around an encryption", "--encryption", "wireguard", "wg0", streams, proof.Hidden, "it leaks", 0, "", ""},
+		{
+			"fragments around an encryption", "--encryption", "wireguard", "wg0", fragments, proof.Hidden, "it leaks", 0,
+			"nft", "nftables",
+		},
 		// chance decides whether a datagram of the proof takes it
 		{
 			"a second path without encryption", "--encryption", "wireguard", "wg0", second, proof.AsBuilt,
-			"route to 10.2.0.0/16: want via 198.19.1.2 through wg0", 4,
+			"route to 10.2.0.0/16: want via 198.19.1.2 through wg0", 4, "", "",
 		},
 	} {
 		t.Run(leak.name, func(t *testing.T) {
 			t.Parallel()
-			if leak.plant == nil {
-				testnet.Program(t, "charon-systemd", ipsec.Packages)
+			if leak.program != "" {
+				testnet.Program(t, leak.program, leak.packages)
 			}
 			for range *leakRuns {
 				s := start(t, "--pcap", "--time", "60s", "--network", "bridge", leak.flag, leak.carrier, "--baseline",

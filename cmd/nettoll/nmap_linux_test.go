@@ -32,7 +32,6 @@ type scanned struct {
 	Hosts []struct {
 		Addresses []struct {
 			Addr string `xml:"addr,attr"`
-			Type string `xml:"addrtype,attr"`
 		} `xml:"address"`
 		Ports []struct {
 			ID    string `xml:"portid,attr"`

@@ -69,7 +69,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
 		return q.from.send(packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
 	}
-	excused := s.watch()
+	excused, crowded := s.watch(), busy.Crowded()
 	for i, q := range list {
 		list[i].before = len(s.taps.answered(q.from.index, q.of))
 		if err := ask(q); err != nil {
@@ -81,19 +81,25 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 	}
 	for range busy.Again {
 		var lost []question
+		of := 0
 		for _, q := range list {
-			if q.gateway && !q.known && len(s.taps.answered(q.from.index, q.of)) == q.before {
+			if !q.gateway || q.known {
+				continue
+			}
+			if of++; len(s.taps.answered(q.from.index, q.of)) == q.before {
 				lost = append(lost, q)
 			}
 		}
-		// However many they are: a host whose table of neighbours is full, which all namespaces share, answers nobody new.
-		if len(lost) == 0 || !excused() {
+		full := crowded() // then a host answers nobody new
+		if len(lost) == 0 || !full && (len(lost) > busy.Few(of) || !excused()) {
 			break
 		}
-		if err := s.wait(room); err != nil {
-			return err
+		if full {
+			if err := s.wait(room); err != nil {
+				return err
+			}
 		}
-		excused = s.watch()
+		excused, crowded = s.watch(), busy.Crowded()
 		for _, q := range lost {
 			if err := ask(q); err != nil {
 				return err

@@ -39,6 +39,13 @@ func Watch(queues ...func() uint64) (excused func() bool) {
 	return func() bool { return dropped() > before || early.Load() || held() }
 }
 
+// Crowded returns a function that says whether neighbours have found no room since then in the tables that all network
+// namespaces share: a host does not answer a neighbour for whom there is none.
+func Crowded() (since func() bool) {
+	before := neighbours()
+	return func() bool { return neighbours() > before }
+}
+
 // Losses returns a function that says which packets the machine as a whole has lost since then, of all namespaces: in
 // words that go behind what was seen, "" for none. What namespaces share may be taken by other work.
 func Losses() (since func() string) {
