@@ -20,13 +20,22 @@ import (
 // A labWatch is what is known of a lab that is watched while it is measured.
 type labWatch struct {
 	by      deploy.Watched
-	clean   int   // the first block since the last audit that found nothing
-	at      int64 // when that was, ns of CLOCK_MONOTONIC
+	clean   []clean // when its watch began, and each audit since then that found nothing
 	audits  int
-	samples int  // of what must not pass
-	again   bool // a process of its was started anew, which is to be announced
-	leaked  bool // something was found: it is not measured any more
+	samples int            // of what must not pass
+	sampled map[string]int // how many times it was known to be clean before that try was made last
+	again   bool           // a process of its was started anew, which is to be announced
+	leaked  bool           // something was found: it is not measured any more
 }
+
+// clean is when a lab was known to be clean.
+type clean struct {
+	block int   // the next one then
+	at    int64 // ns of CLOCK_MONOTONIC
+}
+
+// back is when a lab was known to be clean a number of audits ago: 1 is the last one.
+func (w *labWatch) back(audits int) clean { return w.clean[max(0, len(w.clean)-max(1, audits))] }
 
 // An auditCost is what an audit of a lab has taken.
 type auditCost struct {
@@ -40,6 +49,7 @@ type auditCost struct {
 // An audited lab is what an audit has found.
 type audited struct {
 	changes, doubts []string
+	back            int       // how many audits ago all that has changed was as before: 1 is the last one
 	try             proof.Try // that was made
 	arrived         int64
 	cost            auditCost
@@ -76,7 +86,7 @@ func (s *scheduler) watchLab(ctx context.Context, l *lab) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	l.watch = &labWatch{by: by, clean: s.blocks, at: clock.Now()}
+	l.watch = &labWatch{by: by, clean: []clean{{s.blocks, clock.Now()}}, sampled: map[string]int{}}
 	_ = by.Watch(ctx, false) // an audit of what is not watched is an error
 }
 
@@ -133,7 +143,7 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 			s.drop(i, fmt.Errorf("proof during the blocks failed: %s", p.Detail))
 			continue
 		}
-		l.watch.clean, l.watch.at = s.blocks, now
+		l.watch.clean = append(l.watch.clean, clean{s.blocks, now})
 	}
 	if !some || s.baselines() == nil {
 		return nil
@@ -154,7 +164,7 @@ func (l *lab) audit(ctx context.Context, all bool) *audited {
 		for _, c := range h.Changes {
 			a.changes = append(a.changes, h.Host+": "+c)
 		}
-		a.doubts = append(a.doubts, h.Doubts...)
+		a.back, a.doubts = max(a.back, h.Back), append(a.doubts, h.Doubts...)
 		a.cost.hosts = max(a.cost.hosts, h.Took)
 		a.cost.cpu += h.CPU
 	}
@@ -165,6 +175,10 @@ func (l *lab) audit(ctx context.Context, all bool) *audited {
 	if f, _ := filter.Of(l.Stack); f != nil {
 		began = clock.Now()
 		a.err = l.sample(ctx, a)
+		if a.arrived > 0 { // the same try was made some audits ago, if ever
+			a.back = max(a.back, len(l.watch.clean)-l.watch.sampled[a.try.Name])
+		}
+		l.watch.sampled[a.try.Name] = len(l.watch.clean)
 		a.cost.sample = time.Duration(clock.Now() - began)
 	}
 	return a
@@ -222,8 +236,9 @@ func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
 		return nil
 	}
 	p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
-	p.Touched = []int{min(l.watch.clean, s.blocks-1), s.blocks - 1} // also what came after the last block
-	p.Since, p.Until = float64(l.watch.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
+	last := l.watch.back(a.back)
+	p.Touched = []int{min(last.block, s.blocks-1), s.blocks - 1} // also what came after the last block
+	p.Since, p.Until = float64(last.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
 	blocks := fmt.Sprintf("block %d", p.Touched[1])
 	if p.Touched[0] < p.Touched[1] {
 		blocks = fmt.Sprintf("blocks %d to %d", p.Touched[0], p.Touched[1])

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/deploy/labtest"
+	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/runtime/netns"
@@ -67,5 +69,25 @@ func TestFoundWhileMeasured(t *testing.T) {
 				t.Errorf("these labs are left: %q", left)
 			}
 		})
+	}
+}
+
+// What audits look at in turns may have come after the last audit that looked at it: the blocks and the time that are
+// said begin there.
+func TestTouchedBlocks(t *testing.T) {
+	second := int64(time.Second)
+	s := &scheduler{blocks: 6, monitor: &monitor{started: second}}
+	l := &lab{Lab: experiment.Lab{ID: "lab"}, generation: &generation{number: 1}, watch: &labWatch{clean: []clean{
+		{2, 3 * second}, {3, 4 * second}, {4, 5 * second}, {5, 6 * second},
+	}}}
+	for _, c := range []struct {
+		back  int
+		since float64
+		block int
+	}{{0, 5, 5}, {1, 5, 5}, {2, 4, 4}, {4, 2, 2}, {9, 2, 2}} {
+		p := s.refuted(l, &audited{changes: []string{"something"}, back: c.back}, 7*second)
+		if p.Since != c.since || p.Until != 6 || !slices.Equal(p.Touched, []int{c.block, 5}) {
+			t.Errorf("%d audits back: %+v, want from %v s and block %d to 6 s and block 5", c.back, *p, c.since, c.block)
+		}
 	}
 }

@@ -22,6 +22,9 @@ import (
 type Audit struct {
 	// Changes are in words: what, where, before → after. Nobody who builds or measures makes any between audits.
 	Changes []string `json:"changes,omitempty"`
+	// Back is how many audits before this one the last was that looked at all that has changed. That is 1, the last audit,
+	// unless a change is of what audits look at in turns.
+	Back int `json:"back,omitempty"`
 	// Doubts are what could not be watched.
 	Doubts []string `json:"doubts,omitempty"`
 	// Took is how long the host has looked, and CPU the CPU time that its agent took meanwhile.
@@ -40,6 +43,14 @@ type watcher struct {
 	doubted   map[string]bool // what was told
 	silent    map[*applied]verification
 	next      int // the namespace that is looked at next
+	audits    int // so far
+}
+
+// found adds what has changed since the audit that was some audits back.
+func (a *Audit) found(back int, changes ...string) {
+	if len(changes) > 0 {
+		a.Changes, a.Back = append(a.Changes, changes...), max(a.Back, back)
+	}
 }
 
 // A running process is one of a host.
@@ -140,7 +151,7 @@ func (s *Stack) Audit(k *Kernel, all bool) (Audit, error) {
 		}
 		verifying := time.Now()
 		if err := one.Step.Verify(k.view(one)); err != nil {
-			a.Changes = append(a.Changes, err.Error())
+			a.found(k.watch.silent[one].left+1, err.Error())
 		}
 		k.watch.silent[one] = verification{took: time.Since(verifying)}
 	}
@@ -207,7 +218,7 @@ func (s *Stack) lasting(k *Kernel, a *Audit) error {
 		if err != nil {
 			return err
 		}
-		a.Changes = append(a.Changes, list...)
+		a.found(k.watch.audits, list...)
 		if doubt != "" {
 			k.watch.doubt(a, doubt)
 		}
@@ -277,11 +288,12 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 		return Audit{}, errors.New("audit: nothing is watched")
 	}
 	var a Audit
-	var heard []string // by sockets, and where
+	w.audits++
+	var heard []watch.Socket // and where
 	refs := slices.Sorted(maps.Keys(w.spaces))
 	for i, ref := range refs {
 		if text := k.replaced(ref, w.began[ref]); text != "" {
-			a.Changes = append(a.Changes, text)
+			a.found(1, text)
 		}
 		much := watch.Reported
 		switch {
@@ -295,11 +307,12 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 			return a, fmt.Errorf("audit namespace %q: %w", ref, err)
 		}
 		for _, c := range found.Changes {
-			a.Changes = append(a.Changes, c.String()+of(ref))
+			a.found(c.Back, c.String()+of(ref))
 		}
 		for _, s := range found.New {
 			if !ours(s.Inode) {
-				heard = append(heard, fmt.Sprintf("socket %s: opened by a process that is not of this host%s", s.Name, of(ref)))
+				s.Name = fmt.Sprintf("socket %s: opened by a process that is not of this host%s", s.Name, of(ref))
+				heard = append(heard, s)
 			}
 		}
 		for _, what := range w.spaces[ref].Missing() {
@@ -310,7 +323,12 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 		}
 	}
 	w.next = (w.next + inTurn) % len(refs)
-	a.Changes = append(append(a.Changes, heard...), w.strangers(all)...)
+	for _, s := range heard { // behind what has opened them
+		a.found(s.Back, s.Name)
+	}
+	came, went := w.strangers(all)
+	a.found(1, came...)
+	a.found(w.audits, went...)
 	return a, nil
 }
 
@@ -385,9 +403,9 @@ func networkOf(pid string) string {
 
 // strangers says which processes have come to the host from outside and, with all, which ones have gone to another
 // network namespace.
-func (w *watcher) strangers(all bool) (list []string) {
+func (w *watcher) strangers(all bool) (came, went []string) {
 	if w.processes == nil {
-		return nil
+		return nil, nil
 	}
 	is := processes(all)
 	var programs map[int]procfs.Program
@@ -406,14 +424,14 @@ func (w *watcher) strangers(all bool) (list []string) {
 		switch {
 		case !still:
 		case known:
-			list = append(list, fmt.Sprintf("network namespace of process %d (%s): %s → %s", pid, p.Name, was.namespace,
+			went = append(went, fmt.Sprintf("network namespace of process %d (%s): %s → %s", pid, p.Name, was.namespace,
 				is[pid].namespace))
 		case p.Parent == 0: // nobody in the host has started it
-			list = append(list, fmt.Sprintf("process %d (%s): came from outside of the host", pid, p.Name))
+			came = append(came, fmt.Sprintf("process %d (%s): came from outside of the host", pid, p.Name))
 		}
 	}
 	w.processes = is
-	return list
+	return came, went
 }
 
 // ours says whether a process that this one can see, such as a worker or its program, has a socket.

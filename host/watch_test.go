@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
@@ -98,5 +99,42 @@ func TestAuditKnowsWhatWasReplaced(t *testing.T) {
 	}
 	if got, want := audit(), "namespace c: removed from its place"; got != want {
 		t.Errorf("it was removed: %q, want %q", got, want)
+	}
+}
+
+// What audits look at in turns may have changed since the audit that looked at it last, which is not always the last.
+func TestAuditKnowsSinceWhen(t *testing.T) {
+	k, m := kernel(t, nil)
+	s, plan := new(host.Stack), host.Plan{}
+	for i := range 6 {
+		plan.Steps = append(plan.Steps, host.Namespace{Name: fmt.Sprintf("c%d", i)})
+	}
+	if err := m.Do(func() error { return errors.Join(s.Apply(t.Context(), k, plan), k.Watch()) }); err != nil {
+		testnet.Skip(t, err)
+		t.Fatal(err)
+	}
+	at, err := os.Open(k.Path("c0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	for i, want := range []host.Audit{
+		{}, // it looks at the host and the containers 0 to 2
+		{}, // at the others
+		{Changes: []string{"net.ipv4.conf.all.accept_local: 0 → 1, in namespace c0"}, Back: 2},
+		{},
+	} {
+		a, err := s.Audit(k, false)
+		if err != nil || !slices.Equal(a.Changes, want.Changes) || a.Back != want.Back {
+			t.Errorf("audit %d: %q, %d back, %v; want %q, %d back", i, a.Changes, a.Back, err, want.Changes, want.Back)
+		}
+		if i > 0 {
+			continue
+		}
+		if err := netns.Do(int(at.Fd()), func() error {
+			return os.WriteFile("/proc/sys/net/ipv4/conf/all/accept_local", []byte("1"), 0)
+		}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -18,6 +18,8 @@ type Change struct {
 	Between string `json:"between,omitempty"`
 	// Passed says that it is as before again.
 	Passed bool `json:"passed,omitempty"`
+	// Back is how many audits before the one that has found it the last was that looked at it: 1 for what monitors report.
+	Back int `json:"-"`
 }
 
 // String says the change as a person would.

@@ -92,7 +92,12 @@ type Namespace struct {
 	next       int // the link whose programs are looked at next
 	generation uint32
 	listening  [][]Socket // by kind
-	turn       int        // the number of audits so far
+	turn       int        // the number of audits that have looked at sockets
+	// audits is the number of audits so far. Counted are the last ones that have read numbers, as many as it takes to look
+	// at the programs of all links, and listened is the last one that has looked at a kind of sockets.
+	audits   int
+	counted  []int
+	listened []int
 	legacy     []*os.File
 	missing    []string
 }
@@ -304,6 +309,7 @@ const (
 func (n *Namespace) Audit(much int) (Audit, error) {
 	var a Audit
 	var err error
+	n.audits++
 	if a.Lost, err = n.happened(); err != nil {
 		return a, err
 	}
@@ -329,11 +335,18 @@ func (n *Namespace) Audit(much int) (Audit, error) {
 		return a, err
 	}
 	a.Changes = append(a.Changes, list...)
+	for i := range a.Changes {
+		a.Changes[i].Back = 1
+	}
 	if much == Reported && n.varied == nil {
 		return a, nil
 	}
 	if list, err = n.compareNumbers(); err != nil {
 		return a, err
+	}
+	back := n.looked()
+	for i := range list {
+		list[i].Back = back
 	}
 	a.Changes = append(a.Changes, list...)
 	a.New, err = n.heard(much == All)
@@ -603,6 +616,18 @@ func (n *Namespace) compareLogged() ([]Change, error) {
 	return list, nil
 }
 
+// looked notes that the numbers are known now, and returns how many audits ago they were.
+func (n *Namespace) looked() (back int) {
+	back = n.audits
+	if len(n.counted) > 0 {
+		back -= n.counted[0]
+	}
+	n.counted = append(n.counted, n.audits)
+	rounds := (len(n.names) + programsAtOnce - 1) / programsAtOnce
+	n.counted = n.counted[max(0, len(n.counted)-max(1, rounds)):]
+	return back
+}
+
 // compareNumbers says what has changed of what has no monitor.
 func (n *Namespace) compareNumbers() ([]Change, error) {
 	is, err := n.count()
@@ -645,7 +670,7 @@ func (n *Namespace) compareVariables() (list []Change, err error) {
 
 // Listen takes the sockets that there are now for known.
 func (n *Namespace) Listen() error {
-	n.listening = nil
+	n.listening, n.listened = nil, nil
 	for _, k := range hearings() {
 		if n.sockets == nil {
 			return nil
@@ -660,7 +685,7 @@ func (n *Namespace) Listen() error {
 		if err != nil {
 			return err
 		}
-		n.listening = append(n.listening, list)
+		n.listening, n.listened = append(n.listening, list), append(n.listened, n.audits)
 	}
 	return nil
 }
@@ -683,10 +708,11 @@ func (n *Namespace) heard(all bool) (list []Socket, err error) {
 			if _, known := slices.BinarySearchFunc(n.listening[i], s, func(a, b Socket) int {
 				return cmp.Compare(a.Name, b.Name)
 			}); !known {
+				s.Back = n.audits - n.listened[i]
 				list = append(list, s)
 			}
 		}
-		n.listening[i] = is
+		n.listening[i], n.listened[i] = is, n.audits
 	}
 	return list, nil
 }

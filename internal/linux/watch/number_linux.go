@@ -345,6 +345,7 @@ const (
 type Socket struct {
 	Name  string // "tcp 10.1.0.2:80"
 	Inode uint32
+	Back  int // see [Change]
 }
 
 // A kind of sockets that hear whoever sends to them.
@@ -406,7 +407,7 @@ func (l listed) sockets(list []Socket) ([]Socket, error) {
 			hears = hears[i+1:]
 		}
 		list = append(list, Socket{
-			fmt.Sprintf("%s, protocol 0x%s, number %d", l.name, strings.ToLower(hears), inode), uint32(inode),
+			Name: fmt.Sprintf("%s, protocol 0x%s, number %d", l.name, strings.ToLower(hears), inode), Inode: uint32(inode),
 		})
 	}
 	return list, nil
@@ -441,7 +442,7 @@ func (c *conn) listeners(k hearing) ([]Socket, error) {
 		}
 		if port := binary.BigEndian.Uint16(m.data[4:]); port != 0 {
 			list = append(list, Socket{
-				fmt.Sprintf("%s %s port %d", k.name, ip(m.data[8:8+k.size]), port), u32(m.data[68:]),
+				Name: fmt.Sprintf("%s %s port %d", k.name, ip(m.data[8:8+k.size]), port), Inode: u32(m.data[68:]),
 			})
 		}
 	})

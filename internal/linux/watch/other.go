@@ -14,6 +14,7 @@ type Namespace struct{}
 type Socket struct {
 	Name  string
 	Inode uint32
+	Back  int
 }
 
 // An Audit is what was found in a namespace since the last one.
