@@ -192,6 +192,9 @@ func (l provedLab) text(w io.Writer) {
 		fmt.Fprintf(w, "  not attacked: %s\n", l.NotTried)
 		return
 	}
+	if len(l.Attacks) == 0 && l.Failed == "" { // none was asked for
+		return
+	}
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "  attack\tarrived, ipv4\tipv6\t")

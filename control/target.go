@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -48,6 +49,9 @@ func (l *lab) described(mtu int) proof.Lab {
 	}
 	if under := l.spec.Net.Underlay; len(l.spec.Net.Hosts) > 1 {
 		d.Patience = proof.Patience{Trip: 2 * (under.Delay + under.Jitter), Lossy: under.Loss > 0}
+		for _, name := range l.spec.Net.RouterNamespaces() {
+			d.Routers = append(d.Routers, proof.Router{Name: cmp.Or(name, "router"), Namespace: name})
+		}
 	}
 	for i := range l.Hosts {
 		d.Hosts = append(d.Hosts, proof.Host{Name: network.Host{Index: i + 1}.Name()})

@@ -70,6 +70,20 @@ func RefuseUnderlay(s stack.Stack, hosts int, m Medium) string {
 	return unfit(lab, s)
 }
 
+// RouterNamespaces returns the namespaces of the underlay that routers are in; "" is its own.
+func (l Lab) RouterNamespaces() (list []string) {
+	switch {
+	case !l.Routed():
+	case l.Underlay.Routers() == 1:
+		list = []string{""}
+	default:
+		for _, h := range l.Hosts {
+			list = append(list, fmt.Sprintf(routerName, h.Index))
+		}
+	}
+	return list
+}
+
 // route says how a host reaches another one by its router.
 func (l Lab) route(h Host, r *Reach) {
 	_, _, v4, v6 := RoutedAddr(h.Index)

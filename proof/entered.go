@@ -79,7 +79,7 @@ func (r *entered) open(context.Context) error {
 		r.senders = append(r.senders, of)
 	}
 	for i, h := range r.hosts {
-		if err := r.enter(h, "", func() (err error) {
+		if err := r.enter(h, h.Namespace, func() (err error) {
 			h.remember()
 			if h.addresses, err = own(); err != nil {
 				return err
@@ -355,7 +355,7 @@ func (r *entered) settle(_ context.Context, until []int) error {
 // does not say.
 func (r *entered) queued() (sum uint64) {
 	for _, h := range r.hosts {
-		_ = r.enter(h, "", func() error {
+		_ = r.enter(h, h.Namespace, func() error {
 			n, _, err := busy.Queues()
 			sum += n
 			return err

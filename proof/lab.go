@@ -11,7 +11,9 @@ import (
 // A Lab is what claims are made of and what is attacked: where its containers are, which of them may talk, and what it
 // has. It knows no network and no filter by name.
 type Lab struct {
-	Hosts    []Host
+	Hosts []Host
+	// Routers join the hosts.
+	Routers  []Router
 	Pairs    []Pair
 	Families []string // "ipv4", "ipv6": those in which its pairs may talk; without a filter, both
 	MTU      int      // bytes
@@ -32,6 +34,9 @@ type Host struct {
 	Name       string // "host1"
 	Containers []Container
 }
+
+// A Router is one of the underlay, in a network namespace there; "" is the underlay's own.
+type Router struct{ Name, Namespace string }
 
 // A Container is an end that sends and receives.
 type Container struct {

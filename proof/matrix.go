@@ -59,7 +59,8 @@ const (
 	addresses = 6
 )
 
-// A matrix is who reaches whom in a lab as it is tried. Containers have the numbers from 0, then hosts, then groups.
+// A matrix is who reaches whom in a lab as it is tried. Containers have the numbers from 0, then hosts with the routers
+// between them, then groups.
 type matrix struct {
 	Lab
 	containers []*member
@@ -74,11 +75,11 @@ type matrix struct {
 	omitted []string
 }
 
-// A member is a container or a host in a matrix.
+// A member is a container, a host or a router in a matrix.
 type member struct {
 	Container
-	host      int
-	addresses []netip.Addr // of a host: all of its own; of a container: those at which groups of its link are reached
+	host      int          // that of routers, the underlay, is behind the last one
+	addresses []netip.Addr // of a host or router: all of its own; of a container: those at which groups of its link are reached
 	pair      int          // of a container
 	sink      bool
 	knew      []link.Neighbour // before the proof; see remember
@@ -98,6 +99,9 @@ func newMatrix(l Lab, turn int, complete bool) *matrix {
 			ends[c.Name] = one
 			m.containers = append(m.containers, one)
 		}
+	}
+	for _, r := range l.Routers {
+		m.hosts = append(m.hosts, &member{Container: Container{Name: r.Name, Namespace: r.Namespace}, host: len(l.Hosts), pair: -1})
 	}
 	for i, p := range l.Pairs {
 		ends[p.Source].pair = i
@@ -292,7 +296,7 @@ func (m *matrix) expect(from, to *member, k kind, listed, public, v6 bool) expec
 	return barred
 }
 
-// toHost are the tries from a container to the addresses of a host.
+// toHost are the tries from a container to the addresses of a host or router.
 func (m *matrix) toHost(w way, v6 bool) (list []probe, all int) {
 	from, host := m.containers[w.from], m.hosts[w.to-len(m.containers)]
 	var of []netip.Addr

@@ -107,6 +107,10 @@ func TestMatrixJudges(t *testing.T) {
 		{"no filter", func(l *Lab) { l.Filtered = false }, "src0", "snk1", datagram, sink1, result{'o', 'c', 'o'}},
 		{"no filter, a pair", func(l *Lab) { l.Filtered = false }, "src0", "snk0", datagram, sink0, result{'a', 'm', 'm'}},
 		{"a host", nil, "src0", "host1", opening, strange, result{'L', 'r', 'L'}},
+		{
+			"a router", func(l *Lab) { l.Routers = []Router{{Name: "router"}} }, "src0", "router", opening, strange,
+			result{'L', 'r', 'L'},
+		},
 		{"a host, filtered inside", func(l *Lab) { l.Inside = true }, "src0", "host1", opening, strange, result{'o', 'c', 'L'}},
 		{"a group", nil, "src0", "multicast", datagram, sink0, result{'r', 'r', 'L'}},
 	} {
