@@ -31,6 +31,7 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
   nettoll study twins        how often the interval of two equal stacks holds 1
   nettoll study effect       whether a planted delay is found, with its sign and size
   nettoll study compare      how often a comparison of two equal runs finds a difference
+  nettoll study proofs       whether a lab that is proved and watched has other figures than one that is not
   nettoll study efficiency   what each way to more precision in the same time is worth
   nettoll study between      what tunnels and encryptions cost besides packets
   nettoll study lifecycle    what it takes to make and remove containers, by runtime
@@ -38,7 +39,7 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usageError{fmt.Errorf(
-					"unknown study %q (known: trial, twins, effect, compare, efficiency, between, lifecycle, policy)", args[0],
+					"unknown study %q (known: trial, twins, effect, compare, proofs, efficiency, between, lifecycle, policy)", args[0],
 				)}
 			}
 			return nil
@@ -102,6 +103,14 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	compare.Flags().DurationVar(&runTime, "time", runTime,
 		"measuring time of each run, at most (default: the experiment's)")
 
+	proofRuns, proofTime := 20, 20*time.Second
+	proofs := &cobra.Command{
+		Use: "proofs", Short: "Whether proofs move figures", Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.Proofs(cmd.Context(), proofRuns, proofTime) },
+	}
+	proofs.Flags().IntVar(&proofRuns, "runs", proofRuns, "how many runs")
+	proofs.Flags().DurationVar(&proofTime, "time", proofTime, "measuring time of each run")
+
 	rounds, efficiencyTime := 5, 20*time.Second
 	efficiency := &cobra.Command{
 		Use: "efficiency [EXPERIMENT]", Short: "What each way to more precision in the same time is worth",
@@ -116,7 +125,7 @@ func studyCommand(std Streams, from experiments, rights *privileges) *cobra.Comm
 	}
 	efficiency.Flags().IntVar(&rounds, "rounds", rounds, "how often each way is left out")
 	efficiency.Flags().DurationVar(&efficiencyTime, "time", efficiencyTime, "measuring time of each run, at most")
-	cmd.AddCommand(trial, twins, effect, compare, efficiency, studyBetween(o, std), studyLifecycle(o, std),
+	cmd.AddCommand(trial, twins, effect, compare, proofs, efficiency, studyBetween(o, std), studyLifecycle(o, std),
 		studyPolicy(o, std))
 	return cmd
 }

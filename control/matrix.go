@@ -40,7 +40,7 @@ func reachersIn(labs []*lab) int {
 func (s *scheduler) reach(ctx context.Context, g *generation, when string, known map[*lab]bool) (failed int) {
 	var labs []*lab
 	for _, l := range g.labs {
-		if _, tried := known[l]; l != nil && !tried {
+		if _, tried := known[l]; l != nil && !tried && !s.unproven(g, l) {
 			labs = append(labs, l)
 		}
 	}

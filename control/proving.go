@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -26,6 +27,11 @@ func (s *scheduler) proves(f func() error) error {
 	return err
 }
 
+// unproven says whether nothing is proved of a lab.
+func (s *scheduler) unproven(g *generation, l *lab) bool {
+	return s.options.Unproven != nil && s.options.Unproven(slices.Index(g.labs, l))
+}
+
 // prove probes every lab. A lab whose allowed pairs cannot talk is not measured, unless a program of its died: then it
 // is built once more.
 func (s *scheduler) prove(ctx context.Context, g *generation, when string) error {
@@ -35,7 +41,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		s.reach(ctx, g, when, reached)
 	}
 	for i, l := range g.labs {
-		if l == nil {
+		if l == nil || s.unproven(g, l) {
 			continue
 		}
 		p, f := s.listen(ctx, l, when)

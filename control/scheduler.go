@@ -30,6 +30,9 @@ type Options struct {
 	// Goals returns what a run is to answer, as it is known at a look, if cells leave when that is decided; nil: the
 	// verdict on each cell.
 	Goals func(run measure.Run, log *measure.Log, now measure.Analysis, look int) []measure.Goal
+	// Unproven says which labs, by index into Resolved.Labs, are neither proved nor watched: those of a study that asks
+	// whether proofs move figures. nil: none.
+	Unproven func(lab int) bool
 	// Deployment is where the labs stand. The run closes it.
 	Deployment deploy.Deployment
 

@@ -58,7 +58,7 @@ type audited struct {
 
 // watch begins to watch all labs of a generation, after they were proven and before the first block.
 func (s *scheduler) watch(ctx context.Context, g *generation) {
-	s.eachLab(g, func(l *lab) bool { return l.watch == nil }, func(l *lab) { s.watchLab(ctx, l) })
+	s.eachLab(g, func(l *lab) bool { return l.watch == nil && !s.unproven(g, l) }, func(l *lab) { s.watchLab(ctx, l) })
 }
 
 // eachLab calls f for some labs that stand, a few at the same time.

@@ -72,6 +72,36 @@ func TestFoundWhileMeasured(t *testing.T) {
 	}
 }
 
+// A lab of which nothing is to be proved is measured like any other, but nobody tries or audits it.
+func TestUnproven(t *testing.T) {
+	audits := map[string]int{}
+	fake := &labtest.Fake{Changes: func(lab string, _ int) []string {
+		audits[lab]++
+		return nil
+	}}
+	r := imagined(t, netns.Runtime{})
+	out, err := Run(t.Context(), Options{
+		Resolved: r, Deployment: fake, Unproven: func(lab int) bool { return r.Labs[lab].ID == otherLab },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proofs, trials := map[string]int{}, map[string]int{}
+	for _, p := range out.Log.Proofs {
+		proofs[p.Lab]++
+	}
+	for _, c := range out.Run.Cells {
+		for _, x := range out.Log.Trials {
+			if x.Cell == c.ID {
+				trials[c.Lab]++
+			}
+		}
+	}
+	if proofs[otherLab] > 0 || audits[otherLab] > 0 || trials[otherLab] == 0 || proofs[baseLab] == 0 || audits[baseLab] == 0 {
+		t.Errorf("proofs %v, audits %v, trials %v", proofs, audits, trials)
+	}
+}
+
 // What audits look at in turns may have come after the last audit that looked at it: the blocks and the time that are
 // said begin there.
 func TestTouchedBlocks(t *testing.T) {

@@ -29,14 +29,19 @@ type Options struct {
 const Different = "bridge"
 
 // run measures one experiment; the seed differs from run to run.
-func (o *Options) run(ctx context.Context, e experiment.Experiment) (*control.Outcome, error) {
+func (o *Options) run(ctx context.Context, e experiment.Experiment, with ...func(*control.Options),
+) (*control.Outcome, error) {
 	o.Seed++
 	e.Design.Seed = o.Seed
 	resolved, err := experiment.Resolve(e, o.Parts, o.CPUs)
 	if err != nil {
 		return nil, err
 	}
-	out, err := control.Run(ctx, control.Options{Resolved: resolved, Deployment: o.Open()})
+	c := control.Options{Resolved: resolved, Deployment: o.Open()}
+	for _, f := range with {
+		f(&c)
+	}
+	out, err := control.Run(ctx, c)
 	if err != nil {
 		return nil, err
 	}
