@@ -35,11 +35,14 @@ func Floods(who string) threat.Claims {
 	)
 }
 
-// Separate is what a network claims that sends a packet to nobody but the container whose address it has, takes frames
+// Separate is what a network claims that has a link of its own to each container and knows by itself which addresses
+// are behind it: it sends a packet to nobody but the container whose address it has, whatever others say, takes frames
 // for a container from its host alone, and passes no broadcasts between containers. An offer of DHCP need not be one.
-func Separate() threat.Claims {
+// Who says what the network does with the source of a packet.
+func Separate(who string) threat.Claims {
 	return slices.Concat(
-		threat.Withstands(threat.Router, threat.Listening, threat.MACFlood, threat.Stray),
+		threat.Withstands(threat.Router, threat.Listening, threat.MACFlood, threat.Stray, threat.Takeover),
+		threat.Leaves(who, threat.Guise),
 		threat.Leaves("the network itself passes offers of DHCP for one container", threat.DHCP),
 	)
 }

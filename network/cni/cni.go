@@ -280,9 +280,7 @@ func claims(_ int, p part.Params) threat.Claims {
 	case bridge:
 		return slices.Concat(network.Passes(), network.Floods("the bridge"))
 	case ptp:
-		return slices.Concat(network.Passes(), network.Separate(),
-			network.Believes("the host routes a packet whatever its source, and believes what a container says in ARP and "+
-				"neighbour discovery"))
+		return slices.Concat(network.Passes(), network.Separate("the host routes a packet whatever its source"))
 	case macvlan:
 		return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood),
 			network.Believes("macvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),

@@ -42,9 +42,7 @@ func (Network) Describe() network.Description {
 
 // claims are those of a program that forwards to one link by the address of the destination.
 func claims(int, part.Params) threat.Claims {
-	return slices.Concat(network.Passes(), network.Separate(),
-		network.Believes("the program does not look at the source of packets, and the host believes what a container says "+
-			"in ARP and neighbour discovery"))
+	return slices.Concat(network.Passes(), network.Separate("the program does not look at the source of packets"))
 }
 
 // FilterPoint says that packets can be filtered on tcx, where the program is on the same links.

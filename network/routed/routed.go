@@ -45,9 +45,7 @@ func (Network) Describe() network.Description {
 
 // claims are those of a router with a link of its own to each container.
 func claims(int, part.Params) threat.Claims {
-	return slices.Concat(network.Passes(), network.Separate(),
-		network.Believes("the host routes a packet whatever its source, and believes what a container says in ARP and "+
-			"neighbour discovery"))
+	return slices.Concat(network.Passes(), network.Separate("the host routes a packet whatever its source"))
 }
 
 // FilterPoint says that packets can be filtered where the host forwards.
