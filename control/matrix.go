@@ -55,9 +55,13 @@ func (s *scheduler) reach(ctx context.Context, g *generation, when string, known
 	group.SetLimit(together)
 	for i, l := range labs {
 		group.Go(func() error {
-			list[i] = l.reach(ctx, proof.Survey{
+			how := proof.Survey{
 				Budget: max(1, s.allowance(when)/time.Duration(rounds)), Seed: s.experiment.Design.Seed, Turn: s.turn(g, when),
-			})
+			}
+			if when == beforeBlocks && l.ways != nil {
+				how.First = func(send func(mark []byte)) { l.ways.First(ctx, send) }
+			}
+			list[i] = l.reach(ctx, how)
 			return nil
 		})
 	}

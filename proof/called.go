@@ -80,7 +80,7 @@ func (c *called) cannot(p probe) string {
 	return ""
 }
 
-func (c *called) greet([]way) {}
+func (c *called) greet([]way, []byte) {}
 
 // together is how many ways have so few tries that no container sends more than [together], or gets more.
 func (c *called) together(ways []way) int {

@@ -246,7 +246,7 @@ func broadcasts(link string) (list []netip.Addr) {
 // greet sends a packet between each two hosts, in one direction only, and waits until it has arrived. An encryption may
 // agree on keys when the first packet is sent. If both ends begin at the same time, neither agreement may succeed:
 // WireGuard tries again after 5 s.
-func (r *entered) greet(ways []way) {
+func (r *entered) greet(ways []way, mark []byte) {
 	r.greeted = map[int]bool{}
 	known := map[[2]int]bool{}
 	var must []int
@@ -266,7 +266,7 @@ func (r *entered) greet(ways []way) {
 				continue
 			}
 			n := greeting + len(known)
-			if r.fire(n, list[i]) == nil && list[i].expect == due {
+			if r.fire(n, list[i], mark...) == nil && list[i].expect == due {
 				must = append(must, n)
 			}
 			break
@@ -305,8 +305,8 @@ func (r *entered) shoot(n int) {
 	}
 }
 
-// fire sends a packet with a number.
-func (r *entered) fire(n int, p probe) error {
+// fire sends a packet with a number, and perhaps more.
+func (r *entered) fire(n int, p probe, more ...byte) error {
 	by, port, what := r.senders[p.from].packets, uint16(0), p.packet // of a packet the kernel wants no port
 	if of := r.senders[p.from]; of.confined {
 		switch {
@@ -326,7 +326,7 @@ func (r *entered) fire(n int, p probe) error {
 	if p.ipv6 {
 		one = with[1]
 	}
-	_, err := one.SendPacket(netip.AddrPortFrom(p.target.Addr(), port), what(key(r.magic[:], n)))
+	_, err := one.SendPacket(netip.AddrPortFrom(p.target.Addr(), port), what(append(key(r.magic[:], n), more...)))
 	return err
 }
 

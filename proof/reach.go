@@ -23,6 +23,8 @@ type Survey struct {
 	Open func(host int, namespace string) (*os.File, error)
 	// Party returns who sends and hears for a container if hosts cannot be entered.
 	Party func(c Container) Party
+	// First, if not nil, is called with what sends the first packets between hosts, with a mark in each that may be nil.
+	First func(send func(mark []byte))
 	// Budget is how long it may take. The ways between pairs are tried however long that takes; 0: everything is.
 	Budget time.Duration
 	// Seed and Turn choose what is tried where there is not time for all. Turns count from 0.
@@ -75,8 +77,8 @@ func Reach(ctx context.Context, l Lab, how Survey) measure.Matrix {
 type ends interface {
 	// open opens what all members send and hear by. What these cannot try, [matrix.omit] leaves out from then on.
 	open(ctx context.Context) error
-	// greet is called once, before the first try.
-	greet(ways []way)
+	// greet is called once, before the first try. Its packets have a mark, which may be nil.
+	greet(ways []way, mark []byte)
 	// together returns how many of these ways are tried at once, one at least, and after how long the last packets of a
 	// matrix have been waited for.
 	together(ways []way) int
@@ -128,7 +130,11 @@ func (r *reaching) try(ctx context.Context) error {
 	if len(ways) == 0 {
 		return errors.New("the lab has one container, so there is nobody to reach")
 	}
-	r.ends.greet(ways)
+	if r.First == nil {
+		r.ends.greet(ways, nil)
+	} else {
+		r.First(func(mark []byte) { r.ends.greet(ways, mark) })
+	}
 	limit := r.Budget - r.ends.after()
 	round := time.Duration(0) // how long the last one has taken
 	for i := 0; i < len(ways); {

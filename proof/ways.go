@@ -53,6 +53,7 @@ type Ways struct {
 	mark  []byte
 	wrong error        // what the last proof heard that differs, or why it did not
 	leak  error        // what it could read, likewise
+	first error        // what could be read in the first packets between hosts, or why nobody listened
 	heard bool         // it heard something
 	trips map[Trip]int // their numbers in the plan
 	trace Tracer
@@ -124,11 +125,30 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 	}
 	if w.wire != nil {
 		w.wrong, w.leak = w.wire.Heard(framesOf(after))
+		w.leak, w.first = errors.Join(w.first, w.leak), nil
 		w.heard = true
 	}
 	w.since, w.carried = after, make([]int64, len(w.trips))
 	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
 	return true, errors.Join(w.plan.Next(after), missing), excess
+}
+
+// First has the first packets between hosts sent, those with which an encryption may agree on keys. If nothing can be
+// read between hosts, it looks for a mark that send puts into them, and the next proof says if it was there.
+func (w *Ways) First(ctx context.Context, send func(mark []byte)) {
+	sent := false
+	once := func(mark []byte) {
+		send(mark)
+		sent = true
+	}
+	if w.wire != nil && w.wire.Hidden() != "" {
+		if err := w.overhear(ctx, once); err != nil {
+			w.first = fmt.Errorf("first packets: %w", err)
+		}
+	}
+	if !sent {
+		send(nil)
+	}
 }
 
 // overhear has packets sent of which nobody knows how many devices count, and returns what of them can be read.

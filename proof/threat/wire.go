@@ -2,7 +2,7 @@ package threat
 
 // The attacks from the wire between hosts, in the order in which they are made.
 const (
-	// WireSniff: what containers send is looked for in every frame, in both directions.
+	// WireSniff: what containers send is looked for in every frame, in both directions, and while keys are renewed.
 	WireSniff Attack = "wire-sniff"
 	// WirePatterns: two equal packets look alike on the wire.
 	WirePatterns Attack = "wire-patterns"

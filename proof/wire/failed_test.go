@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,18 +16,19 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/wire"
 )
 
-// stood builds a lab across two hosts that has no tunnel, and claims everything of it.
-func stood(t *testing.T) wire.Target {
+// stood builds a lab across two hosts of a stack, and claims everything of it.
+func stood(t *testing.T, of string) wire.Target {
 	t.Helper()
 	testnet.Root(t)
 	all := labs(t)
-	i := slices.IndexFunc(all, func(r *experiment.Resolved) bool { return r.Labs[0].ID == "bridge/cross-host/1" })
+	i := slices.IndexFunc(all, func(r *experiment.Resolved) bool { return r.Labs[0].ID == of+"/cross-host/1" })
 	if i < 0 {
-		t.Fatal("there is no lab bridge/cross-host/1")
+		t.Fatalf("there is no lab %s/cross-host/1", of)
 	}
 	s, err := control.Stand(t.Context(), all[i], &local.Deployment{})
 	testnet.Skip(t, err)
@@ -42,7 +45,7 @@ func stood(t *testing.T) wire.Target {
 // If a namespace of a lab cannot be opened, whichever that is, no attack is made, and none was withstood. What could
 // not be told at all is not broken either, and the lab can be attacked afterwards.
 func TestOpenFails(t *testing.T) {
-	target := stood(t)
+	target := stood(t, "bridge")
 	open, gone := target.Open, errors.New("the host is gone")
 	const namespaces = 5 // of two containers, of the underlay, and of two hosts
 	attacks := []attack.Attack{wire.Sniff, wire.Peer}
@@ -72,7 +75,7 @@ func TestOpenFails(t *testing.T) {
 
 // An attack that takes longer than its limit is given up, and those after it are not made.
 func TestLimit(t *testing.T) {
-	target := stood(t)
+	target := stood(t, "bridge")
 	target.Limit = time.Nanosecond
 	attacks := []attack.Attack{wire.Replay, wire.Plain}
 	out, err := wire.Run(t.Context(), target, attacks)
@@ -90,7 +93,7 @@ func TestLimit(t *testing.T) {
 // Nothing is changed and nothing is sent in the namespace of who attacks, whichever of those it is given for. That is a
 // machine of the test's own here.
 func TestForeignNamespace(t *testing.T) {
-	target := stood(t)
+	target := stood(t, "bridge")
 	machine := testnet.New(t)
 	open := target.Open
 	const namespaces = 5
@@ -112,5 +115,41 @@ func TestForeignNamespace(t *testing.T) {
 		if !errors.Is(err, attack.ErrForeign) {
 			t.Errorf("namespace %d is that of who attacks: %v, want %v", n+1, err, attack.ErrForeign)
 		}
+	}
+}
+
+// What goes around an encryption only while keys are renewed is read all the same.
+func TestReadWhileRenewed(t *testing.T) {
+	testnet.Program(t, "ip", "iproute2")
+	target := stood(t, "bridge+wireguard")
+	rekey, sink := target.Rekey, target.Hosts[1].Containers[0].IPv4
+	host, _ := network.UnderlayAddr(2)
+	route := func(do string) error {
+		ns, err := target.Open(0, "")
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		return netns.Do(int(ns.Fd()), func() error {
+			out, err := exec.Command("ip", "route", do, sink.String(), "via", host.Addr().String()).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%w: %s", err, out)
+			}
+			return nil
+		})
+	}
+	target.Families = []string{"ipv4"}
+	target.Rekey = func(ctx context.Context) error {
+		err := route("add")
+		time.Sleep(100 * time.Millisecond)
+		return errors.Join(err, route("delete"), rekey(ctx))
+	}
+	out, err := wire.Run(t.Context(), target, []attack.Attack{wire.Sniff})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := target.Guards.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]
+	if r.Verdict != attack.Broken {
+		t.Errorf("%s (%s), %+v; want %s", r.Verdict, r.Why, r.Lab, attack.Broken)
 	}
 }

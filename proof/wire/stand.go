@@ -245,7 +245,7 @@ func (s *stand) attack(ctx context.Context, a attack.Attack, o *attack.Outcome) 
 	defer s.relay.intercept(nil)
 	switch a {
 	case Sniff:
-		return s.sniff(o)
+		return s.sniff(ctx, o)
 	case Patterns:
 		return s.patterns(o)
 	case Flip:

@@ -92,8 +92,9 @@ const Unprotected = "the same stack without its encryption"
 func descriptions() map[attack.Attack]attack.Description {
 	return map[attack.Attack]attack.Description{
 		Sniff: {
-			Summary: "on the wire: what containers send is looked for in every frame between hosts, in both directions",
-			Source:  "RFC 3552, section 3.2.1",
+			Summary: "on the wire: what containers send is looked for in every frame between hosts, in both directions, and " +
+				"while keys are renewed",
+			Source: "RFC 3552, section 3.2.1",
 		},
 		Patterns: {
 			Summary: "on the wire: two equal packets, made of equal blocks, are compared block by block",

@@ -41,7 +41,7 @@ func (s *stand) sizes() []int {
 }
 
 // sniff looks for what containers send in every frame between hosts.
-func (s *stand) sniff(o *attack.Outcome) error {
+func (s *stand) sniff(ctx context.Context, o *attack.Outcome) error {
 	var got record
 	s.relay.intercept(func(_ *port, frame []byte) bool {
 		got.keep(frame)
@@ -58,9 +58,33 @@ func (s *stand) sniff(o *attack.Outcome) error {
 			return err
 		}
 	}
+	if s.Guards != (Guards{}) {
+		if err := s.renewing(ctx); err != nil {
+			s.left = "not tried while keys are renewed: " + brief(err)
+		}
+		if !s.passes() {
+			missed(o, "a packet of the pair with new keys")
+		}
+	}
 	s.relay.intercept(nil)
 	s.read(o, got.all())
-	return nil
+	return ctx.Err()
+}
+
+// renewing has all hosts renew their keys, and the pair send meanwhile: also the first packets under new keys.
+func (s *stand) renewing(ctx context.Context) error {
+	const apart = 5 * time.Millisecond
+	renewed := make(chan error, 1)
+	go func() { renewed <- s.renew(ctx) }()
+	for {
+		_, p := s.payload(size)
+		s.send(p)
+		select {
+		case err := <-renewed:
+			return err
+		case <-time.After(apart):
+		}
+	}
 }
 
 // back sends a payload from sink to source.
