@@ -138,3 +138,20 @@ func TestAuditKnowsSinceWhen(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAudit audits a host of ten pairs of containers on a bridge.
+func BenchmarkAudit(b *testing.B) {
+	k, m := kernel(b, nil)
+	s := new(host.Stack)
+	if err := m.Do(func() error {
+		return errors.Join(s.Apply(b.Context(), k, many(20)), k.Watch())
+	}); err != nil {
+		testnet.Skip(b, err)
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if a, err := s.Audit(k, false); err != nil || len(a.Changes) > 0 {
+			b.Fatal(a.Changes, err)
+		}
+	}
+}

@@ -98,8 +98,9 @@ type Namespace struct {
 	audits   int
 	counted  []int
 	listened []int
-	legacy     []*os.File
-	missing    []string
+	legacy   []*os.File
+	entries  *os.File // the counters of the table of connections; nil: there is none
+	missing  []string
 }
 
 // Open begins to watch the namespace of fd, which stays the caller's and must stay open. Of one that forwards packets
@@ -172,6 +173,9 @@ func (n *Namespace) open(forwards bool) (err error) {
 		*one.into = c
 	}
 	if n.legacy, err = openLegacy(); err != nil {
+		return err
+	}
+	if n.entries, err = openEntered(); err != nil {
 		return err
 	}
 	n.variables, err = openVariables(forwards, func() bool {
@@ -273,7 +277,7 @@ func (n *Namespace) Close() {
 	for _, c := range []*conn{n.monitor, n.rules, n.security, n.route, n.filter, n.sockets} {
 		c.close()
 	}
-	for _, f := range n.legacy {
+	for _, f := range slices.Concat(n.legacy, []*os.File{n.entries}) {
 		if f != nil {
 			_ = f.Close()
 		}
@@ -548,7 +552,7 @@ func (n *Namespace) count() (state, error) {
 		if err := n.hooked(is); err != nil {
 			return err
 		}
-		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is))
+		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is, n.entries))
 	})
 	if err != nil {
 		return nil, err

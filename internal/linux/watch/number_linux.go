@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -173,15 +174,29 @@ func openLegacy() (files []*os.File, err error) {
 	return files, nil
 }
 
-// entered puts into words how many connections, and how many expected ones, programs have entered into the table of the
-// namespace of the calling thread. Packets do not change the first of these counters (insert:
+// openEntered opens the counters of the table of connections of the namespace of the calling thread. It is nil if there
+// is no such table, or if this process may not see it.
+func openEntered() (*os.File, error) {
+	f, err := os.Open("/proc/thread-self/net/stat/nf_conntrack")
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the counters of the table of connections: %w", err)
+	}
+	return f, nil
+}
+
+// entered puts into words how many connections, and how many expected ones, programs have entered into the table whose
+// counters a file of openEntered has. Packets do not change the first of these counters (insert:
 // nf_conntrack_hash_check_insert, net/netfilter/nf_conntrack_core.c), and the second one only with a helper
 // (expect_create).
-func entered(into state) error {
-	text, err := os.ReadFile("/proc/thread-self/net/stat/nf_conntrack")
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return nil // there is no such table, or this process may not see it
+func entered(into state, f *os.File) error {
+	if f == nil {
+		return nil
 	}
+	const most = 1 << 20
+	text, err := io.ReadAll(io.NewSectionReader(f, 0, most))
 	if err != nil {
 		return fmt.Errorf("read the counters of the table of connections: %w", err)
 	}
