@@ -426,13 +426,17 @@ func (w *watcher) strangers(all bool) (came, went []string) {
 		case known:
 			went = append(went, fmt.Sprintf("network namespace of process %d (%s): %s → %s", pid, p.Name, was.namespace,
 				is[pid].namespace))
-		case p.Parent == 0: // nobody in the host has started it
+		case outsider(p):
 			came = append(came, fmt.Sprintf("process %d (%s): came from outside of the host", pid, p.Name))
 		}
 	}
 	w.processes = is
 	return came, went
 }
+
+// outsider says that a process came from outside: nobody in the host has started it, or who has started it has ended,
+// and it is still in a session of the machine. All others of a host are in one that began there.
+func outsider(p procfs.Program) bool { return p.Parent == 0 || p.Session == 0 }
 
 // ours says whether a process that this one can see, such as a worker or its program, has a socket.
 func ours(inode uint32) bool {
@@ -469,7 +473,7 @@ func foreign(pid int) bool {
 	}
 	for pid > 1 {
 		p, known := all[pid]
-		if !known || p.Parent == 0 {
+		if !known || outsider(p) {
 			return true
 		}
 		pid = p.Parent

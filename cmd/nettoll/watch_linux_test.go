@@ -115,6 +115,11 @@ func plantings() []planting {
 			stands: "(sleep): came from outside of the host",
 		},
 		{
+			name:   "a process from outside whose parent has ended",
+			plant:  "nsenter --target $PID --pid sh -c 'sleep 600 </dev/null >/dev/null 2>&1 &'",
+			stands: "(sleep): came from outside of the host",
+		},
+		{
 			name:   "a namespace in the place of another",
 			plant:  "nsenter --target $PID --pid --mount mount --bind /proc/self/ns/net /run/netns/src0",
 			stands: "namespace src0: another one stands in its place",

@@ -22,6 +22,7 @@ const kernelThread = 0x00200000
 // A Program is a process as /proc/PID/stat shows it.
 type Program struct {
 	PID, Parent int
+	Session     int     // 0: one of a PID namespace around this one, as of a program that has entered it
 	Name        string  // its first 15 bytes; what is not printable is escaped
 	CPU         float64 // s: its own, and that of the children it has reaped
 	Started     uint64  // in ticks since boot
@@ -157,7 +158,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 		return Program{}, false
 	}
 	fields := strings.Fields(string(text[end+1:])) // from the third field on
-	const ppid, flags, utime, cstime, started = 4 - 3, 9 - 3, 14 - 3, 17 - 3, 22 - 3
+	const ppid, session, flags, utime, cstime, started = 4 - 3, 6 - 3, 9 - 3, 14 - 3, 17 - 3, 22 - 3
 	if len(fields) <= started {
 		return Program{}, false
 	}
@@ -171,6 +172,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 		p.Ended = true
 	}
 	p.Parent, _ = strconv.Atoi(fields[ppid])
+	p.Session, _ = strconv.Atoi(fields[session])
 	bits, _ := strconv.ParseUint(fields[flags], 10, 64)
 	p.Kernel = bits&kernelThread != 0
 	p.Started, _ = strconv.ParseUint(fields[started], 10, 64)
