@@ -97,7 +97,8 @@ func TestUnproven(t *testing.T) {
 			}
 		}
 	}
-	if proofs[otherLab] > 0 || audits[otherLab] > 0 || trials[otherLab] == 0 || proofs[baseLab] == 0 || audits[baseLab] == 0 {
+	nobody := proofs[otherLab]+audits[otherLab] == 0
+	if !nobody || trials[otherLab] == 0 || proofs[baseLab] == 0 || audits[baseLab] == 0 {
 		t.Errorf("proofs %v, audits %v, trials %v", proofs, audits, trials)
 	}
 }

@@ -78,9 +78,11 @@ type matrix struct {
 // A member is a container, a host or a router in a matrix.
 type member struct {
 	Container
-	host      int          // that of routers, the underlay, is behind the last one
-	addresses []netip.Addr // of a host or router: all of its own; of a container: those at which groups of its link are reached
-	pair      int          // of a container
+	host int // that of routers, the underlay, is behind the last one
+	// addresses are all of its own of a host or router; those of a container are those at which groups of its link are
+	// reached.
+	addresses []netip.Addr
+	pair      int // of a container
 	sink      bool
 	knew      []link.Neighbour // before the proof; see remember
 	remembers bool
@@ -101,7 +103,8 @@ func newMatrix(l Lab, turn int, complete bool) *matrix {
 		}
 	}
 	for _, r := range l.Routers {
-		m.hosts = append(m.hosts, &member{Container: Container{Name: r.Name, Namespace: r.Namespace}, host: len(l.Hosts), pair: -1})
+		named := Container{Name: r.Name, Namespace: r.Namespace}
+		m.hosts = append(m.hosts, &member{Container: named, host: len(l.Hosts), pair: -1})
 	}
 	for i, p := range l.Pairs {
 		ends[p.Source].pair = i

@@ -19,7 +19,8 @@ import (
 // A Survey is how [Reach] tries who reaches whom.
 type Survey struct {
 	// Open opens a network namespace of a host, counted from 0, by its name; "" is the host's own. The underlay comes
-	// behind the last host. The file is the caller's to close. If it is nil, hosts cannot be entered, and parties send and hear.
+	// behind the last host. The file is the caller's to close. If it is nil, hosts cannot be entered, and parties send and
+	// hear.
 	Open func(host int, namespace string) (*os.File, error)
 	// Party returns who sends and hears for a container if hosts cannot be entered.
 	Party func(c Container) Party

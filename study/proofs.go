@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat"
@@ -40,13 +41,13 @@ func (o *Options) Proofs(ctx context.Context, runs int, limit time.Duration) err
 			if !r.HasRatio {
 				continue
 			}
-			key := r.Cell.Workload
+			words := []string{r.Cell.Workload}
 			for _, param := range []string{"mode", "payload"} {
 				if v := r.Cell.Params[param]; v != "" {
-					key += fmt.Sprintf(" %s=%s", param, v)
+					words = append(words, param+"="+v)
 				}
 			}
-			key += " " + r.Cell.Placement
+			key := strings.Join(append(words, r.Cell.Placement), " ")
 			ratios[key] = append(ratios[key], math.Log(r.Estimate.Ratio))
 			all++
 			if r.Estimate.Lo <= 1 && 1 <= r.Estimate.Hi {
