@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/deploy/local"
@@ -120,29 +121,24 @@ func TestForeignNamespace(t *testing.T) {
 
 // What goes around an encryption only while keys are renewed is read all the same.
 func TestReadWhileRenewed(t *testing.T) {
-	testnet.Program(t, "ip", "iproute2")
 	target := stood(t, "bridge+wireguard")
 	rekey, sink := target.Rekey, target.Hosts[1].Containers[0].IPv4
 	host, _ := network.UnderlayAddr(2)
-	route := func(do string) error {
+	route := func(do func(*netlink.Route) error) error {
 		ns, err := target.Open(0, "")
 		if err != nil {
 			return err
 		}
 		defer ns.Close()
 		return netns.Do(int(ns.Fd()), func() error {
-			out, err := exec.Command("ip", "route", do, sink.String(), "via", host.Addr().String()).CombinedOutput()
-			if err != nil {
-				return fmt.Errorf("%w: %s", err, out)
-			}
-			return nil
+			return do(&netlink.Route{Dst: netlink.NewIPNet(sink.AsSlice()), Gw: host.Addr().AsSlice()})
 		})
 	}
 	target.Families = []string{"ipv4"}
 	target.Rekey = func(ctx context.Context) error {
-		err := route("add")
+		err := route(netlink.RouteAdd)
 		time.Sleep(100 * time.Millisecond)
-		return errors.Join(err, route("delete"), rekey(ctx))
+		return errors.Join(err, route(netlink.RouteDel), rekey(ctx))
 	}
 	out, err := wire.Run(t.Context(), target, []attack.Attack{wire.Sniff})
 	if err != nil {
