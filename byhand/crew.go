@@ -30,7 +30,12 @@ type crew struct {
 func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, error) {
 	c := &crew{done: make(chan struct{}, len(specs))}
 	for _, s := range specs {
-		e, err := load.Open(s)
+		var e traffic.Endpoint
+		// A source that looks for free ports has each for a moment.
+		err := sock.Rebind(func() (err error) {
+			e, err = load.Open(s)
+			return err
+		})
 		if err != nil {
 			c.closeEndpoints()
 			return nil, fmt.Errorf("open %s of pair %d for %s: %w%s", s.Side, s.Pair, s.Workload, err, hint(err))

@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -58,12 +59,7 @@ func (o *Options) Proofs(ctx context.Context, runs int, limit time.Duration) err
 	}
 	fmt.Fprint(o.Out, "\n| workload | runs | twin without proofs, over the baseline with them | 95 % interval |\n"+
 		"| --- | --- | --- | --- |\n")
-	keys := make([]string, 0, len(ratios))
-	for key := range ratios {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(ratios)) {
 		mean, half := pooled(ratios[key])
 		fmt.Fprintf(o.Out, "| %s | %d | %s | %s to %s |\n", key, len(ratios[key]), percent(math.Expm1(mean)),
 			percent(math.Expm1(mean-half)), percent(math.Expm1(mean+half)))
