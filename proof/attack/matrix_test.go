@@ -100,7 +100,9 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 				continue
 			}
 			if err := (stack.Stack{choice}).Check(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-				continue // a parameter that does not go with the others, such as backend without plugin=flannel
+				// a parameter that does not go with the others, such as backend without plugin=flannel
+				omitted = append(omitted, experiment.Omission{What: choice.ID(), Reason: err.Error()})
+				continue
 			}
 			e := experiment.Base(parts)
 			e.Factors = experiment.Factors{
