@@ -38,6 +38,7 @@ var (
 	on      = flag.String("network", "", "attack only labs of this network, such as ipvlan(mode=l3)")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
 	table   = flag.String("table", "", "write the table to this file; - is standard output")
+	sampled = flag.Bool("sampled", false, "with -all: try some ports of every range, never all ports")
 	workers = flag.Int("labs", 4, "how many labs are attacked at the same time")
 )
 
@@ -152,7 +153,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		failed(err)
 		return row
 	}
-	s, err := control.Stand(ctx, r, &local.Deployment{})
+	s, err := built(ctx, r)
 	if err != nil {
 		failed(err)
 		return row
@@ -163,11 +164,20 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		return row
 	}
 	row.matrix = s.Reach(ctx)
-	row.target.Exhaustive = *all && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
+	row.target.Exhaustive = *all && !*sampled && row.lab.Placement == experiment.SameHost && row.lab.Pairs == 2
 	if row.outcomes, err = attack.Run(ctx, row.target, attacks()); err != nil {
 		failed(err)
 	}
 	return row
+}
+
+// building is held while a lab is built: of several at a time each would take longer, with the same limit.
+var building sync.Mutex
+
+func built(ctx context.Context, r *experiment.Resolved) (*control.LiveLab, error) {
+	building.Lock()
+	defer building.Unlock()
+	return control.Stand(ctx, r, &local.Deployment{})
 }
 
 // attacks are those that are made. To fill tables takes seconds for each lab: TestFullTable does it once.
