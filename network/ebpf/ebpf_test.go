@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,39 @@ func TestTheProgramForwards(t *testing.T) {
 					if got, err := passes(source, sink, family, hosts, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
 						t.Errorf("%s: sent with %d hops to live, received with %d (%v), want it dropped", family, hosts, got, err)
 					}
+				}
+			})
+		}
+	}
+}
+
+// What a container sends from a link-local address is for its link alone (RFC 4291, section 2.5.6).
+func TestNeighboursAreNotForwarded(t *testing.T) {
+	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
+		for _, hosts := range []int{1, 2} {
+			if (ebpf.Network{}).Exclude(hosts, with(attach)) != "" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, %d hosts", attach, hosts), func(t *testing.T) {
+				b := stand(t, attach, networktest.Lab(hosts, 1))
+				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{
+					b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1],
+				}
+				h, err := source.kernel.Links(source.Namespace)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l, err := h.ByName(source.Inner)
+				if err != nil {
+					t.Fatal(err)
+				}
+				local := netip.MustParseAddr("fe80::1234")
+				if err := h.AddAddress(l.Index, netip.PrefixFrom(local, 64)); err != nil {
+					t.Fatal(err)
+				}
+				source.IPv6 = local.WithZone(strconv.Itoa(l.Index))
+				if hops, err := passes(source, sink, "ipv6", 255, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("a packet from a link-local address arrives with %d hops (%v), want it dropped", hops, err)
 				}
 			})
 		}

@@ -432,24 +432,37 @@ func (e *end) announce(mac net.HardwareAddr, of netip.Addr) [][]byte {
 // router says to all others that here is a router: RFC 4861, section 4.2, with an option that nobody knows (RFC 4727);
 // RFC 1256, section 3.
 func (s *stand) router(v6 bool) (list []try) {
+	all, group := netip.AddrFrom4([4]byte{224, 0, 0, 1}), net.HardwareAddr{1, 0, 0x5e, 0, 0, 1}
+	if v6 {
+		all, group = netip.AddrFrom16([16]byte{0xff, 2, 15: 1}), net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1}
+	}
 	for _, from := range s.ends {
-		local, _ := linkLocal(from.mac)
 		list = append(list, try{
 			what: "a router's advertisement", from: from,
-			made: func(key string, _ uint16) [][]byte {
-				if !v6 {
-					to := netip.AddrFrom4([4]byte{224, 0, 0, 1})
-					body := append(from.IPv4.AsSlice(), key...)
-					p := packet.IP(from.IPv4, to, packet.ICMP, 1, packet.Message(from.IPv4, to, 9, 0, 0x01020708, body))
-					return from.in(p, net.HardwareAddr{1, 0, 0x5e, 0, 0, 1})
-				}
-				to := netip.AddrFrom16([16]byte{0xff, 2, 15: 1})
-				body := append(make([]byte, 8), 253, 2)
-				body = append(body, key...)
-				p := packet.IP(local, to, packet.ICMPv6, packet.NDHops, packet.Message(local, to, 134, 0, 64<<24, body))
-				return from.in(p, net.HardwareAddr{0x33, 0x33, 0, 0, 0, 1})
-			},
+			made: func(key string, _ uint16) [][]byte { return from.in(from.advertisement(all, key), group) },
 		})
 	}
+	s.others(func(from, to *end) { // hosts accept it if it is for them alone, too
+		target := to.Own(v6)
+		list = append(list, try{
+			what: fmt.Sprintf("a router's advertisement for %s", target), from: from, to: to,
+			made: func(key string, _ uint16) [][]byte {
+				return from.in(from.advertisement(target, key), s.ways(from, to)...)
+			},
+		})
+	})
 	return list
+}
+
+// advertisement is a router's. It is for neighbours only: IPv4 lets no router forward it by its time to live, and IPv6
+// by the address that it comes from.
+func (e *end) advertisement(to netip.Addr, key string) []byte {
+	if to.Is4() {
+		body := append(e.IPv4.AsSlice(), key...)
+		return packet.IP(e.IPv4, to, packet.ICMP, 1, packet.Message(e.IPv4, to, 9, 0, 0x01020708, body))
+	}
+	from, _ := linkLocal(e.mac)
+	body := append(make([]byte, 8), 253, 2)
+	body = append(body, key...)
+	return packet.IP(from, to, packet.ICMPv6, packet.NDHops, packet.Message(from, to, 134, 0, 64<<24, body))
 }

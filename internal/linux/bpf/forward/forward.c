@@ -120,6 +120,13 @@ static __always_inline void count(void)
 		++*n;
 }
 
+// neighbours says whether a packet is between neighbours on a link: no router forwards what comes from a link-local
+// address (RFC 4291, section 2.5.6). The stack, which gets it then, drops it.
+static __always_inline int neighbours(const struct ipv6hdr *ip)
+{
+	return (ip->saddr.s6_addr32[0] & bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000);
+}
+
 static __always_inline void readdress(struct ethhdr *eth, const struct container *c)
 {
 	__builtin_memcpy(eth->h_dest, c->to, ETH_ALEN);
@@ -181,7 +188,7 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 		struct ipv6hdr *ip = (void *)(eth + 1);
 		const struct range6 *r = 0;
 
-		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST || neighbours(ip))
 			return NEXT;
 		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
 		if (!c) {
@@ -241,7 +248,7 @@ int nettoll_bare(struct __sk_buff *skb)
 	} else if (eth.h_proto == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = data;
 
-		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST || neighbours(ip))
 			return NEXT;
 		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
 		if (!c)
@@ -288,7 +295,7 @@ int nettoll_xdp(struct xdp_md *ctx)
 	} else if (eth->h_proto == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = (void *)(eth + 1);
 
-		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST)
+		if ((void *)(ip + 1) > end || ip->hop_limit <= ROUTERS_LAST || neighbours(ip))
 			return XDP_PASS;
 		c = bpf_map_lookup_elem(&containers6, &ip->daddr);
 		if (!c)
