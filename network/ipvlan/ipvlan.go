@@ -35,8 +35,9 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// claims are those of links that hear what is for their own addresses. In modes l3 and l3s they pass no broadcasts, but
-// a packet for one container arrives as another one has sent it.
+// claims are those of links that hear what is for their own addresses. In modes l3 and l3s they pass neither broadcasts
+// nor frames that are none of IP (drivers/net/ipvlan/ipvlan_core.c, ipvlan_process_outbound), but a packet for one
+// container arrives as another one has sent it.
 func claims(_ int, p part.Params) threat.Claims {
 	own := slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood))
 	if bridges(p) {
@@ -44,7 +45,7 @@ func claims(_ int, p part.Params) threat.Claims {
 			network.Believes("ipvlan does not stop containers from sending with other addresses, nor from ARP spoofing"),
 			threat.Leaves("ipvlan passes broadcasts to all containers", threat.DHCP, threat.Router))
 	}
-	return slices.Concat(own,
+	return slices.Concat(own, threat.Withstands(threat.Wrapped),
 		network.Believes("ipvlan does not stop containers from sending with other addresses, nor from adding the address "+
 			"of a container on another host"),
 		threat.Leaves("ipvlan does not stop containers from sending to one container as a router or a server of DHCP",
