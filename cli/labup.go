@@ -15,34 +15,42 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/lab"
+	"github.com/nettoll/nettoll/proof/attack"
 )
 
 // ownLab runs the process that owns a lab, until the lab ends.
 func ownLab(ctx context.Context, args []string, log io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, ends()...)
 	defer stop()
-	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.LiveLab, error) {
+	return lab.Own(ctx, args, func(ctx context.Context, spec lab.Spec, text []byte) (*control.LiveLab, lab.Judge, error) {
 		parts := catalogue.New().Parts()
 		e, err := experiment.Read("the experiment", text, spec.Settings, parts)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		cpus, err := thread.CPUs()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		r, err := experiment.Resolve(e, parts, len(cpus))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		i := slices.IndexFunc(r.Labs, func(l experiment.Lab) bool { return l.ID == spec.Lab })
 		if i < 0 {
-			return nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
+			return nil, nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
 		}
-		return control.Stand(ctx, r.Only(i), here(os.Geteuid()))
+		only, at := r.Only(i), func() deploy.Deployment { return here(os.Geteuid()) }
+		judge := func(ctx context.Context, got control.Attacked, attacks []attack.Attack) (control.Fate, error) {
+			with := &control.Attacker{Parts: parts, CPUs: len(cpus), Attacks: attacks, Deploy: at}
+			return with.Judge(ctx, only, got, func(string) {})
+		}
+		l, err := control.Stand(ctx, only, at())
+		return l, judge, err
 	}, log)
 }
 

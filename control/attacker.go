@@ -84,7 +84,7 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	if len(got.OnWire.List) > 0 {
 		id, known, err := t.control(ctx, r, Unprotected, outside, observe(say, " without the encryption"))
 		if out.WireControl = id; err != nil {
-			out.NoWireControl = err.Error()
+			out.NoWireControl, open = err.Error(), new(wire.Outcomes)
 		} else if id != "" {
 			open = &known.OnWire
 		}

@@ -29,9 +29,15 @@ type Attacked struct {
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
 	Failed    string          `json:"failed,omitempty"`    // an error after attacks were made
+	// The controls are those of [control.Fate].
+	Control       string `json:"control,omitempty"`
+	NoControl     string `json:"no_control,omitempty"`
+	WireControl   string `json:"wire_control,omitempty"`
+	NoWireControl string `json:"no_wire_control,omitempty"`
 }
 
-// attack attacks the lab. Changes that the attacks make in the lab remain, and the result names them.
+// attack attacks the lab and, built for that, its controls. Changes that the attacks make in the lab remain, and the
+// result names them.
 func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	l := o.lab.Lab
 	out := &Attacked{
@@ -40,14 +46,20 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	}
 	out.Matrix = o.lab.Reach(ctx)
 	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)
+	got.Proofs = o.lab.Proofs
 	switch {
 	case err != nil && (ctx.Err() != nil || !got.Made()):
 		return nil, err
 	case err != nil: // what was made is judged
 		out.Failed = err.Error()
 	}
-	out.Rights = got.Rights
-	out.Results = got.Judge(a.Attacks, nil, nil)
+	fate, err := o.judge(ctx, got, a.Attacks)
+	if err != nil {
+		return nil, err
+	}
+	out.Rights, out.Results, out.NotTried = got.Rights, fate.Results, fate.NotTried
+	out.Control, out.NoControl, out.WireControl, out.NoWireControl = fate.Control, fate.NoControl, fate.WireControl,
+		fate.NoWireControl
 	return out, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/proof/attack"
 )
 
 const (
@@ -31,7 +32,10 @@ const (
 )
 
 // A Builder builds the lab described by a spec and the text of an experiment.
-type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, error)
+type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, Judge, error)
+
+// A Judge attacks the controls of the lab, and says how the lab fares with what came of attacks on it.
+type Judge func(ctx context.Context, got control.Attacked, attacks []attack.Attack) (control.Fate, error)
 
 // owner is the process that keeps a lab.
 type owner struct {
@@ -39,6 +43,7 @@ type owner struct {
 	dir   *owned.Dir
 	entry Entry
 	lab   *control.LiveLab
+	judge Judge
 	log   io.Writer
 
 	down   chan string   // the reason for its end
@@ -152,7 +157,7 @@ func (o *owner) begin(ctx context.Context, build Builder) (_ net.Listener, err e
 	if err != nil {
 		return nil, fmt.Errorf("read the request: %w", err)
 	}
-	if o.lab, err = build(ctx, spec, text); err != nil {
+	if o.lab, o.judge, err = build(ctx, spec, text); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}

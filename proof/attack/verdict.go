@@ -235,20 +235,21 @@ func (t Target) Judge(attacks []Attack, lab []Outcome, control *Control) []Resul
 			Attack: a, Claimed: t.Claims.Claimed(a), NotClaimed: t.Claims.Why(a),
 			Lab: slices.DeleteFunc(slices.Clone(lab), other),
 		}
-		shown := elsewhere()[a] != ""
+		// Without a filter, nothing but the network or the runtime withstands it, and another stack shows that it works.
+		shown := !t.Filtered || elsewhere()[a] != ""
 		if control != nil {
 			r.Control = slices.DeleteFunc(slices.Clone(control.Outcomes), other)
 			shown = shown || control.Claims.Claimed(a)
 		}
-		r.Verdict, r.Why = judge(r, shown)
+		r.Verdict, r.Why = Judge(r, shown)
 		list = append(list, r)
 	}
 	return list
 }
 
-// judge says how a lab fares with an attack. Shown says that something else than the control shows that the attack
-// works.
-func judge(r Result, shown bool) (Verdict, string) {
+// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it there and on
+// the control. Shown says that something else than the control shows that the attack works.
+func Judge(r Result, shown bool) (Verdict, string) {
 	arrived, sent := Count(r.Lab)
 	switch {
 	case arrived > 0 && r.Claimed:
@@ -292,9 +293,5 @@ func judge(r Result, shown bool) (Verdict, string) {
 	if sent > 0 {
 		return Untold, "it does not succeed on the control either"
 	}
-	return Withstood, ""
+	return Untold, "its control was not attacked: nothing shows that it works"
 }
-
-// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it there and on
-// the control.
-func Judge(r Result) (Verdict, string) { return judge(r, false) }

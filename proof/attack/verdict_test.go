@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -56,7 +57,7 @@ func TestJudge(t *testing.T) {
 		attack.Withstood, // the control claims to withstand it itself
 		attack.Withstood, // its control is another lab
 	}
-	target := attack.Target{Claims: slices.Concat(
+	target := attack.Target{Lab: proof.Lab{Filtered: true}, Claims: slices.Concat(
 		threat.Withstands(threat.Ports, threat.Types, threat.Options, threat.Bypass, threat.Stray, threat.Wrapped,
 			threat.Errors, threat.Router, threat.Listening),
 		threat.Leaves("addresses are believed", threat.Guise),
@@ -80,6 +81,30 @@ func TestJudge(t *testing.T) {
 		}
 		if arrived, _ := attack.Count(r.Control); (i == 0) != (arrived == 10) {
 			t.Errorf("%s: %d packets arrive on the control", r.Attack, arrived)
+		}
+	}
+}
+
+// What a filter withstands is held only if the attack is shown to work: on the control, which was attacked, or
+// elsewhere. A network without a filter has no control.
+func TestJudgeWithoutControl(t *testing.T) {
+	attacks := []attack.Attack{threat.Ports, threat.Listening}
+	lab := []attack.Outcome{{Attack: threat.Ports, Sent: 10}, {Attack: threat.Listening, Sent: 2}}
+	for _, c := range []struct {
+		name     string
+		filtered bool
+		control  *attack.Control
+		want     attack.Verdict // of ports
+	}{
+		{"a filter, and no control", true, nil, attack.Untold},
+		{"a filter, and nothing was sent on its control", true, &attack.Control{}, attack.Untold},
+		{"a network", false, nil, attack.Withstood},
+	} {
+		target := attack.Target{Lab: proof.Lab{Filtered: c.filtered}, Claims: threat.Withstands(attacks...)}
+		for i, want := range []attack.Verdict{c.want, attack.Withstood} {
+			if r := target.Judge(attacks, lab, c.control)[i]; r.Verdict != want || (r.Why != "") != (want == attack.Untold) {
+				t.Errorf("%s: %s: %s %q, want %s", c.name, r.Attack, r.Verdict, r.Why, want)
+			}
 		}
 	}
 }

@@ -186,8 +186,8 @@ func none(attacks []attack.Attack, why string) Outcomes {
 	return o
 }
 
-// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control, which
-// is nil if there is none.
+// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control. Without
+// one, nil, something else shows that the attacks work.
 func (g Guards) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) []attack.Result {
 	var list []attack.Result
 	for _, a := range attacks {
@@ -198,17 +198,17 @@ func (g Guards) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) 
 		if control != nil {
 			r.Control = slices.DeleteFunc(slices.Clone(control.List), other)
 		}
-		r.Verdict, r.Why = judge(r, lab.NotTried[a])
+		r.Verdict, r.Why = judge(r, control == nil || a == Weaker, lab.NotTried[a]) // without keys, none are agreed on
 		list = append(list, r)
 	}
 	return list
 }
 
-func judge(r attack.Result, left string) (attack.Verdict, string) {
+func judge(r attack.Result, shown bool, left string) (attack.Verdict, string) {
 	if left != "" && len(r.Lab) == 0 {
 		return attack.NotTried, left
 	}
-	verdict, why := attack.Judge(r)
+	verdict, why := attack.Judge(r, shown)
 	if why == "" {
 		why = left
 	}
