@@ -87,7 +87,7 @@ func Enforced(f Filter, at network.Point, p part.Params) string {
 		where += ", without protection against spoofed addresses"
 	}
 	if at == network.InContainer {
-		return where // and refuses what the host sends, too
+		return where + "; " + OfInside
 	}
 	return where + "; " + OfHosts
 }

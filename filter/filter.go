@@ -242,8 +242,12 @@ type Placed interface {
 	Enforced(at network.Point, p part.Params) string
 }
 
-// OfHosts describes what every filter does about the hosts of containers: the end of a sentence.
-const OfHosts = "containers cannot reach their host; packets that the host itself sends are not filtered"
+// Said of hosts: the end of a sentence. OfHosts is what every filter on a host does about the hosts of containers, and
+// OfInside what those inside containers do.
+const (
+	OfHosts  = "containers cannot reach their host; packets that the host itself sends are not filtered"
+	OfInside = "the root of a container can send past it, also to the host"
+)
 
 // A Checker is a filter that can say, before anything is built, whether it can be enforced on this machine.
 type Checker interface {

@@ -19,7 +19,9 @@ type Kind []Filter
 // Describe says what the kind is.
 func (Kind) Describe() stack.Description {
 	return stack.Description{
-		Name: "filter", Plural: "filters", Summary: "Enforces an allow-list.", Note: OfHosts, Sign: "+", Default: stack.None,
+		Name: "filter", Plural: "filters", Summary: "Enforces an allow-list.",
+		Note: OfHosts + "; under macvlan, ipvlan and passthrough, " + OfInside,
+		Sign: "+", Default: stack.None,
 	}
 }
 

@@ -195,9 +195,10 @@ unless the row says otherwise.
   Packets with a pair's own addresses pass whoever sends them, unless ` + "`antispoof=true`" + ` ([spoofed
   addresses](filters.md#spoofed-addresses)). Fragments without the first one of
   their packet are treated as the filter describes ([filters.md](filters.md)).
-  Containers reach no address of any host by any protocol, port or MAC address, except with ARP, neighbour discovery
-  and, if the filter tracks connections, answers to connections of the host.
-  Packets from the host to containers pass, unless the filter stands inside the container.
+  If the filter stands on the host, containers reach no address of any host by any protocol, port or MAC address,
+  except with ARP, neighbour discovery and, if the filter tracks connections, answers to connections of the host, and
+  packets from the host to containers pass. If it stands inside the container, programs of the container reach no host,
+  but its root can send past the filter, and packets from the host do not pass.
 - *A family that is not listed is refused*: if only IPv4 pairs are listed, nothing passes by IPv6.
 - *Changed while flows go on*: a rule is added to the loaded ones and removed again. Flows that were allowed before go
   on, and packets that the new rule allows pass as long as it is loaded.
