@@ -80,7 +80,7 @@ type Dir struct {
 }
 
 // Open opens a directory of the effective user that no other user can replace. Each directory above it belongs to root
-// or to the user, and is sticky if everyone may write to it. Each symbolic link on the path belongs to root or to the
+// or to the user, and is sticky if others may write to it. Each symbolic link on the path belongs to root or to the
 // user, and the last element is not a link. Otherwise the error is an [Error]; for a missing directory it is an
 // [fs.ErrNotExist].
 func Open(path string) (*Dir, error) {
@@ -186,12 +186,21 @@ func trusted(path string, links int) error {
 		case info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0:
 			return &Error{at, fmt.Sprintf("can be written to by every user (mode %04o without the sticky bit)",
 				info.Mode().Perm())}
+		case info.Mode().Perm()&0o020 != 0 && info.Mode()&fs.ModeSticky == 0 && strangers(group(info)):
+			return &Error{at, fmt.Sprintf("can be written to by group %d (mode %04o without the sticky bit)", group(info),
+				info.Mode().Perm())}
 		}
 	}
 	return nil
 }
 
-// overflow is the user that stands for users without a number here (/proc/sys/kernel/overflowuid).
+// strangers says whether a group may have members that are neither root nor this user. The user's own group has the user
+// alone where systems give each user one (useradd(8), USERGROUPS_ENAB).
+func strangers(gid int) bool {
+	return gid != 0 && gid != os.Getegid() && (gid != overflow || !userns.Inside())
+}
+
+// overflow is the user, and the group, that stands for those without a number here (/proc/sys/kernel/overflowuid).
 const overflow = 65534
 
 // above lists a path and all directories above it, from "/" on.

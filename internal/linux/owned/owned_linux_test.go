@@ -47,6 +47,9 @@ func TestOpenRefuses(t *testing.T) {
 		"a directory above that everyone may write to": {func(dir string) error {
 			return errors.Join(os.Mkdir(dir+"/labs", 0o700), os.Chmod(dir, 0o777))
 		}, "without the sticky bit"},
+		"a directory above that a group of strangers may write to": {func(dir string) error {
+			return errors.Join(os.Mkdir(dir+"/labs", 0o700), os.Chown(dir, 0, stranger), os.Chmod(dir, 0o775))
+		}, "can be written to by group 4242 (mode 0775 without the sticky bit)"},
 		"one that a group may write to": {func(dir string) error {
 			return errors.Join(os.Mkdir(dir+"/labs", 0o700), os.Chmod(dir+"/labs", 0o770))
 		}, "is writable by other users (mode 0770 instead of 0700)"},
@@ -70,6 +73,17 @@ func TestOpenRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// One's own group may write to a directory above.
+func TestOpenOwnGroup(t *testing.T) {
+	dir := place(t)
+	need(t, os.Mkdir(dir+"/labs", 0o700), os.Chown(dir, os.Geteuid(), os.Getegid()), os.Chmod(dir, 0o775))
+	d, err := Open(filepath.Join(dir, "labs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = d.Close()
 }
 
 // A stranger's link on the path is not followed, even to a directory of the user; root's is.

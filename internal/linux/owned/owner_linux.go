@@ -12,3 +12,11 @@ func owner(info fs.FileInfo) int {
 	}
 	return -1
 }
+
+// group returns the group of a file.
+func group(info fs.FileInfo) int {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Gid)
+	}
+	return -1
+}

@@ -9,3 +9,5 @@ import (
 
 // owner returns the effective user for every file: nettoll does not run here.
 func owner(fs.FileInfo) int { return os.Geteuid() }
+
+func group(fs.FileInfo) int { return os.Getegid() }
