@@ -142,6 +142,28 @@ func TestNoTrackedFileNamesAMachine(t *testing.T) {
 	}
 }
 
+// A test that skips itself says what the machine lacks, by testnet.Skip and what calls it: CI accounts for that.
+func TestEverySkipIsAccounted(t *testing.T) {
+	bare := regexp.MustCompile(`\b(?:t|b|f|tb)\.Skip(?:f|Now)?\(`)
+	for _, name := range tracked(t) {
+		if !strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "internal/testnet/") || name == "house_test.go" {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			if bare.MatchString(line) {
+				t.Errorf("%s:%d: use testnet.Lacks or testnet.Skip: %s", name, i+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
 // What the documents tell a reader to type is there: commands of nettoll and their flags, targets of make, files of
 // scripts and of Go programs.
 func TestDocumentsNameCommandsThatExist(t *testing.T) {

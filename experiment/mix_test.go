@@ -41,7 +41,7 @@ func FuzzDivide(f *testing.F) {
 			shares = append(shares, int(s)+1)
 		}
 		if pairs < len(shares) || len(shares) == 0 || pairs > maxPairs {
-			t.Skip()
+			return
 		}
 		counts, sum, all := divide(pairs, shares), 0, 0
 		for i := range shares {

@@ -109,6 +109,12 @@ func Skip(t testing.TB, err error) {
 	t.Skipf("%v", err)
 }
 
+// Lacks skips the test because the machine lacks something, see [Skip].
+func Lacks(t testing.TB, missing string) {
+	t.Helper()
+	Skip(t, &linux.UnsupportedError{What: "run this test", Missing: missing})
+}
+
 // Excused reports whether a test may be left out for an error that is errors.ErrUnsupported.
 func Excused(err error) bool {
 	return os.Getenv(noSkip) != "1" || slices.Contains(Lacking(), missing(err))

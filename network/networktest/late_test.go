@@ -190,7 +190,7 @@ func TestUnderlayLateUndone(t *testing.T) {
 func TestUnderlayLateTampered(t *testing.T) {
 	lab := late(t)
 	if netem(lab) {
-		t.Skip("this kernel has netem")
+		testnet.Lacks(t, "a kernel without netem")
 	}
 	b, err := MakeBed(t, bridge.Network{}, lab)
 	testnet.Skip(t, err)

@@ -63,7 +63,7 @@ func TestRemove(t *testing.T) {
 func TestShowSecurity(t *testing.T) {
 	testnet.Root(t)
 	if _, err := os.Stat(securityDir); err != nil {
-		t.Skip("the kernel has no securityfs")
+		testnet.Lacks(t, "securityfs")
 	}
 	const own = "NETTOLL_TEST_MOUNTS"
 	if os.Getenv(own) == "" { // not in the mounts of the machine

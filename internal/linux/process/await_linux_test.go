@@ -83,7 +83,7 @@ func TestLimitedWhileItStartsThreads(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cpus) < 2 {
-		t.Skip("with one CPU every thread is limited to it")
+		testnet.Lacks(t, "a second CPU")
 	}
 	testnet.NotInRace(t, "threads are limited one by one, as in every program with a C library")
 	for range 20 {

@@ -66,7 +66,7 @@ func TestKeepElsewhere(t *testing.T) {
 		Pdeathsig: syscall.SIGKILL,
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no user namespace here: %v", err)
+		testnet.Lacks(t, fmt.Sprintf("a user namespace (%v)", err))
 	}
 	defer func() {
 		_ = cmd.Process.Kill()
