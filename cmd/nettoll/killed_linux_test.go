@@ -97,16 +97,16 @@ type storm struct {
 // storms lists the runs. A part that leaves more than processes, links and namespaces belongs here.
 func storms() []storm {
 	runtimes := []string{"runc", "lxc-start", "dockerd", "podman"}
-	between := 3
+	between, contained := 3, 5
 	if testnet.IsSlow() {
-		between = 18
+		between, contained = 18, 20
 	}
 	return []storm{
 		{name: "bridge", networks: "bridge", moments: 9},
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
-		{name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: 5},
-		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: 5},
+		{name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: contained},
+		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: contained},
 		{name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9},
 		{
 			name: "between hosts", networks: "bridge", encrypt: "tinc,openvpn,ipsec,wireguard", moments: between,
