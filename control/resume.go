@@ -20,6 +20,7 @@ import (
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/clock"
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -51,6 +52,13 @@ func OpenPast(dir string) (_ *Past, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, RunFile))
 	if err != nil {
 		return nil, fmt.Errorf("run in %q %w: %w", dir, ErrNotResumable, err)
+	}
+	// Of another user it could be any experiment, and a link to any file.
+	for _, path := range []string{dir, filepath.Join(dir, RunFile), filepath.Join(dir, RecordsFile)} {
+		if own, err := owned.Mine(path); err == nil && !own {
+			return nil, fmt.Errorf("run in %q %w: %q belongs to another user (resume it as that user, or give it to yourself: "+
+				"chown)", dir, ErrNotResumable, path)
+		}
 	}
 	p := &Past{dir: dir, next: firstGeneration}
 	if p.Run, err = measure.ReadRun(bytes.NewReader(text)); err != nil {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -483,5 +484,25 @@ func TestLookSaysWhy(t *testing.T) {
 		return strings.Contains(line, want) && strings.HasSuffix(line, " times that of blocks (median of 1 cell)")
 	}) {
 		t.Errorf("no line with %q in\n%s", want, strings.Join(said, "\n"))
+	}
+}
+
+// The run of another user is not resumed, and none with a file, or a link in its place, that is another user's.
+func TestResumeOfAnotherUser(t *testing.T) {
+	testnet.Root(t)
+	const stranger = 4242
+	for _, name := range []string{".", RunFile, RecordsFile} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		err := errors.Join(os.WriteFile(filepath.Join(dir, RunFile), []byte("{}"), 0o600),
+			os.Symlink("elsewhere", filepath.Join(dir, RecordsFile)), os.Lchown(path, stranger, stranger))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = OpenPast(dir)
+		if want := strconv.Quote(path) + " belongs to another user"; !errors.Is(err, ErrNotResumable) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want that %s", name, err, want)
+		}
 	}
 }
