@@ -186,8 +186,8 @@ func none(attacks []attack.Attack, why string) Outcomes {
 	return o
 }
 
-// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control. Without
-// one, nil, something else shows that the attacks work.
+// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control. If
+// that is nil, something else shows that the attacks work.
 func (g Guards) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) []attack.Result {
 	var list []attack.Result
 	for _, a := range attacks {

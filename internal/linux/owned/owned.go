@@ -194,8 +194,8 @@ func trusted(path string, links int) error {
 	return nil
 }
 
-// strangers says whether a group may have members that are neither root nor this user. The user's own group has the user
-// alone where systems give each user one (useradd(8), USERGROUPS_ENAB).
+// strangers says whether a group may have members that are neither root nor this user. Systems give each user a group
+// that has no other member (useradd(8), USERGROUPS_ENAB).
 func strangers(gid int) bool {
 	return gid != 0 && gid != os.Getegid() && (gid != overflow || !userns.Inside())
 }
