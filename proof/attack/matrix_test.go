@@ -434,9 +434,7 @@ func known(l experiment.Lab, a attack.Attack) string {
 		{threat.Stray, `routed|ebpf|cni\(plugin=ptp\)`, alone},
 		{threat.Takeover, `routed|ebpf|cni\(plugin=ptp\)`, alone},
 		{threat.Stray, `nat`, isolated},
-		{threat.Router, `nat`, isolated},
 		{threat.Stray, `ovs\(.*flows=explicit.*\)`, flows},
-		{threat.Router, `ovs\(.*flows=explicit.*\)`, flows},
 		{threat.Takeover, `ovs\(.*flows=explicit.*\)`, flows},
 		{threat.FromHost, `macvlan|passthrough|ipvlan|cni\(plugin=(host-device|macvlan|ipvlan)\)`, apart},
 	} {
