@@ -235,8 +235,9 @@ func (t Target) Judge(attacks []Attack, lab []Outcome, control *Control) []Resul
 			Attack: a, Claimed: t.Claims.Claimed(a), NotClaimed: t.Claims.Why(a),
 			Lab: slices.DeleteFunc(slices.Clone(lab), other),
 		}
-		// Without a filter, nothing but the network or the runtime withstands it, and another stack shows that it works.
-		shown := !t.Filtered || elsewhere()[a] != ""
+		// Without a filter, and so without a control, nothing but the network or the runtime withstands it, and another
+		// stack shows that it works.
+		shown := !t.Filtered && control == nil || elsewhere()[a] != ""
 		if control != nil {
 			r.Control = slices.DeleteFunc(slices.Clone(control.Outcomes), other)
 			shown = shown || control.Claims.Claimed(a)
