@@ -263,12 +263,12 @@ func TestInterruptOfOrdinaryUser(t *testing.T) {
 		{"SIGINT to the process started", outside(unix.SIGINT)},
 		{"SIGTERM to the process started", outside(unix.SIGTERM)},
 		{"timeout(1)", func(s *session) error {
-			if err := outside(unix.SIGTERM)(s); err != nil {
-				return err
-			}
-			inside, ok := s.inside()
+			inside, ok := s.inside() // found before: timeout(1) sends both without a pause
 			if !ok {
 				return unix.ESRCH
+			}
+			if err := outside(unix.SIGTERM)(s); err != nil {
+				return err
 			}
 			return unix.Kill(inside.pid, unix.SIGTERM)
 		}},
