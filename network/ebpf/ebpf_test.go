@@ -159,40 +159,53 @@ func stand(t *testing.T, attach string, lab network.Lab) *networktest.Bed {
 // It is the program that forwards, and not the stack behind it: hosts that do not forward let everything through all
 // the same. As a router it takes one from the time to live, at each host, and what has none left it does not send on.
 func TestTheProgramForwards(t *testing.T) {
-	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
-		for _, hosts := range []int{1, 2} {
-			if (ebpf.Network{}).Exclude(hosts, with(attach)) != "" {
-				continue
+	everywhere(t, func(t *testing.T, b *networktest.Bed, source, sink place) {
+		for _, m := range b.Hosts {
+			if err := m.Do(func() error {
+				return errors.Join(sysctl.Write("net.ipv4.ip_forward", "0"), sysctl.Write("net.ipv6.conf.all.forwarding", "0"))
+			}); err != nil {
+				t.Fatal(err)
 			}
-			t.Run(fmt.Sprintf("%s, %d hosts", attach, hosts), func(t *testing.T) {
-				b := stand(t, attach, networktest.Lab(hosts, 1))
-				for _, m := range b.Hosts {
-					if err := m.Do(func() error {
-						return errors.Join(sysctl.Write("net.ipv4.ip_forward", "0"), sysctl.Write("net.ipv6.conf.all.forwarding", "0"))
-					}); err != nil {
-						t.Fatal(err)
-					}
-				}
-				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{
-					b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1],
-				}
-				for _, family := range []string{"ipv4", "ipv6"} {
-					for _, hops := range []int{64, hosts + 1} {
-						if got, err := passes(source, sink, family, hops, 2*time.Second); err != nil || got != hops-hosts {
-							t.Errorf("%s: sent with %d hops to live, received with %d (%v), want %d", family, hops, got, err, hops-hosts)
-						}
-					}
-					if got, err := passes(source, sink, family, hosts, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
-						t.Errorf("%s: sent with %d hops to live, received with %d (%v), want it dropped", family, hosts, got, err)
-					}
-				}
-			})
 		}
-	}
+		hosts := len(b.Hosts)
+		for _, family := range []string{"ipv4", "ipv6"} {
+			for _, hops := range []int{64, hosts + 1} {
+				if got, err := passes(source, sink, family, hops, 2*time.Second); err != nil || got != hops-hosts {
+					t.Errorf("%s: sent with %d hops to live, received with %d (%v), want %d", family, hops, got, err, hops-hosts)
+				}
+			}
+			if got, err := passes(source, sink, family, hosts, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: sent with %d hops to live, received with %d (%v), want it dropped", family, hosts, got, err)
+			}
+		}
+	})
 }
 
 // What a container sends from a link-local address is for its link alone (RFC 4291, section 2.5.6).
 func TestNeighboursAreNotForwarded(t *testing.T) {
+	everywhere(t, func(t *testing.T, _ *networktest.Bed, source, sink place) {
+		h, err := source.kernel.Links(source.Namespace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := h.ByName(source.Inner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		local := netip.MustParseAddr("fe80::1234")
+		if err := h.AddAddress(l.Index, netip.PrefixFrom(local, 64)); err != nil {
+			t.Fatal(err)
+		}
+		source.IPv6 = local.WithZone(strconv.Itoa(l.Index))
+		if hops, err := passes(source, sink, "ipv6", 255, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a packet from a link-local address arrives with %d hops (%v), want it dropped", hops, err)
+		}
+	})
+}
+
+// everywhere calls f in labs with every program, on one host and on two, with a source and the last sink.
+func everywhere(t *testing.T, f func(t *testing.T, b *networktest.Bed, source, sink place)) {
+	t.Helper()
 	for _, attach := range []string{"tcx", "tc", "xdp", "netkit"} {
 		for _, hosts := range []int{1, 2} {
 			if (ebpf.Network{}).Exclude(hosts, with(attach)) != "" {
@@ -200,25 +213,8 @@ func TestNeighboursAreNotForwarded(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, %d hosts", attach, hosts), func(t *testing.T) {
 				b := stand(t, attach, networktest.Lab(hosts, 1))
-				source, sink := place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{
-					b.Hosts[hosts-1].Kernel, b.Ends[hosts-1][len(b.Ends[hosts-1])-1],
-				}
-				h, err := source.kernel.Links(source.Namespace)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l, err := h.ByName(source.Inner)
-				if err != nil {
-					t.Fatal(err)
-				}
-				local := netip.MustParseAddr("fe80::1234")
-				if err := h.AddAddress(l.Index, netip.PrefixFrom(local, 64)); err != nil {
-					t.Fatal(err)
-				}
-				source.IPv6 = local.WithZone(strconv.Itoa(l.Index))
-				if hops, err := passes(source, sink, "ipv6", 255, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Errorf("a packet from a link-local address arrives with %d hops (%v), want it dropped", hops, err)
-				}
+				last := b.Ends[hosts-1]
+				f(t, b, place{b.Hosts[0].Kernel, b.Ends[0][0]}, place{b.Hosts[hosts-1].Kernel, last[len(last)-1]})
 			})
 		}
 	}
