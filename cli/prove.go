@@ -75,7 +75,8 @@ Controls are built beside it. The last attacks leave the lab confused: addresses
 Without --stack it proves all stacks of the experiment. Without an experiment a stack can be any network, with any
 filter, tunnel and encryption.
 
-Exit status: 0 every claim holds; 3 some labs or attacks were not tried; 4 a claim does not hold.`,
+Exit status: 0 every claim holds that was tried; 3 a lab could not be attacked, or something cannot be told; 4 a claim
+does not hold.`,
 		Example: `  nettoll prove --stack bridge+nftables
   nettoll prove --stack 'bridge+nftables(antispoof=on)' --stack bridge --placement cross-host
   nettoll prove --stack macvlan+nftables --attack guise,takeover

@@ -151,6 +151,10 @@ func TestProvedStatus(t *testing.T) {
 		{verdicts(attack.Withstood, attack.Untold), status(exitPartly)},
 		{verdicts(attack.Untold, attack.Broken), status(exitUnproven)},
 		{provedLab{Proofs: []provedClaim{{OK: false}}}, status(exitUnproven)},
+		{provedLab{Attacks: []attack.Result{{Claimed: true, Verdict: attack.NotTried}}}, nil},
+		{provedLab{Proofs: []provedClaim{{OK: true, Untold: "not sent"}}}, status(exitPartly)},
+		{provedLab{Matrix: &measure.Matrix{Filtered: true, NotTried: "interrupted"}}, status(exitPartly)},
+		{provedLab{Matrix: &measure.Matrix{NotTried: "the containers share a namespace"}}, nil},
 		{provedLab{failed: true}, status(exitPartly)},
 		{provedLab{Failed: "the host is gone"}, status(exitPartly)},
 	} {

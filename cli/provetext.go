@@ -44,11 +44,12 @@ type provedClaim struct {
 	Claim  string `json:"claim"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail,omitempty"`
+	Untold string `json:"untold,omitempty"` // why it cannot be told, if nothing was seen against it (OK is true)
 }
 
 func provedClaims(proofs []measure.Proof) (list []provedClaim) {
 	for _, p := range proofs {
-		list = append(list, provedClaim{p.Claim, p.OK, p.Detail})
+		list = append(list, provedClaim{p.Claim, p.OK, p.Detail, p.Untold})
 	}
 	return list
 }
@@ -64,8 +65,10 @@ func provedStatus(list []provedLab) error {
 		return status(exitUnproven)
 	}
 	if slices.ContainsFunc(list, func(l provedLab) bool {
-		untold := func(r attack.Result) bool { return r.Verdict == attack.Untold }
-		return l.failed || l.Failed != "" || slices.ContainsFunc(l.Attacks, untold)
+		return l.failed || l.Failed != "" || slices.ContainsFunc(l.Attacks, func(r attack.Result) bool {
+			return r.Verdict == attack.Untold // what a lab has nothing for is not tried, which is no doubt
+		}) || slices.ContainsFunc(l.Proofs, func(c provedClaim) bool { return c.Untold != "" }) ||
+			l.Matrix != nil && l.Matrix.Filtered && l.Matrix.NotTried != ""
 	}) {
 		return status(exitPartly)
 	}
@@ -167,7 +170,9 @@ func provenOf(list []provedLab) (labs []export.Proven) {
 			Lab: l.Lab, Attacks: control.Records(l.Attacks), NotTried: l.NotTried,
 		}}
 		for _, c := range l.Proofs {
-			one.Claims = append(one.Claims, measure.Proof{Lab: l.Lab, Claim: c.Claim, OK: c.OK, Detail: c.Detail})
+			one.Claims = append(one.Claims, measure.Proof{
+				Lab: l.Lab, Claim: c.Claim, OK: c.OK, Detail: c.Detail, Untold: c.Untold,
+			})
 		}
 		labs = append(labs, one)
 	}
@@ -182,8 +187,11 @@ func (l provedLab) text(w io.Writer) {
 	}
 	for _, c := range l.Proofs {
 		mark, detail := "✓", ""
-		if !c.OK {
+		switch {
+		case !c.OK:
 			mark, detail = "✗", ": "+c.Detail
+		case c.Untold != "":
+			mark, detail = "?", ": cannot be told: "+c.Untold
 		}
 		fmt.Fprintf(w, "  %s %s%s\n", mark, c.Claim, detail)
 	}

@@ -23,6 +23,7 @@ type labWatch struct {
 	clean   []clean // when its watch began, and each audit since then that found nothing
 	audits  int
 	samples int            // of what must not pass
+	doubts  []string       // of the audits: what may have changed without notice
 	sampled map[string]int // how many times it was known to be clean before that try was made last
 	again   bool           // a process of its was started anew, which is to be announced
 	leaked  bool           // something was found: it is not measured any more
@@ -131,16 +132,23 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 				s.doubted[key] = true
 				s.records.warn(measure.Warning{Lab: l.ID, Text: text})
 			}
+			if !slices.Contains(l.watch.doubts, text) {
+				l.watch.doubts = append(l.watch.doubts, text)
+			}
 		}
 		if a.err != nil && a.arrived == 0 && len(a.changes) == 0 { // it cannot be told whether something has changed
 			s.lose(g, i, a.err)
 			continue
 		}
 		l.watch.audits++
-		if p := s.refuted(l, a, now); p != nil {
+		if list := s.refuted(l, a, now); list != nil {
 			some, l.watch.leaked = true, true
-			s.records.proof(*p)
-			s.drop(i, fmt.Errorf("proof during the blocks failed: %s", p.Detail))
+			var said []string
+			for _, p := range list {
+				s.records.proof(p)
+				said = append(said, p.Detail)
+			}
+			s.drop(i, fmt.Errorf("proof during the blocks failed: %s", strings.Join(said, "; ")))
 			continue
 		}
 		l.watch.clean = append(l.watch.clean, clean{s.blocks, now})
@@ -217,35 +225,33 @@ func (l *lab) sample(ctx context.Context, a *audited) error {
 // most is how many changes a proof names.
 const most = 5
 
-// refuted is the record of what an audit has found, nil if that is nothing.
-func (s *scheduler) refuted(l *lab, a *audited, now int64) *measure.Proof {
-	p := proof.WatchedClaim()
-	var said []string
+// refuted returns records of what an audit has found: that what must not pass has arrived, and that something changed.
+func (s *scheduler) refuted(l *lab, a *audited, now int64) (list []measure.Proof) {
+	last := l.watch.back(a.back)
+	since, until := float64(last.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
+	touched := []int{min(last.block, s.blocks-1), s.blocks - 1} // also what came after the last block
+	blocks := fmt.Sprintf("block %d", touched[1])
+	if touched[0] < touched[1] {
+		blocks = fmt.Sprintf("blocks %d to %d", touched[0], touched[1])
+	}
+	add := func(p measure.Proof, said ...string) {
+		p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
+		p.Touched, p.Since, p.Until = touched, since, until
+		p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, since, until)
+		list = append(list, p)
+	}
 	if a.arrived > 0 {
-		if len(a.changes) == 0 {
-			p = proof.SampledClaim()
-		}
-		said = append(said, fmt.Sprintf("the filter allows packets that it must refuse: %d datagrams of %s arrived",
+		add(proof.SampledClaim(), fmt.Sprintf("the filter allows packets that it must refuse: %d datagrams of %s arrived",
 			a.arrived, a.try.Name))
 	}
-	said = append(said, a.changes[:min(len(a.changes), most)]...)
-	if n := len(a.changes) - most; n > 0 {
-		said = append(said, fmt.Sprintf("and %d more", n))
+	if len(a.changes) > 0 {
+		said := slices.Clone(a.changes[:min(len(a.changes), most)])
+		if n := len(a.changes) - most; n > 0 {
+			said = append(said, fmt.Sprintf("and %d more", n))
+		}
+		add(proof.WatchedClaim(), said...)
 	}
-	if said == nil {
-		return nil
-	}
-	p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
-	last := l.watch.back(a.back)
-	p.Touched = []int{min(last.block, s.blocks-1), s.blocks - 1} // also what came after the last block
-	p.Since, p.Until = float64(last.at-s.monitor.started)/1e9, float64(now-s.monitor.started)/1e9
-	blocks := fmt.Sprintf("block %d", p.Touched[1])
-	if p.Touched[0] < p.Touched[1] {
-		blocks = fmt.Sprintf("blocks %d to %d", p.Touched[0], p.Touched[1])
-	}
-	p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, p.Since,
-		p.Until)
-	return &p
+	return list
 }
 
 // watched audits all labs a last time in a generation, and records of each in which nothing was found that it was
@@ -259,6 +265,7 @@ func (s *scheduler) watched(ctx context.Context, g *generation) error {
 			continue
 		}
 		list := []measure.Proof{proof.WatchedClaim()}
+		list[0].Untold = strings.Join(l.watch.doubts, "; ")
 		if l.watch.samples > 0 {
 			list = append(list, proof.SampledClaim())
 		}

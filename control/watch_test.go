@@ -117,8 +117,34 @@ func TestTouchedBlocks(t *testing.T) {
 		block int
 	}{{0, 5, 5}, {1, 5, 5}, {2, 4, 4}, {4, 2, 2}, {9, 2, 2}} {
 		p := s.refuted(l, &audited{changes: []string{"something"}, back: c.back}, 7*second)
-		if p.Since != c.since || p.Until != 6 || !slices.Equal(p.Touched, []int{c.block, 5}) {
-			t.Errorf("%d audits back: %+v, want from %v s and block %d to 6 s and block 5", c.back, *p, c.since, c.block)
+		if len(p) != 1 || p[0].Since != c.since || p[0].Until != 6 || !slices.Equal(p[0].Touched, []int{c.block, 5}) {
+			t.Errorf("%d audits back: %+v, want from %v s and block %d to 6 s and block 5", c.back, p, c.since, c.block)
+		}
+	}
+}
+
+// What arrived between blocks is a claim of its own, also if something has changed as well: it is a leak, and the
+// change alone is none.
+func TestRefuted(t *testing.T) {
+	s := &scheduler{blocks: 1, monitor: &monitor{}}
+	l := &lab{Lab: experiment.Lab{ID: "lab"}, generation: &generation{}, watch: &labWatch{clean: []clean{{}}}}
+	for _, c := range []struct {
+		found audited
+		want  []string
+	}{
+		{audited{}, nil},
+		{audited{changes: []string{"a rule"}}, []string{proof.Watched}},
+		{audited{arrived: 2}, []string{proof.Sampled}},
+		{audited{changes: []string{"a rule"}, arrived: 2}, []string{proof.Sampled, proof.Watched}},
+	} {
+		var got []string
+		for _, p := range s.refuted(l, &c.found, 1) {
+			if got = append(got, p.Name); p.OK || strings.Contains(p.Detail, "a rule") != (p.Name == proof.Watched) {
+				t.Errorf("%+v", p)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%d changes, %d arrived: %v, want %v", len(c.found.changes), c.found.arrived, got, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -38,8 +39,11 @@ type Matrix struct {
 	UnsentKinds []string       `json:"unsent_kinds,omitempty"`
 	// Untried says what could not be tried and, in brackets, why. It is in neither Tried nor Of.
 	Untried []string `json:"untried,omitempty"`
-	// Untold says why the result of some tries is not known.
-	Untold string `json:"untold,omitempty"`
+	// Untold says why the result of some tries is not known. Unknown is how many of Tried those are, by family.
+	// UntoldClaims are the names of the claims that it is about. Older records have only the reason.
+	Untold       string         `json:"untold,omitempty"`
+	Unknown      map[string]int `json:"unknown,omitempty"`
+	UntoldClaims []string       `json:"untold_claims,omitempty"`
 	// NotTried says why nothing was tried.
 	NotTried string  `json:"not_tried,omitempty"`
 	Took     float64 `json:"took"` // s
@@ -105,8 +109,10 @@ const (
 // Confined says what the rights of the containers refused to send, "" if nothing.
 func (m *Matrix) Confined() string { return confined(m.unsent(), m.UnsentKinds) }
 
-func (m *Matrix) unsent() (all int) {
-	for _, n := range m.Unsent {
+func (m *Matrix) unsent() int { return sum(m.Unsent) }
+
+func sum(byFamily map[string]int) (all int) {
+	for _, n := range byFamily {
 		all += n
 	}
 	return all
@@ -152,10 +158,13 @@ func (m *Matrix) Proofs() []Proof {
 	for i := range both {
 		p := &both[i]
 		p.Claim += beyond
+		if p.OK && (m.UntoldClaims == nil || slices.Contains(m.UntoldClaims, p.Name)) {
+			p.Untold = m.Untold
+		}
 		p.Generation, p.Lab, p.When = m.Generation, m.Lab, m.When
 		p.Tried, p.Seen = map[string]int{}, map[string]int{}
 		for family, n := range m.Tried {
-			n -= m.Unsent[family]
+			n -= m.Unsent[family] + m.Unknown[family]
 			p.Tried[family] = n
 			if p.OK {
 				p.Seen[family] = n
@@ -177,13 +186,7 @@ func first(list []string, all int) string {
 
 // All returns how many tries were made, and how many there are.
 func (m *Matrix) All() (tried, of int) {
-	for _, n := range m.Tried {
-		tried += n
-	}
-	for _, n := range m.Of {
-		of += n
-	}
-	return tried, of
+	return sum(m.Tried), sum(m.Of)
 }
 
 func (m Matrix) appendJSON(b []byte) ([]byte, error) {

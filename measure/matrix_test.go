@@ -114,3 +114,49 @@ func TestProved(t *testing.T) {
 		t.Errorf("older records: %+v", got)
 	}
 }
+
+// Of what cannot be told nothing is held, and what is broken stays broken. The reason is said once.
+func TestUntoldProofs(t *testing.T) {
+	told := measure.Matrix{Lab: "l", Filtered: true, Tried: map[string]int{"ipv4": 9}, When: "before"}
+	unsent := told
+	unsent.Untold, unsent.Unknown, unsent.UntoldClaims = "not sent", map[string]int{"ipv4": 2}, []string{measure.MatrixLeaks}
+	older := told
+	older.Untold = "not sent"
+	leak := unsent
+	leak.Leaks, leak.LeaksAll = []string{"it arrives"}, 1
+	for _, tt := range []struct {
+		name             string
+		list             []measure.Matrix
+		allowed, refused measure.Held
+		unknown          []string
+	}{
+		{"all told", []measure.Matrix{told, told}, measure.HeldAlways, measure.HeldAlways, nil},
+		{"once not", []measure.Matrix{told, unsent, told}, measure.HeldAlways, measure.HeldUntold, []string{"not sent"}},
+		{"a record of both", []measure.Matrix{older}, measure.HeldUntold, measure.HeldUntold, []string{"not sent"}},
+		{"a leak", []measure.Matrix{unsent, leak, unsent}, measure.HeldAlways, measure.HeldNot, []string{"not sent"}},
+	} {
+		log := measure.Log{Matrices: tt.list}
+		for _, m := range tt.list {
+			log.Proofs = append(log.Proofs, m.Proofs()...)
+		}
+		a := measure.Analyze(measure.Run{}, &log)
+		p := a.Proved()[0]
+		if diff := cmp.Diff(tt.unknown, p.Unknown); p.Allowed != tt.allowed || p.Refused != tt.refused || diff != "" {
+			t.Errorf("%s: allowed %q, refused %q, want %q and %q; why (-want +got):\n%s", tt.name, p.Allowed, p.Refused,
+				tt.allowed, tt.refused, diff)
+		}
+	}
+	if p := unsent.Proofs()[0]; p.Tried["ipv4"] != 7 || p.Seen["ipv4"] != 7 {
+		t.Errorf("%d tries, %d as expected, want 7: two were not sent", p.Tried["ipv4"], p.Seen["ipv4"])
+	}
+}
+
+// What arrived between blocks, and must not, is of what a filter refuses.
+func TestSampled(t *testing.T) {
+	log := measure.Log{Matrices: matrices()[:1]}
+	log.Proofs = append(log.Matrices[0].Proofs(), measure.Proof{Lab: log.Matrices[0].Lab, Name: measure.Sampled})
+	a := measure.Analyze(measure.Run{}, &log)
+	if p := a.Proved()[0]; p.Refused != measure.HeldNot || p.Others != measure.NotProved {
+		t.Errorf("refused %q, others %q, want the first one broken", p.Refused, p.Others)
+	}
+}

@@ -34,8 +34,9 @@ type ProvedLab struct {
 	Broken []string
 	// Tried is how many tries of the matrix were made, of how many, over all times.
 	Tried, Of int
-	// NotTried says what was not tried and why, without repetition.
-	NotTried []string
+	// NotTried says what was not tried and why, and Unknown why it cannot be told what came of some tries or whether a
+	// claim held; both without repetition.
+	NotTried, Unknown []string
 	// Unsent is how many of those tries the rights of containers refused, and UnsentKinds what they were.
 	Unsent      int
 	UnsentKinds []string
@@ -90,7 +91,7 @@ func (p *ProvedLab) prove(x *Proof) {
 	switch x.Name {
 	case provedPasses, MatrixListed:
 		to = &p.Allowed
-	case provedRefuses, MatrixLeaks:
+	case provedRefuses, MatrixLeaks, Sampled:
 		to = &p.Refused
 	}
 	switch {
@@ -99,32 +100,37 @@ func (p *ProvedLab) prove(x *Proof) {
 		if !slices.Contains(p.Broken, x.Name) {
 			p.Broken = append(p.Broken, x.Name)
 		}
+	case *to == HeldNot:
+	case x.Untold != "":
+		*to = HeldUntold
+		p.Unknown = with(p.Unknown, x.Untold)
 	case *to == NotProved:
 		*to = HeldAlways
 	}
 }
 
+// with adds a reason to a list that has each once.
+func with(list []string, reason string) []string {
+	if reason == "" || slices.Contains(list, reason) {
+		return list
+	}
+	return append(list, reason)
+}
+
 // add adds a matrix.
 func (p *ProvedLab) add(m *Matrix) {
 	p.Filtered = p.Filtered || m.Filtered
-	why := func(text string) {
-		if text != "" && !slices.Contains(p.NotTried, text) {
-			p.NotTried = append(p.NotTried, text)
-		}
-	}
-	why(m.NotTried)
+	p.NotTried = with(p.NotTried, m.NotTried)
 	if m.NotTried != "" {
 		return
 	}
-	why(m.Untold)
+	p.Unknown = with(p.Unknown, m.Untold)
 	for _, text := range m.Untried {
-		why(text)
+		p.NotTried = with(p.NotTried, text)
 	}
 	p.Unsent += m.unsent()
 	for _, kind := range m.UnsentKinds {
-		if !slices.Contains(p.UnsentKinds, kind) {
-			p.UnsentKinds = append(p.UnsentKinds, kind)
-		}
+		p.UnsentKinds = with(p.UnsentKinds, kind)
 	}
 	tried, of := m.All()
 	p.Tried, p.Of = p.Tried+tried, p.Of+of

@@ -173,6 +173,8 @@ type Proof struct {
 	Seen     map[string]int `json:"seen,omitempty"`
 	OK       bool           `json:"ok"`
 	Detail   string         `json:"detail,omitempty"` // the first failure, and how many more there are
+	// Untold says why it cannot be told whether the claim held, although nothing was seen against it (OK is true).
+	Untold string `json:"untold,omitempty"`
 	// Touched is the first and the last block during which something was otherwise that was found between blocks. It
 	// happened between the times Since and Until, in s since the run began.
 	Touched []int   `json:"touched,omitempty"`

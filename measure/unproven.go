@@ -1,7 +1,12 @@
 package measure
 
-// Hidden is the name of the claim that an observer on the wire cannot read what containers send. See [Proof.Name].
-const Hidden = "hidden"
+// Names of claims. See [Proof.Name].
+const (
+	// Hidden is that an observer on the wire cannot read what containers send.
+	Hidden = "hidden"
+	// Sampled is that samples of what a filter must refuse did not arrive between blocks.
+	Sampled = "sampled"
+)
 
 // labIn is a lab in a generation.
 type labIn struct {
@@ -22,7 +27,16 @@ func (a *analyzer) judgeProofs() {
 			continue
 		}
 		a.unproven[labIn{p.Lab, p.Generation}] = true
-		if (p.Name == Hidden || p.Name == MatrixLeaks) && len(p.Tried) > 0 {
+		leaks := false
+		switch p.Name {
+		case Hidden, MatrixLeaks:
+			leaks = len(p.Tried) > 0
+		case provedRefuses: // it also fails if a try could not be made
+			leaks = sum(p.Seen) < sum(p.Tried)
+		case Sampled:
+			leaks = true
+		}
+		if leaks {
 			a.leaks[p.Lab] = true
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -119,6 +120,54 @@ func TestReachGivenUp(t *testing.T) {
 		known := string([]byte{byte(measure.ReachRefused), byte(measure.ReachClosed), byte(measure.ReachMissing)})
 		if !strings.ContainsRune(cells, rune(measure.ReachUntold)) || strings.ContainsAny(cells, known) {
 			t.Errorf("after %d sends: %q", sends, m.Cells["ipv4"])
+		}
+	}
+}
+
+// stuck is a party that cannot send datagrams.
+type stuck struct {
+	proof.Party
+	kept *atomic.Int32 // how many it did not send
+}
+
+func (s stuck) Send(ctx context.Context, list []proof.Shot) (proof.Sent, error) {
+	failed := map[int]string{}
+	rest := slices.DeleteFunc(slices.Clone(list), func(shot proof.Shot) bool {
+		if shot.Stream || shot.To.Port() == 0 {
+			return false
+		}
+		failed[shot.Number] = "no buffer space available"
+		s.kept.Add(1)
+		return true
+	})
+	sent, err := s.Party.Send(ctx, rest)
+	sent.Failed = failed
+	return sent, err
+}
+
+// A packet that could not be sent is no evidence: it is not among the tries of a claim, and of the claims it cannot be
+// told whether they hold unless something shows that they do not.
+func TestReachOfWhatWasNotSent(t *testing.T) {
+	l, party := many(t, 2)
+	l.Filtered = true // nothing stands there: what must be refused arrives
+	var kept atomic.Int32
+	m := proof.Reach(t.Context(), l, proof.Survey{Party: func(c proof.Container) proof.Party {
+		return stuck{party(c), &kept}
+	}})
+	if m.NotTried != "" || !strings.Contains(m.Untold, "no buffer space available") || m.Unknown["ipv4"] == 0 ||
+		m.Unknown["ipv4"] > int(kept.Load()) {
+		t.Fatalf("not tried: %q, cannot be told: %q, %v of %d tries", m.NotTried, m.Untold, m.Unknown, kept.Load())
+	}
+	if want := []string{measure.MatrixListed, measure.MatrixLeaks}; !slices.Equal(m.UntoldClaims, want) {
+		t.Errorf("claims %q, want %q", m.UntoldClaims, want)
+	}
+	tried, _ := m.All()
+	for _, p := range m.Proofs() {
+		if p.Tried["ipv4"] != tried-m.Unsent["ipv4"]-m.Unknown["ipv4"] {
+			t.Errorf("%s: %d tries of %d, %v not sent", p.Name, p.Tried["ipv4"], tried, m.Unknown)
+		}
+		if leaks := p.Name == measure.MatrixLeaks; leaks == p.OK || leaks == (p.Untold != "") {
+			t.Errorf("%s: holds %t, cannot be told: %q", p.Name, p.OK, p.Untold)
 		}
 	}
 }

@@ -386,6 +386,14 @@ func echoRequestOf(from, to netip.Addr, key []byte) []byte {
 	return packet.Message(from, to, request, 0, 1, key)
 }
 
+// claim is the name of the claim that the probe is a try of, if a filter claims anything.
+func (p probe) claim() string {
+	if p.expect == due {
+		return measure.MatrixListed
+	}
+	return measure.MatrixLeaks
+}
+
 // what is a probe in words without its addresses. No socket of UDP sends to port 0.
 func (p probe) what() string {
 	if p.kind == datagram && p.target.Port() == 0 {

@@ -226,6 +226,7 @@ func (r *reaching) sum(out *measure.Matrix) {
 	out.To, out.Untried = r.names(), r.omitted
 	out.From = out.To[:len(r.containers):len(r.containers)]
 	out.Tried, out.Of, out.Arrived = map[string]int{}, r.of, map[string]int{}
+	unknown, untold, swallowed := map[string]int{}, map[string]bool{}, 0
 	cells := map[string][][]byte{}
 	for _, v6 := range []bool{false, true} {
 		for range out.From {
@@ -255,7 +256,15 @@ func (r *reaching) sum(out *measure.Matrix) {
 			out.LeaksAll++
 			out.Leaks = append(out.Leaks, leaks[:min(len(leaks), worded-len(out.Leaks))]...)
 		case lost, r.untold[n], r.doubted[n], reach == measure.ReachMissing && r.Patience.Lossy:
-			reach = measure.ReachUntold
+			switch {
+			case lost:
+			case !r.untold[n] && !r.doubted[n]:
+				swallowed++
+				fallthrough
+			default:
+				unknown[family(p.ipv6)]++
+			}
+			reach, untold[p.claim()] = measure.ReachUntold, true
 		case reach == measure.ReachMissing:
 			out.MissingAll++
 			if len(out.Missing) < worded {
@@ -275,12 +284,20 @@ func (r *reaching) sum(out *measure.Matrix) {
 			out.Cells[f] = append(out.Cells[f], string(row))
 		}
 	}
-	untold := r.doubts
+	why := r.doubts
 	if r.failed != nil {
-		untold = append(untold, "the tries were given up: "+r.failed.Error())
+		why = append(why, "the tries were given up: "+r.failed.Error())
+		untold[measure.MatrixLeaks], untold[measure.MatrixListed] = true, true
 	}
 	if len(r.untold) > 0 {
-		untold = append(untold, fmt.Sprintf("%d packets were not sent, the first one because: %v", len(r.untold), r.why))
+		why = append(why, fmt.Sprintf("%d packets were not sent, the first one because: %v", len(r.untold), r.why))
 	}
-	out.Untold = strings.Join(untold, "; ")
+	if swallowed > 0 {
+		why = append(why, fmt.Sprintf("%d packets that are on the list did not arrive, and packets get lost on the way",
+			swallowed))
+	}
+	if out.Untold = strings.Join(why, "; "); len(unknown) > 0 {
+		out.Unknown = unknown
+	}
+	out.UntoldClaims = slices.Sorted(maps.Keys(untold))
 }

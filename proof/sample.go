@@ -14,7 +14,7 @@ import (
 // what must not pass meanwhile.
 const (
 	Watched = "watched"
-	Sampled = "sampled"
+	Sampled = measure.Sampled
 )
 
 // WatchedClaim is the record of the claim that nothing changes, without place and time.

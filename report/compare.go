@@ -219,7 +219,7 @@ func (c *Compared) Doubts() []string {
 				add("%s: %s failed in %s: %s", s.word, Printable(f.Cell), ofAll(f.Trials), Printable(f.Reason))
 			}
 		}
-		if proofs, broken := proved(a.Proofs); broken > 0 {
+		if proofs, broken, _ := proved(a.Proofs); broken > 0 {
 			p := a.Proofs[slices.IndexFunc(a.Proofs, func(p measure.Proof) bool { return !p.OK })]
 			add("%s: %d of %d proofs failed (nettoll report shows all), the first: lab %s, generation %d, %s: %s",
 				s.word, broken, proofs, Printable(p.Lab), p.Generation, Printable(p.When), Printable(p.Claim))

@@ -140,13 +140,18 @@ func (v *Reading) sureness() []Block {
 			"one with its interval.", Tone: Quiet})
 	}
 	list = append(list, Block{Text: v.Measured()})
-	proofs, broken := proved(v.Analysis.Proofs)
+	proofs, broken, untold := proved(v.Analysis.Proofs)
 	switch {
 	case proofs == 0:
 		list = append(list, Block{Text: "No proof was recorded for the networks that were measured.", Tone: Doubt})
 	case broken > 0:
 		list = append(list, Block{
 			Text: fmt.Sprintf("%s failed: see below.", Count(broken, "proof", "proofs")), Tone: Bad,
+		})
+	case untold > 0:
+		list = append(list, Block{
+			Text: fmt.Sprintf("%s made, none failed, %d cannot be told: see below.", Count(proofs, "proof", "proofs"), untold),
+			Tone: Doubt,
 		})
 	default:
 		list = append(list, Block{
@@ -278,8 +283,11 @@ func (v *Reading) proofPart() Part {
 		"last block of every generation."}}
 	for _, c := range claims {
 		it := Item{Text: Capital(c.Text) + "."}
-		if c.Broken != nil {
+		if c.Broken != nil || c.Untold != nil {
 			it = Item{Text: "Proof " + c.Text + ".", Tone: Bad, Sub: c.Broken}
+			if c.Broken == nil {
+				it.Tone, it.Sub = Doubt, c.Untold
+			}
 			if more := len(it.Sub) - mostBroken; more > 0 {
 				it.Sub = append(slices.Clone(it.Sub[:mostBroken]), fmt.Sprintf("and %d more", more))
 			}

@@ -156,11 +156,13 @@ func (v *Reading) End() string {
 		list = []string{"nothing to compare"}
 	}
 	text := strings.Join(list, ", ") + "; "
-	switch proofs, broken := proved(v.Analysis.Proofs); {
+	switch proofs, broken, untold := proved(v.Analysis.Proofs); {
 	case proofs == 0:
 		text += "no proof"
 	case broken > 0:
 		text += fmt.Sprintf("%d of %s failed", broken, Count(proofs, "proof", "proofs"))
+	case untold > 0:
+		text += fmt.Sprintf("%d of %s cannot be told", untold, Count(proofs, "proof", "proofs"))
 	case proofs == 1:
 		text += "1 proof holds"
 	default:
@@ -341,6 +343,7 @@ func (d *doubtful) String() string {
 type Claim struct {
 	Text   string
 	Broken []string // each time it did not hold: the lab, the generation, and the details; nil if it always held
+	Untold []string // each time it cannot be told whether it held: the lab, the generation, and why; nil if Broken is not
 }
 
 // claim holds the pieces of a Claim.
@@ -350,10 +353,20 @@ type claim struct {
 	when   string // "before and after"
 	times  int    // the number of times it was proved
 	broken []string
+	untold []string
 }
 
+// plain says that the claim held every time, as far as can be told.
+func (c claim) plain() bool { return c.broken == nil && c.untold == nil }
+
 func (c claim) said() Claim {
-	if c.broken == nil {
+	switch {
+	case c.broken == nil && c.untold != nil:
+		return Claim{
+			Text:   fmt.Sprintf("cannot be told %d of %d times: %s (%s)", len(c.untold), c.times, c.claim, c.extent),
+			Untold: c.untold,
+		}
+	case c.broken == nil:
 		return Claim{Text: fmt.Sprintf("%s (%s; %s)", c.claim, c.when, c.extent)}
 	}
 	return Claim{
@@ -370,19 +383,25 @@ type moment struct {
 
 func at(p measure.Proof) moment { return moment{p.Lab, p.Generation, p.When} }
 
-// proved returns the number of times that labs were proved, and how many of these had a claim that did not hold.
-func proved(proofs []measure.Proof) (times, broken int) {
-	held := map[moment]bool{}
+// proved returns the number of times that labs were proved, how many of these had a claim that did not hold, and how
+// many others one of which that cannot be told.
+func proved(proofs []measure.Proof) (times, broken, untold int) {
+	all, failed, unknown := map[moment]bool{}, map[moment]bool{}, map[moment]bool{}
 	for _, p := range proofs {
-		before, known := held[at(p)]
-		held[at(p)] = p.OK && (before || !known)
-	}
-	for _, ok := range held {
-		if !ok {
-			broken++
+		all[at(p)] = true
+		switch {
+		case !p.OK:
+			failed[at(p)] = true
+		case p.Untold != "":
+			unknown[at(p)] = true
 		}
 	}
-	return len(held), broken
+	for m := range unknown {
+		if !failed[m] {
+			untold++
+		}
+	}
+	return len(all), len(failed), untold
 }
 
 // Claims sums up the proofs by their claims.
@@ -404,7 +423,7 @@ func (v *Reading) Claims() []Claim {
 			of = append(of, at(p))
 		}
 		if i := slices.IndexFunc(moments, func(m []moment) bool { return slices.Equal(m, of) }); i >= 0 &&
-			c.broken == nil && list[i].broken == nil {
+			c.plain() && list[i].plain() {
 			list[i].claim += "; " + c.claim
 			continue
 		}
@@ -427,14 +446,16 @@ func newClaim(proofs []measure.Proof) claim {
 		if p.When == "after" {
 			after[place] = true
 		}
-		if p.OK {
-			continue
-		}
 		text := fmt.Sprintf("lab %s, generation %d, %s", Printable(p.Lab), p.Generation, Printable(p.When))
-		if p.Detail != "" {
-			text += ": " + Printable(p.Detail)
+		switch {
+		case p.OK && p.Untold != "":
+			c.untold = append(c.untold, text+": "+Printable(p.Untold))
+		case p.OK:
+		case p.Detail != "":
+			c.broken = append(c.broken, text+": "+Printable(p.Detail))
+		default:
+			c.broken = append(c.broken, text)
 		}
-		c.broken = append(c.broken, text)
 	}
 	c.extent = Count(len(labs), "lab", "labs") + ", " + Count(len(generations), "generation", "generations")
 	switch {

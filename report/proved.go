@@ -187,6 +187,9 @@ func (v *Reading) Proved(pictures bool) (Section, bool) {
 		for _, why := range p.NotTried {
 			because("not tried: "+why, name)
 		}
+		for _, why := range p.Unknown {
+			because("cannot be told: "+why, name)
+		}
 		if p.NotAttacked != "" {
 			because("not attacked: "+p.NotAttacked, name)
 		}

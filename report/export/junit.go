@@ -110,11 +110,12 @@ func ProvenJUnit(w io.Writer, labs []Proven) error {
 		s := junitSuite{Name: report.Printable(l.Attacks.Lab)}
 		for _, p := range l.Claims {
 			one := junitCase{Class: s.Name, Name: report.Printable(p.Claim)}
-			if !p.OK {
-				one.Failure = &junitProblem{
-					Message: s.Name + ": " + report.Printable(p.Claim) + ": " + report.Printable(p.Detail),
-					Type:    string(measure.HeldNot),
-				}
+			said := s.Name + ": " + report.Printable(p.Claim) + ": "
+			switch {
+			case !p.OK:
+				one.Failure = &junitProblem{Message: said + report.Printable(p.Detail), Type: string(measure.HeldNot)}
+			case p.Untold != "":
+				one.Skipped = &junitProblem{Message: said + report.Printable(p.Untold), Type: string(measure.HeldUntold)}
 			}
 			s.add(one)
 		}

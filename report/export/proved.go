@@ -31,6 +31,7 @@ type provedLine struct {
 	Tried           int              `json:"tried"`
 	Of              int              `json:"of"`
 	NotTried        []string         `json:"not_tried,omitempty"`
+	Unknown         []string         `json:"unknown,omitempty"` // why some tries or claims cannot be told
 	// Unsent is how many of the tries the rights of containers refused, and UnsentKinds what they were.
 	Unsent      int      `json:"unsent,omitempty"`
 	UnsentKinds []string `json:"unsent_kinds,omitempty"`
@@ -42,7 +43,7 @@ func newProvedLine(p measure.ProvedLab) provedLine {
 		Inside: p.Inside.Claims(), InsideWithstood: p.Inside.Held, InsideClaimed: p.Inside.Claimed, InsideOpen: p.Inside.Open,
 		Wire: p.Wire.Claims(), WireWithstood: p.Wire.Held, WireClaimed: p.Wire.Claimed, WireOpen: p.Wire.Open,
 		NotAttacked: p.NotAttacked, Untold: p.Untold,
-		Broken: p.Broken, Tried: p.Tried, Of: p.Of, NotTried: p.NotTried, Unsent: p.Unsent, UnsentKinds: p.UnsentKinds,
+		Broken: p.Broken, Tried: p.Tried, Of: p.Of, NotTried: p.NotTried, Unknown: p.Unknown, Unsent: p.Unsent, UnsentKinds: p.UnsentKinds,
 	}
 }
 

@@ -182,7 +182,7 @@ func (p *page) doubts(texts []string, all bool) {
 	}
 }
 
-// proofs writes the proofs: a line for each claim, and one for each time it did not hold.
+// proofs writes the proofs: a line for each claim, and one for each time it did not hold or that cannot be told.
 func (p *page) proofs(claims []report.Claim, all bool) {
 	p.blank()
 	if len(claims) == 0 {
@@ -190,17 +190,22 @@ func (p *page) proofs(claims []report.Claim, all bool) {
 		return
 	}
 	for _, c := range claims {
-		if c.Broken == nil {
+		mark, times, style := "✗ ", c.Broken, bad
+		switch {
+		case c.Broken != nil:
+		case c.Untold != nil:
+			mark, times, style = "? ", c.Untold, doubt
+		default:
 			p.prose("proof: ", "  ", c.Text, plain)
 			continue
 		}
-		p.prose("✗ ", "  ", "proof "+c.Text, bad)
-		for i, text := range c.Broken {
+		p.prose(mark, "  ", "proof "+c.Text, style)
+		for i, text := range times {
 			if i == mostWarnings && !all {
-				p.line("    …", bad)
+				p.line("    …", style)
 				break
 			}
-			p.prose("    ", "      ", text, bad)
+			p.prose("    ", "      ", text, style)
 		}
 	}
 }

@@ -61,6 +61,15 @@ func TestProofs(t *testing.T) {
 			"    lab bridge+nftables/same-host/1, generation 1, before: it was seen (and 2 more)",
 			"1 failed; 1 of 8 proofs failed",
 		}, "1 proof failed: see below"},
+		{"one cannot be told", func(log *measure.Log) {
+			log.Proofs[3].Untold = "too much happened"
+		}, []string{
+			"proof: every pair passes (before and after; 2 labs, 2 generations)",
+			"? proof cannot be told 1 of 8 times: packets go that way (2 labs, 2 generations)",
+			"    lab bridge+nftables/same-host/1, generation 1, before: too much happened",
+			"proof: nobody else is answered (before and after; 1 lab, 2 generations)",
+			"1 failed; 1 of 8 proofs cannot be told",
+		}, "8 proofs made, none failed, 1 cannot be told: see below."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m := made(c.change)
@@ -98,6 +107,14 @@ func TestLeak(t *testing.T) {
 	}{
 		{"it leaks", measure.Proof{Name: measure.Hidden, Tried: map[string]int{"ipv4": 2}}, measure.Leaks},
 		{"it was not tried", measure.Proof{Name: measure.Hidden}, measure.Slower},
+		{"it arrived between blocks", measure.Proof{Name: measure.Sampled}, measure.Leaks},
+		{"a port is open", measure.Proof{
+			Name: "refuses", Tried: map[string]int{"ipv4": 2}, Seen: map[string]int{"ipv4": 1},
+		}, measure.Leaks},
+		{"a try could not be made", measure.Proof{
+			Name: "refuses", Tried: map[string]int{"ipv4": 1}, Seen: map[string]int{"ipv4": 1},
+		}, measure.Slower},
+		{"something changed", measure.Proof{Name: "watched"}, measure.Slower},
 		{"packets take another way", measure.Proof{Name: "path", Tried: map[string]int{"ipv4": 2}}, measure.Slower},
 	} {
 		t.Run(leak.name, func(t *testing.T) {
