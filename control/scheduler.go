@@ -370,10 +370,10 @@ func (s *scheduler) generation(ctx context.Context, number, blocks int, must boo
 		}
 	}
 	s.recordReports(g)
+	_ = s.proves(func() error { s.watch(ctx, g); return nil })
 	if err := s.proves(func() error { return s.prove(ctx, g, beforeBlocks) }); err != nil {
 		return err
 	}
-	_ = s.proves(func() error { s.watch(ctx, g); return nil })
 	s.beforeTrials(ctx, g)
 	// The first generations must be, with a block each; more blocks of theirs than that are left out where they take
 	// longer than was expected.
