@@ -45,9 +45,10 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 			return nil, nil, fmt.Errorf("the experiment has no lab %q", spec.Lab)
 		}
 		only, at := r.Only(i), func() deploy.Deployment { return here(os.Geteuid()) }
-		judge := func(ctx context.Context, got control.Attacked, attacks []attack.Attack) (control.Fate, error) {
+		judge := func(ctx context.Context, got control.Attacked, attacks []attack.Attack, say func(string)) (control.Fate,
+			error) {
 			with := &control.Attacker{Parts: parts, CPUs: len(cpus), Attacks: attacks, Deploy: at}
-			return with.Judge(ctx, only, got, func(string) {})
+			return with.Judge(ctx, only, got, say)
 		}
 		l, err := control.Stand(ctx, only, at())
 		return l, judge, err

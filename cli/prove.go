@@ -200,8 +200,9 @@ func (p proving) standing(cmd *cobra.Command, args []string, name string, with l
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Err, "attacking lab %s, %s: this takes some seconds\n", of.Name, several(len(with.Attacks), "attack"))
-	got, err := of.Attack(cmd.Context(), with)
+	said := newLine(p.Err)
+	got, err := of.Attack(cmd.Context(), with, func(what string) { said.proving(1, 1, of.Name, what) })
+	said.done()
 	if err != nil {
 		return err
 	}

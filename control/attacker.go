@@ -46,7 +46,7 @@ type Fate struct {
 // does: "guise, ipv4". On an error the fate holds what is known.
 func (t *Attacker) Attack(ctx context.Context, r *experiment.Resolved, say func(string)) (Fate, error) {
 	say("being built")
-	got, failed := t.built(ctx, r, t.Attacks, t.Exhaustive, observe(say, ""))
+	got, failed := t.built(ctx, r, t.Attacks, t.Exhaustive, Observe(say, ""))
 	if failed != nil && (ctx.Err() != nil || !got.Made()) {
 		return Fate{Attacked: got}, failed
 	}
@@ -73,7 +73,7 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	inside, outside := sides(t.Attacks)
 	var without *attack.Control
 	if got.Shared == nil && len(inside) > 0 {
-		id, known, err := t.control(ctx, r, Unfiltered, inside, observe(say, " without the filter"))
+		id, known, err := t.control(ctx, r, Unfiltered, inside, Observe(say, " without the filter"))
 		if out.Control = id; err != nil {
 			out.NoControl = err.Error()
 		} else if id != "" {
@@ -82,7 +82,7 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	}
 	var open *wire.Outcomes
 	if len(got.OnWire.List) > 0 {
-		id, known, err := t.control(ctx, r, Unprotected, outside, observe(say, " without the encryption"))
+		id, known, err := t.control(ctx, r, Unprotected, outside, Observe(say, " without the encryption"))
 		if out.WireControl = id; err != nil {
 			out.NoWireControl, open = err.Error(), new(wire.Outcomes)
 		} else if id != "" {
@@ -133,8 +133,8 @@ func (t *Attacker) know(id string, attacks []attack.Attack, got Attacked) {
 	t.controls[fmt.Sprint(id, attacks)] = got
 }
 
-// observe returns an observer that says which attack begins, and on what.
-func observe(say func(string), on string) observer {
+// Observe returns an observer that says which attack begins, and on what.
+func Observe(say func(string), on string) func(a attack.Attack, family string) {
 	return func(a attack.Attack, family string) { say(fmt.Sprintf("%s%s, %s", a, on, family)) }
 }
 

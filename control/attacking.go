@@ -143,7 +143,7 @@ func (s *scheduler) storm(ctx context.Context, l *lab, say func(string)) (o onsl
 	began := clock.Now()
 	live, err := s.configure.live(l)
 	if err == nil {
-		o.got, err = live.Attack(ctx, s.experiment.Proof.Attacks, false, observe(say, ""))
+		o.got, err = live.Attack(ctx, s.experiment.Proof.Attacks, false, Observe(say, ""))
 	}
 	o.err, o.took = err, time.Duration(clock.Now()-began)
 	o.got.Proofs = only(s.records.log.Proofs, func(p measure.Proof) bool {

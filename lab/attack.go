@@ -3,7 +3,10 @@ package lab
 import (
 	"context"
 	"fmt"
+	"sync"
+	"time"
 
+	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
@@ -39,13 +42,16 @@ type Attacked struct {
 // attack attacks the lab and, built for that, its controls. Changes that the attacks make in the lab remain, and the
 // result names them.
 func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
+	say := func(what string) { o.doing.Store(what) }
+	defer say("")
+	say("who reaches whom")
 	l := o.lab.Lab
 	out := &Attacked{
 		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs,
 		Unchanged: proof.Unchanged(proof.Planned, o.lab.Verify(ctx)),
 	}
 	out.Matrix = o.lab.Reach(ctx)
-	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, nil)
+	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, control.Observe(say, ""))
 	got.Proofs = o.lab.Proofs
 	switch {
 	case err != nil && (ctx.Err() != nil || !got.Made()):
@@ -53,7 +59,7 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	case err != nil: // what was made is judged
 		out.Failed = err.Error()
 	}
-	fate, err := o.judge(ctx, got, a.Attacks)
+	fate, err := o.judge(ctx, got, a.Attacks, say)
 	if err != nil {
 		return nil, err
 	}
@@ -63,16 +69,47 @@ func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	return out, nil
 }
 
-// Attack makes the lab's owner attack it.
-func (l *Lab) Attack(ctx context.Context, a Attacks) (*Attacked, error) {
+// Attack makes the lab's owner attack it. Meanwhile it calls say with what the owner does.
+func (l *Lab) Attack(ctx context.Context, a Attacks, say func(string)) (*Attacked, error) {
 	c, err := l.dial()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { l.follow(watching, say) })
 	var out Attacked
-	if err := c.Call(ctx, methodAttack, a, &out); err != nil {
+	err = c.Call(ctx, methodAttack, a, &out)
+	stop()
+	if watch.Wait(); err != nil {
 		return nil, fmt.Errorf("lab %q: %w", l.Name, err)
 	}
 	return &out, nil
+}
+
+// lookEvery is the time between two questions about what an owner does.
+const lookEvery = 200 * time.Millisecond
+
+// follow calls say with what attacks the lab, until ctx ends.
+func (l *Lab) follow(ctx context.Context, say func(string)) {
+	c, err := l.dial() // one connection answers one call at a time
+	if err != nil {
+		return // the attack itself reports what is wrong
+	}
+	defer c.Close()
+	for {
+		var what string
+		if err := c.Call(ctx, methodDoing, none{}, &what); err != nil {
+			return
+		}
+		if what != "" {
+			say(what)
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }

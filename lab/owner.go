@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nettoll/nettoll/control"
@@ -34,8 +35,10 @@ const (
 // A Builder builds the lab described by a spec and the text of an experiment.
 type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, Judge, error)
 
-// A Judge attacks the controls of the lab, and says how the lab fares with what came of attacks on it.
-type Judge func(ctx context.Context, got control.Attacked, attacks []attack.Attack) (control.Fate, error)
+// A Judge attacks the controls of the lab, and says how the lab fares with what came of attacks on it. It calls say with
+// what it does.
+type Judge func(ctx context.Context, got control.Attacked, attacks []attack.Attack, say func(string)) (control.Fate,
+	error)
 
 // owner is the process that keeps a lab.
 type owner struct {
@@ -45,6 +48,7 @@ type owner struct {
 	lab   *control.LiveLab
 	judge Judge
 	log   io.Writer
+	doing atomic.Value // a string: what attacks the lab, "" if nothing does
 
 	down   chan string   // the reason for its end
 	ending chan struct{} // closed when it begins to take the lab down
@@ -266,6 +270,7 @@ const (
 	methodPlaces = "places"
 	methodRun    = "run"
 	methodAttack = "attack"
+	methodDoing  = "doing"
 	methodSignal = "signal"
 	methodDown   = "down"
 )
@@ -294,6 +299,10 @@ func (o *owner) answer(ctx context.Context, conn *net.UnixConn) error {
 		methodPlaces: protocol.Method(o.places),
 		methodRun:    protocol.Method(c.run),
 		methodAttack: protocol.Method(o.attack),
+		methodDoing: protocol.Method(func(context.Context, none) (string, error) {
+			what, _ := o.doing.Load().(string)
+			return what, nil
+		}),
 		methodSignal: protocol.Method(c.signal),
 		methodDown:   protocol.Method(o.takeDown),
 	})
