@@ -38,7 +38,7 @@ func cleanCommand(std Streams, rights *privileges) *cobra.Command {
 Hosts and containers end when nettoll ends, even if it is killed. A few things outlive them, such as a network card
 that was moved into a container (network passthrough, nic=…). nettoll writes each of them to a journal before it takes
 it. This command reads the journals of your runs and gives back what dead runs still hold. It touches nothing else:
-runs and labs that are alive keep what they have. A run that takes such things does the same before it starts.
+runs and labs that are alive keep what they have. Each run does the same before it builds its first lab.
 
 A Kubernetes cluster removes the pods of a killed run by itself, within minutes, but not the empty namespace that was
 made for it. With --cluster this command removes such namespaces, and touches nothing on the machine.

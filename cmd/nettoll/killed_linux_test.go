@@ -80,6 +80,34 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 }
 
+// The next run removes what a killed one has left on the machine, also if it takes nothing itself that outlives it.
+func TestRunTidies(t *testing.T) {
+	testnet.Root(t)
+	testnet.Program(t, "runc", "runc")
+	before := outside(t)
+	s := start(t, "--network", "bridge", "--runtime", "oci", "--time", "5s")
+	s.blocks(1)
+	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.wait(soon)
+	s.leavesNothing(time.Now())
+	left := slices.DeleteFunc(outside(t), func(s string) bool {
+		return !strings.HasPrefix(s, "cgroup ") || slices.Contains(before, s)
+	})
+	if len(left) == 0 {
+		t.Fatal("the killed run left no cgroups: this shows nothing")
+	}
+	if next := start(t, "--network", "bridge", "--time", "1s"); next.wait(patience) == 1 {
+		t.Fatalf("the next run: %s", next.stderr.String())
+	}
+	for _, what := range outside(t) {
+		if slices.Contains(left, what) {
+			t.Errorf("after the next run there still is %s", what)
+		}
+	}
+}
+
 // storm is a run that is killed again and again.
 type storm struct {
 	name     string

@@ -38,6 +38,7 @@ type Deployment struct {
 	// slower.
 	Called bool
 
+	tidied  sync.Once
 	mu      sync.Mutex
 	journal *journal.Journal // of this run; nil until a lab takes something that outlives it
 	probe   *loadedProbe     // nil: none is loaded
@@ -341,6 +342,15 @@ func (g *generation) Close() error {
 		_ = f.Close() // those of the turn are already closed
 	}
 	return nil
+}
+
+// tidy removes what killed runs left on the machine, before the first lab is built: their cgroups, mounts and programs
+// are not part of what is measured. What cannot be removed stays in its journal, and nettoll clean says why. A lab that
+// needs a journal of its own does not begin then.
+func (d *Deployment) tidy(ctx context.Context) {
+	if d.Journals.Dir != "" {
+		d.tidied.Do(func() { _, _ = d.Journals.Clean(ctx) })
+	}
 }
 
 // begun returns the journal of the run. It begins the journal for the first lab that needs one.
