@@ -40,11 +40,12 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 	if when == beforeBlocks { // the counters of the path begin after it
 		s.reach(ctx, g, when, reached)
 	}
+	first := s.listenAll(ctx, g, when)
 	for i, l := range g.labs {
 		if l == nil || s.unproven(g, l) {
 			continue
 		}
-		p, f := s.listen(ctx, l, when)
+		p, f := first[i].list, first[i].silent
 		if f != nil && ctx.Err() == nil {
 			if err := s.mend(ctx, g, f); err != nil {
 				return err
@@ -93,6 +94,33 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 	sound -= s.reach(ctx, g, when, reached)
 	s.sayProved(g, when, sound, labs)
 	return s.baselines()
+}
+
+// heardOf is what came of the proof of a lab: its claims, and workers that did not answer.
+type heardOf struct {
+	list   []measure.Proof
+	silent *fault
+}
+
+// listenAll proves all labs, a few at the same time, since most of it is waiting. Labs whose hosts listen to each other
+// are proved one by one: they share machines.
+func (s *scheduler) listenAll(ctx context.Context, g *generation, when string) []heardOf {
+	out := make([]heardOf, len(g.labs))
+	one := func(l *lab) {
+		i := slices.Index(g.labs, l)
+		out[i].list, out[i].silent = s.listen(ctx, l, when)
+	}
+	alone := func(l *lab) bool {
+		_, ok := l.stands.(deploy.Tapped)
+		return ok
+	}
+	s.eachLab(g, func(l *lab) bool { return !s.unproven(g, l) && !alone(l) }, one)
+	for _, l := range g.labs {
+		if l != nil && !s.unproven(g, l) && alone(l) {
+			one(l)
+		}
+	}
+	return out
 }
 
 // unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks.

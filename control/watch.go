@@ -57,7 +57,7 @@ type audited struct {
 	err             error
 }
 
-// watch begins to watch all labs of a generation, after they were proven and before the first block.
+// watch begins to watch all labs of a generation, before they are proved.
 func (s *scheduler) watch(ctx context.Context, g *generation) {
 	s.eachLab(g, func(l *lab) bool { return l.watch == nil && !s.unproven(g, l) }, func(l *lab) { s.watchLab(ctx, l) })
 }
