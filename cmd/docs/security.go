@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/cli"
+	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // Names of what is written in docs/security.md, each between markers.
@@ -259,7 +260,11 @@ func worksOn(all []proved, attack string) string {
 			}
 		}
 	}
-	return "none of these: see `proof/attack/control_test.go`"
+	test := "proof/attack/control_test.go"
+	if attack == string(wire.Weaker) {
+		test = "encryption/ipsec/offers_test.go"
+	}
+	return "none of these: see `" + test + "`"
 }
 
 // byReason lists reasons and to what they apply, each once.

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,8 @@ import (
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/wire"
 	"github.com/nettoll/nettoll/stack"
 )
 
@@ -105,6 +109,48 @@ func TestSecurityIsWhole(t *testing.T) {
 			if _, ok := p.Value.(network.Carrier); ok && !slices.Contains(stacks, "bridge+"+p.Name) {
 				t.Errorf("SECURITY_WIRE in the Makefile lacks bridge+%s", p.Name)
 			}
+		}
+	}
+}
+
+// The tests that docs/security.md names exist. A row of an attack that works on no stack of its table names the file
+// that has the test of the attack's control.
+func TestSecurityNamesTests(t *testing.T) {
+	data, err := os.ReadFile("../../docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(path, test string) bool {
+		source, _ := os.ReadFile(filepath.Join("../..", path))
+		return strings.Contains(string(source), "\nfunc "+test+"(t *testing.T) {")
+	}
+	rows := regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\|.* see `([^`]*)` \\|$").FindAllStringSubmatch(string(data), -1)
+	if all := strings.Count(string(data), "none of these: see "); all == 0 || len(rows) != all {
+		t.Errorf("%d rows of %d that name a file are read", len(rows), all)
+	}
+	for _, row := range rows {
+		a := attack.Attack(row[1])
+		control := cmp.Or(attack.Describe(a).Control, wire.Describe(a).Control)
+		_, test, _ := strings.Cut(control, "(")
+		if test = strings.TrimSuffix(test, ")"); !has(row[2], test) {
+			t.Errorf("%s: the control is %q, and %s has no such test", a, control, row[2])
+		}
+		if got := worksOn(nil, row[1]); !strings.Contains(got, row[2]) {
+			t.Errorf("%s: %s, and make security writes %q", a, row[2], got)
+		}
+	}
+	// a command may be broken over two lines
+	commands := regexp.MustCompile(`go test\s\./(\S+)[^`+"`"+`]*-run\s(Test\w+)`).FindAllStringSubmatch(string(data), -1)
+	if all := regexp.MustCompile(`-run\sTest`).FindAllString(string(data), -1); len(commands) != len(all) {
+		t.Errorf("%d commands of %d that run a test are read", len(commands), len(all))
+	}
+	for _, c := range commands {
+		files, err := filepath.Glob(filepath.Join("../..", c[1], "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(f string) bool { return has(strings.TrimPrefix(f, "../../"), c[2]) }) {
+			t.Errorf("%s has no test %s", c[1], c[2])
 		}
 	}
 }
