@@ -67,6 +67,11 @@ many packets arrived of those that must not, and one of these verdicts:
 Each part of a stack says what it claims, and a stack claims what one of its parts does. Other formats call the first
 four withstood, broken, open and closed, and the last one refused by rights.
 
+CSV and JSON lines have a row for each attack and family, after one for each other claim of the lab: that has no attack,
+and column claim has the claim in words, verdict one of holds, broken and cannot be told, and why the reason. JUnit has
+a test case for each claim and each attack, an error if something failed after the attacks, and a skipped test case for
+a control that was not attacked.
+
 Containers of runtimes other than netns attack with their own rights, which the table begins with.
 
 With --lab it attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is named.

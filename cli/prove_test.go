@@ -17,7 +17,11 @@ func provedExamples() []provedLab {
 	return []provedLab{
 		{
 			Lab: "a+b/same-host/2", Stack: "a+b", Placement: "same-host", Pairs: 2,
-			Proofs: []provedClaim{{Claim: "every pair passes packets", OK: true}}, Control: "a/same-host/2",
+			Control: "a/same-host/2",
+			Proofs: []provedClaim{
+				{Claim: "every pair passes packets", OK: true},
+				{Claim: "no other ports", Detail: "snk0 answers"}, {Claim: "no other pairs", OK: true, Untold: "a queue was full"},
+			},
 			Attacks: []attack.Result{
 				{
 					Attack: threat.Ports, Claimed: true, Verdict: attack.Withstood,
@@ -57,6 +61,7 @@ func provedExamples() []provedLab {
 		},
 		{
 			Lab: "d/same-host/2", Stack: "d", Placement: "same-host", Pairs: 2, Failed: "a table is not empty",
+			NoControl: "no room", NoWireControl: "no key",
 			Attacks: []attack.Result{{
 				Attack: threat.Guise, Claimed: true, Verdict: attack.Untold, Why: "it was not made: the host is gone",
 				Lab: []attack.Outcome{{Family: "ipv4", Failed: "it was not made: the host is gone"}},
@@ -84,18 +89,28 @@ func TestWriteProved(t *testing.T) {
 			"  guise: cannot be told: it was not made: the host is gone\n  failed after the attacks: a table is not empty\n",
 		},
 		"csv": {
-			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0\n",
-			"a@r/same-host/2,a@r,same-host,2,guise,ipv4,true,refused by rights,0,0,,,no CAP_NET_RAW,,8\n",
+			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0,\n",
+			"a@r/same-host/2,a@r,same-host,2,guise,ipv4,true,refused by rights,0,0,,,no CAP_NET_RAW,,8,\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,holds,0,0,,,,,0,every pair passes packets\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,broken,0,0,,,snk0 answers,,0,no other ports\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,cannot be told,0,0,,,a queue was full,,0,no other pairs\n",
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
-		"jsonl": {`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`},
+		"jsonl": {
+			`"attack":"types","family":"ipv6","claimed":true,"verdict":"broken","arrived":0,"sent":10,"control_arrived":10`,
+			`"claimed":true,"verdict":"broken","arrived":0,"sent":0,"why":"snk0 answers","claim":"no other ports"}`,
+		},
 		"junit": {
-			`<testsuites name="nettoll prove" tests="9" failures="1" errors="0" skipped="5">`,
+			`<testsuites name="nettoll prove" tests="14" failures="2" errors="1" skipped="8">`,
 			`<testcase classname="a+b/same-host/2" name="every pair passes packets"></testcase>`,
 			`<failure message="a+b/same-host/2: types: broken: ipv4: a redirect, from src0, arrives at snk1" type="broken">`,
 			`<skipped message="a+b/same-host/2: bypass: not tried: the lab has nowhere to send it" type="not tried">`,
 			`<skipped message="a+b/same-host/2: guise: not claimed, open: b believes everybody" type="open">`,
 			`<testcase classname="c/same-host/2" name="attacks">`,
+			`<error message="d/same-host/2: failed after the attacks: a table is not empty" type="failed"></error>`,
+			`<skipped message="d/same-host/2: the control was not attacked: no room" type="not tried"></skipped>`,
+			`<testcase classname="d/same-host/2" name="control without the encryption">`,
+			`<skipped message="d/same-host/2: the control was not attacked: no key" type="not tried"></skipped>`,
 			`<skipped message="c/same-host/2: not attacked: containers share`,
 		},
 		"json": {

@@ -75,7 +75,8 @@ func provedStatus(list []provedLab) error {
 	return nil
 }
 
-// provedRow is a line of JSON and a row of CSV.
+// provedRow is a line of JSON and a row of CSV: an attack in one family, or another claim, which has neither attack nor
+// family.
 type provedRow struct {
 	Lab       string         `json:"lab"`
 	Stack     string         `json:"stack"`
@@ -84,7 +85,7 @@ type provedRow struct {
 	Attack    attack.Attack  `json:"attack"`
 	Family    string         `json:"family"`
 	Claimed   bool           `json:"claimed"`
-	Verdict   attack.Verdict `json:"verdict"` // over both families
+	Verdict   attack.Verdict `json:"verdict"` // over both families; of a claim a [measure.Held]
 	Arrived   int            `json:"arrived"`
 	Sent      int            `json:"sent"`
 	// of the control
@@ -93,10 +94,24 @@ type provedRow struct {
 	Why            string `json:"why,omitempty"`
 	NotClaimed     string `json:"not_claimed,omitempty"`
 	Unsent         int    `json:"unsent,omitempty"` // refused by the rights of the containers
+	Claim          string `json:"claim,omitempty"`
 }
 
 func provedRows(list []provedLab) (rows []provedRow) {
 	for _, l := range list {
+		for _, c := range l.Proofs {
+			row := provedRow{
+				Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Claimed: true, Claim: c.Claim,
+				Verdict: attack.Verdict(measure.HeldAlways),
+			}
+			switch {
+			case !c.OK:
+				row.Verdict, row.Why = attack.Verdict(measure.HeldNot), c.Detail
+			case c.Untold != "":
+				row.Verdict, row.Why = attack.Verdict(measure.HeldUntold), c.Untold
+			}
+			rows = append(rows, row)
+		}
 		for _, r := range l.Attacks {
 			outcomes := r.Lab
 			if len(outcomes) == 0 {
@@ -134,7 +149,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 	case "jsonl", "csv":
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
-			"control_arrived", "control_sent", "why", "not_claimed", "unsent",
+			"control_arrived", "control_sent", "why", "not_claimed", "unsent", "claim",
 		}}
 		number := func(n *int) string {
 			if n == nil {
@@ -147,7 +162,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 			s.rows = append(s.rows, []string{
 				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
 				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
-				r.Why, r.NotClaimed, strconv.Itoa(r.Unsent),
+				r.Why, r.NotClaimed, strconv.Itoa(r.Unsent), r.Claim,
 			})
 		}
 		return s.write(w, format)
@@ -167,7 +182,8 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 func provenOf(list []provedLab) (labs []export.Proven) {
 	for _, l := range list {
 		one := export.Proven{Attacks: measure.Attacks{
-			Lab: l.Lab, Attacks: control.Records(l.Attacks), NotTried: l.NotTried,
+			Lab: l.Lab, Attacks: control.Records(l.Attacks), NotTried: l.NotTried, Failed: l.Failed,
+			NoControl: l.NoControl, NoWireControl: l.NoWireControl,
 		}}
 		for _, c := range l.Proofs {
 			one.Claims = append(one.Claims, measure.Proof{

@@ -123,7 +123,8 @@ func provedCases(a *measure.Analysis) (list []junitCase) {
 }
 
 // attackCases returns a test case for each attack on a lab. What got through and must not is a failure. What was not
-// tried, cannot be told or is not claimed is skipped. A lab that was not attacked is one case.
+// tried, cannot be told or is not claimed is skipped. A lab that was not attacked is one case. An error after attacks
+// were made is one more, and so is each control that was not attacked.
 func attackCases(x *measure.Attacks) (list []junitCase) {
 	class := report.Printable(x.Lab)
 	if x.NotTried != "" {
@@ -155,6 +156,20 @@ func attackCases(x *measure.Attacks) (list []junitCase) {
 			said.Message = strings.Replace(said.Message, string(a.Verdict), "not claimed, "+string(a.Verdict), 1)
 		}
 		list = append(list, one)
+	}
+	if x.Failed != "" {
+		list = append(list, junitCase{Class: class, Name: "attacks", Error: &junitProblem{
+			Message: class + ": failed after the attacks: " + report.Printable(x.Failed), Type: string(measure.HasFailed),
+		}})
+	}
+	for _, c := range []struct{ name, why string }{
+		{"control without the filter", x.NoControl}, {"control without the encryption", x.NoWireControl},
+	} {
+		if c.why != "" {
+			list = append(list, junitCase{Class: class, Name: c.name, Skipped: &junitProblem{
+				Message: class + ": the control was not attacked: " + report.Printable(c.why), Type: string(measure.AttackNotTried),
+			}})
+		}
 	}
 	return list
 }
