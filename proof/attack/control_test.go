@@ -202,6 +202,54 @@ func TestBypassIsNoticed(t *testing.T) {
 	}
 }
 
+// Addresses of both ends of every pair are stolen, and that of the gateway, as of what a filter withstands if it binds
+// addresses to links. It is insisted on each kind of which no theft has succeeded.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	testnet.Root(t)
+	const each, pairs, families = 2, 2, 2 // thieves
+	for id, works := range map[string]bool{
+		"bridge/same-host/2": true, "macvlan/cross-host/2": true, "bridge+nftables(antispoof=true)/same-host/2": false,
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			_, target := stood(t, id)
+			outcomes := run(t, target, threat.Takeover)
+			if len(outcomes) != families {
+				t.Errorf("%d outcomes", len(outcomes))
+			}
+			for _, o := range outcomes {
+				if len(o.Missing) > 0 {
+					t.Errorf("%s: %q", o.Family, o.Missing)
+				}
+				for aim, want := range map[string]int{"sink": 3 * each * pairs, "source": 3 * each * pairs} {
+					got := o.Aims[aim]
+					if !works && got != (attack.Tally{Sent: want + 1}) || works && got.Arrived < pairs {
+						t.Errorf("%s: theft of the address of a %s: %+v, want %d and one in a while, or that of each pair succeeds: %t",
+							o.Family, aim, got, want, works)
+					}
+				}
+				if got := o.Aims["gateway"]; strings.HasPrefix(id, "bridge") && (got.Sent == 0 || (got.Arrived > 0) != works) {
+					t.Errorf("%s: theft of the address of the gateway: %+v", o.Family, got)
+				}
+			}
+		})
+	}
+}
+
+// Of many pairs and containers some are taken, from the whole list.
+func TestSampled(t *testing.T) {
+	list := []int{0, 1, 2, 3, 4, 5}
+	for n, want := range [][]int{nil, {0}, {0, 3}, {0, 2, 4}} {
+		if got := attack.Sampled(list, n); !slices.Equal(got, want) {
+			t.Errorf("%d: %v, want %v", n, got, want)
+		}
+	}
+	if got := attack.Sampled(list, 7); !slices.Equal(got, list) {
+		t.Errorf("all: %v", got)
+	}
+}
+
 // On a switch that forgets at once where everybody is, a container hears what others send each other: what is not heard
 // elsewhere is not unheard because nobody listens.
 func TestHub(t *testing.T) {

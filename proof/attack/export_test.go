@@ -11,3 +11,6 @@ func (t *Target) Slowly(pause time.Duration) { t.pause = pause }
 
 // Burst is how many frames are sent without a pause.
 const Burst = burst
+
+// Sampled returns at most some of a list.
+func Sampled(list []int, atMost int) []int { return sampled(list, atMost) }

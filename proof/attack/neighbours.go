@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"syscall"
 	"time"
@@ -151,11 +152,14 @@ func (e *end) gateway(gate netip.Addr) []string {
 
 // A theft is of an address: frames of the thief, and those that undo it.
 type theft struct {
+	aim            string // whose address it is, in general
 	what           string
 	frames, undone [][]byte
 	// own is the address that the thief adds to its link meanwhile, if it does. What decides by the addresses of links who
 	// receives a packet, such as ipvlan in modes l3 and l3s, believes that.
 	own netip.Addr
+	// unused is a gateway that does not pass the flow: only the table of neighbours shows whether it was stolen.
+	unused netip.Addr
 }
 
 // add adds the address to the thief's link, or removes it. The kernel may refuse it: it is in use at another link
@@ -178,8 +182,15 @@ func (w theft) add(from *end, change func(h *link.Handle, index int, a netip.Pre
 	})
 }
 
-// takeover says in the name of the sink of the first pair, and of the gateway of its source, that they are elsewhere,
-// and looks who hears what the source sends then.
+// What takeover aims at.
+const (
+	sinks    = "sink"
+	sources  = "source"
+	gateways = "gateway"
+)
+
+// takeover says in the name of each container of a pair, and of the gateway of its peer, that they are elsewhere, and
+// looks who hears what the peer sends then: a source to its sink, and a sink in answer.
 func (s *stand) takeover(o *Outcome, v6 bool) error {
 	if len(s.Pairs) == 0 {
 		return nil
@@ -188,127 +199,267 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		o.NotTried = noPair
 		return nil
 	}
-	source, sink := s.end(s.Pairs[0].Source), s.end(s.Pairs[0].Sink)
-	flow, err := s.flow(source, sink, v6)
-	if err != nil {
-		return err
-	}
-	defer flow.close()
-	if heard, err := flow.returns(v6); err != nil || !heard {
-		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s", source.Name, sink.Name))
-		return err
-	}
-	for _, from := range s.ends {
-		if from == source || from == sink {
-			continue
-		}
-		ways := []theft{
-			{
-				"says it has the address of " + sink.Name,
-				from.claim(sink.Own(v6), append(s.ways(from, source), source.mac, sink.mac)...),
-				sink.announce(sink.mac, sink.Own(v6)),
-				netip.Addr{},
-			},
-			{
-				"sends with the MAC address of " + sink.Name,
-				[][]byte{
-					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeOwn, make([]byte, 46)),
-					packet.Frame(packet.Broadcast(), sink.mac, packet.TypeARP,
-						packet.ARP(packet.Request, sink.mac, sink.Own(false), make(net.HardwareAddr, 6), sink.Own(false))),
-				},
-				sink.announce(sink.mac, sink.Own(v6)),
-				netip.Addr{},
-			},
-			{
-				"has added the address of " + sink.Name,
-				from.announce(from.mac, from.Own(v6)), // a packet of its own, as honest as it was
-				sink.announce(sink.mac, sink.Own(v6)),
-				sink.Own(v6),
-			},
-		}
-		for _, gate := range source.gates {
-			if mac, err := net.ParseMAC(source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
-				ways = append(ways, theft{
-					"says it has the address of the gateway " + gate.String(), from.claim(gate, source.mac), sink.announce(mac, gate),
-					netip.Addr{},
-				})
-			}
-		}
-		for _, w := range ways {
-			if err := w.add(from, (*link.Handle).AddAddress); from.refused(err) {
-				o.unsent(1, noAddress)
-				continue
-			} else if err != nil {
-				return err
-			}
-			o.Sent++
-			err := from.sendAll(w.frames)
-			var stolen, heard bool
-			if err == nil {
-				stolen, heard = flow.send(from)
-			}
-			if err := errors.Join(err, w.add(from, (*link.Handle).DeleteAddress), flow.undo(from, v6, w.undone)); err != nil {
-				return err
-			}
-			if stolen {
-				o.Arrived++
-				cut := "too"
-				if !heard {
-					cut = "and " + sink.Name + " no longer"
-				}
-				o.hole(fmt.Sprintf("%s %s: what %s sends to %s arrives there, %s", from.Name, w.what, source.Name, sink.Name, cut))
-			} else if !heard {
-				o.Arrived++
-				o.hole(fmt.Sprintf("%s %s: what %s sends to %s arrives nowhere", from.Name, w.what, source.Name, sink.Name))
-			}
-		}
-	}
-	if o.Arrived == 0 {
-		if err := s.insist(o, flow, v6); err != nil {
+	o.Aims = map[string]Tally{}
+	var flows []*flow
+	for _, p := range sampled(s.Pairs, thieves) {
+		flow, err := s.flow(s.end(p.Source), s.end(p.Sink), v6)
+		if err != nil {
 			return err
 		}
+		defer flow.close()
+		back, err := flow.answer(v6)
+		if err != nil {
+			return err
+		}
+		if back == nil {
+			o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s", p.Source, p.Sink))
+			continue
+		}
+		defer back.close()
+		flows = append(flows, flow, back)
 	}
-	// Attacks that come next need the addresses where they were.
-	if heard, err := flow.returns(v6); err != nil || !heard {
-		o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s, after all addresses were given back",
-			source.Name, sink.Name))
+	if len(flows) == 0 {
+		return nil
+	}
+	for _, f := range flows {
+		var list []*end
+		for _, e := range s.ends {
+			if e != f.source && e != f.sink {
+				list = append(list, e)
+			}
+		}
+		done := map[string]bool{}
+		for _, from := range sampled(list, max(2, thieves/len(s.Pairs))) {
+			if err := s.steal(o, f, from, done, v6); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.insist(o, flows[0], flows[1], v6); err != nil {
 		return err
 	}
+	// Attacks that come next need the addresses where they were.
+	for _, f := range flows {
+		if heard, err := f.returns(v6); err != nil {
+			return err
+		} else if !heard {
+			o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s, after all addresses were given back",
+				f.source.Name, f.sink.Name))
+		}
+	}
 	return nil
+}
+
+// thieves is from how many pairs is stolen, and how many containers do, over all pairs. If there are more, some do, but
+// two from each pair: across hosts, a neighbour of each end.
+const thieves = 8
+
+// sampled returns at most some of a list, evenly spread over it.
+func sampled[T any](list []T, atMost int) (some []T) {
+	n := min(len(list), atMost)
+	for i := range n {
+		some = append(some, list[i*len(list)/n])
+	}
+	return some
+}
+
+// steal has a container take the addresses that a flow needs, in each way in which nobody has.
+func (s *stand) steal(o *Outcome, f *flow, from *end, done map[string]bool, v6 bool) error {
+	for _, w := range s.thefts(f, from, v6) {
+		if done[w.what] {
+			continue
+		}
+		if err := w.add(from, (*link.Handle).AddAddress); from.refused(err) {
+			o.unsent(1, noAddress)
+			continue
+		} else if err != nil {
+			return err
+		}
+		stolen, heard, err := f.steal(from, w)
+		if err := errors.Join(err, w.add(from, (*link.Handle).DeleteAddress), f.undo(from, v6, w.undone)); err != nil {
+			return err
+		}
+		said := fmt.Sprintf("%s %s: what %s sends to %s arrives ", from.Name, w.what, f.source.Name, f.sink.Name)
+		switch {
+		case stolen && w.unused.IsValid():
+			said = fmt.Sprintf("%s %s: %s believes it", from.Name, w.what, f.source.Name)
+		case stolen && heard:
+			said += "there, too"
+		case stolen:
+			said += "there, and " + f.sink.Name + " no longer"
+		case !heard:
+			said += "nowhere"
+		}
+		o.aimed(w.aim, stolen || !heard, said)
+		if !stolen && heard {
+			continue
+		}
+		done[w.what] = true
+		// The next theft shows something only if this one is undone.
+		if heard, err := f.returns(v6); err != nil || !heard {
+			return err // the end of the attack says so
+		}
+	}
+	return nil
+}
+
+// thefts are those by a container of the addresses that a flow needs.
+func (s *stand) thefts(f *flow, from *end, v6 bool) []theft {
+	back := f.sink.announce(f.sink.mac, f.sink.Own(v6))
+	list := []theft{
+		{
+			aim: f.aim, what: "says it has the address of " + f.sink.Name, undone: back,
+			frames: from.claim(f.sink.Own(v6), append(s.ways(from, f.source), f.source.mac, f.sink.mac)...),
+		},
+		{
+			aim: f.aim, what: "sends with the MAC address of " + f.sink.Name, undone: back,
+			frames: [][]byte{
+				packet.Frame(packet.Broadcast(), f.sink.mac, packet.TypeOwn, make([]byte, 46)),
+				packet.Frame(packet.Broadcast(), f.sink.mac, packet.TypeARP,
+					packet.ARP(packet.Request, f.sink.mac, f.sink.Own(false), make(net.HardwareAddr, 6), f.sink.Own(false))),
+			},
+		},
+		{
+			aim: f.aim, what: "has added the address of " + f.sink.Name, undone: back, own: f.sink.Own(v6),
+			frames: from.announce(from.mac, from.Own(v6)), // a packet of its own, as honest as it was
+		},
+	}
+	for _, gate := range f.source.gates {
+		if mac, err := net.ParseMAC(f.source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
+			w := theft{
+				aim: gateways, what: "says it has the address of the gateway " + gate.String(),
+				frames: from.claim(gate, f.source.mac), undone: f.sink.announce(mac, gate),
+			}
+			if f.source.direct(f.to.Addr()) {
+				if w.unused = gate; !f.knows(gate) {
+					continue // its filter lets nothing leave for the gateway
+				}
+			}
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// steal makes a theft and says who hears what is sent then.
+func (f *flow) steal(from *end, w theft) (stolen, heard bool, err error) {
+	if err := from.sendAll(w.frames); err != nil {
+		return false, true, err
+	}
+	if !w.unused.IsValid() {
+		stolen, heard = f.send(from)
+		return stolen, heard, nil
+	}
+	if err := f.s.wait(settle / 2); err != nil {
+		return false, true, err
+	}
+	stolen, err = f.source.believes(w.unused, from.mac)
+	return stolen, true, err
+}
+
+// knows says whether the source finds a gateway, to which it sends something for that.
+func (f *flow) knows(gate netip.Addr) bool {
+	_, _ = f.socket.WriteToUDPAddrPort(nil, netip.AddrPortFrom(gate, nobodys)) // nobody has to hear it
+	return f.s.until(func() bool {
+		known, err := f.source.believes(gate, nil)
+		return known && err == nil
+	}, settle)
+}
+
+// believes says whether a container has an address at a MAC address in its table of neighbours; nil is any.
+func (e *end) believes(of netip.Addr, mac net.HardwareAddr) (found bool, err error) {
+	err = within(e.ns, func(h *link.Handle) error {
+		known, err := h.Neighbours(of)
+		found = slices.ContainsFunc(known, func(n link.Neighbour) bool {
+			return len(n.MAC) > 0 && (mac == nil || slices.Equal(n.MAC, mac))
+		})
+		return err
+	})
+	return found, err
+}
+
+// direct says whether a container reaches an address by no gateway.
+func (e *end) direct(to netip.Addr) bool {
+	return slices.ContainsFunc(e.onLink, func(p netip.Prefix) bool { return p.Contains(to) })
+}
+
+// aimed notes what came of a theft.
+func (o *Outcome) aimed(aim string, arrived bool, said string) {
+	t := o.Aims[aim]
+	o.Sent, t.Sent = o.Sent+1, t.Sent+1
+	if arrived {
+		o.Arrived, t.Arrived = o.Arrived+1, t.Arrived+1
+		o.hole(said)
+	}
+	o.Aims[aim] = t
 }
 
 // insisting is for how long a container says again that it has an address: longer than Open vSwitch trusts what its
 // datapath remembers, which it looks through every 5 s (network/ovs).
 const insisting = 6 * time.Second
 
-// insist has a neighbour of the sink say again and again that it has the sink's address, while the source sends: what
-// learns from packets need not look at every one.
-func (s *stand) insist(o *Outcome, f *flow, v6 bool) error {
-	i := slices.IndexFunc(s.ends, func(e *end) bool {
-		return e != f.source && e != f.sink && e.machine == f.sink.machine
-	})
-	if i < 0 {
-		return nil
+// insist has a neighbour say again and again that it has an address, while the peer sends: what learns from packets
+// need not look at every one. It does so at the same time for all kinds of addresses of which no theft has succeeded.
+func (s *stand) insist(o *Outcome, forth, back *flow, v6 bool) error {
+	type claim struct {
+		theft
+		flow *flow
+		from *end
 	}
-	from := s.ends[i]
-	frames := slices.Concat(
-		from.claim(f.sink.Own(v6), append(s.ways(from, f.source), f.source.mac, f.sink.mac)...),
-		[][]byte{packet.Frame(packet.Broadcast(), f.sink.mac, packet.TypeOwn, make([]byte, 46))},
-	)
+	var list []claim
+	for _, f := range []*flow{forth, back} {
+		for _, aim := range []string{f.aim, gateways} {
+			owner := f.sink
+			if aim == gateways {
+				owner = f.source
+			}
+			i := slices.IndexFunc(s.ends, func(e *end) bool {
+				return e != f.source && e != f.sink && e.machine == owner.machine
+			})
+			if i < 0 || o.Aims[aim].Arrived > 0 {
+				continue
+			}
+			one := claim{flow: f, from: s.ends[i]}
+			for _, w := range s.thefts(f, one.from, v6) {
+				if w.aim == aim && !w.own.IsValid() {
+					one.aim, one.unused = aim, w.unused
+					one.frames, one.undone = append(one.frames, w.frames...), append(one.undone, w.undone...)
+				}
+			}
+			if one.aim != "" {
+				list = append(list, one)
+			}
+		}
+	}
 	const apart = 200 * time.Millisecond
-	stolen := false
-	for began := time.Now(); !stolen && time.Since(began) < insisting; time.Sleep(apart) {
-		if err := from.sendAll(frames); err != nil {
+	stolen := make([]bool, len(list))
+	for began := time.Now(); slices.Contains(stolen, false) && time.Since(began) < insisting; time.Sleep(apart) {
+		for i, c := range list {
+			if stolen[i] {
+				continue
+			}
+			came, heard, err := c.flow.steal(c.from, c.theft)
+			if err != nil {
+				return err
+			}
+			stolen[i] = came || !heard
+		}
+	}
+	for i, c := range list {
+		whose, then := c.flow.sink.Name, fmt.Sprintf("what %s sends arrives there or nowhere", c.flow.source.Name)
+		if c.aim == gateways {
+			whose = "the gateway of " + c.flow.source.Name
+		}
+		if c.unused.IsValid() {
+			then = c.flow.source.Name + " believes it"
+		}
+		o.aimed(c.aim, stolen[i], fmt.Sprintf("%s says for a while that it has the address of %s: %s", c.from.Name, whose,
+			then))
+		if err := c.flow.undo(c.from, v6, c.undone); err != nil {
 			return err
 		}
-		stolen, _ = f.send(from)
 	}
-	if o.Sent++; stolen {
-		o.Arrived++
-		o.hole(fmt.Sprintf("%s says for a while that it has the address of %s: what %s sends arrives there", from.Name,
-			f.sink.Name, f.source.Name))
-	}
-	return f.undo(from, v6, f.sink.announce(f.sink.mac, f.sink.Own(v6)))
+	return nil
 }
 
 // undo sends frames that undo a theft, also in the name of the thief, and says where the sink is.
@@ -352,7 +503,8 @@ const flowing = 4
 // A flow is of datagrams that are allowed, by a socket of the source.
 type flow struct {
 	s            *stand
-	source, sink *end
+	source, sink *end   // in the answers to a flow, the other way round
+	aim          string // what its sink is for pairs
 	socket       *net.UDPConn
 	to           netip.AddrPort
 }
@@ -375,7 +527,7 @@ func (f *flow) returns(v6 bool) (heard bool, err error) {
 }
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
-	f := &flow{s: s, source: source, sink: sink, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
+	f := &flow{s: s, source: source, sink: sink, aim: sinks, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
 	err := source.Within(source.ns, func() error {
 		return sock.Rebind(func() (err error) { // one socket an attack
 			at := netip.AddrPortFrom(source.Own(v6), source.First+flowing)
@@ -384,6 +536,36 @@ func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
 		})
 	})
 	return f, err
+}
+
+// answer opens the flow of answers to a flow, by a socket of its sink, for the address that the sink sees. It returns
+// nil if the sink hears nothing.
+func (f *flow) answer(v6 bool) (*flow, error) {
+	b := &flow{s: f.s, source: f.sink, sink: f.source, aim: sources}
+	err := b.source.Within(b.source.ns, func() error {
+		return sock.Rebind(func() (err error) {
+			at := netip.AddrPortFrom(b.source.Own(v6), b.source.First)
+			b.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	heard, err := f.returns(v6)
+	if err == nil && heard {
+		_ = b.socket.SetReadDeadline(time.Now().Add(time.Second))
+		if _, b.to, err = b.socket.ReadFromUDPAddrPort(make([]byte, 64)); err == nil {
+			heard, err = b.returns(v6)
+		} else if errors.Is(err, os.ErrDeadlineExceeded) {
+			heard, err = false, nil
+		}
+	}
+	if err != nil || !heard {
+		b.close()
+		return nil, err
+	}
+	return b, nil
 }
 
 // send sends datagrams until a thief hears one, or the sink does, and says who has. What is heard by nobody is sent

@@ -64,6 +64,7 @@ type end struct {
 	mac     net.HardwareAddr
 	outer   net.HardwareAddr // of its host's link to it, nil where there is none
 	gates   []netip.Addr     // that its default routes lead to
+	onLink  []netip.Prefix   // that it reaches without them
 }
 
 // A machine is a host as it is attacked.
@@ -354,6 +355,9 @@ func (e *end) look() error {
 	for _, r := range found.Routes {
 		if r.Table == 0 && r.To.Bits() == 0 && r.Via.IsValid() {
 			e.gates = append(e.gates, r.Via)
+		}
+		if r.Table == 0 && r.Kind == 1 && r.To.Bits() > 0 && !r.Via.IsValid() {
+			e.onLink = append(e.onLink, r.To)
 		}
 	}
 	for _, l := range e.machine.links {

@@ -52,6 +52,8 @@ type Outcome struct {
 	Arrived int `json:"arrived"`
 	// Holes are what arrived, in words, without repetition.
 	Holes []string `json:"holes,omitempty"`
+	// Aims has the same by what the tries aimed at, if these are several things of which one may be open alone.
+	Aims map[string]Tally `json:"aims,omitempty"`
 	// Missing are packets that are allowed and did not arrive: the attack shows nothing then.
 	Missing []string `json:"missing,omitempty"`
 	// Unsent is how many tries the rights of the containers refused, and Refusal which right they lack. No network and no
@@ -62,6 +64,12 @@ type Outcome struct {
 	Failed string `json:"failed,omitempty"`
 	// NotTried is why nothing was sent, if the attack itself says that.
 	NotTried string `json:"not_tried,omitempty"`
+}
+
+// A Tally is how many tries were sent, and how many of them arrived.
+type Tally struct {
+	Sent    int `json:"sent"`
+	Arrived int `json:"arrived"`
 }
 
 // noPair is why an attack on a flow that goes on is not tried.

@@ -3,6 +3,7 @@ package attack
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/nettoll/nettoll/proof/threat"
 )
@@ -159,8 +160,9 @@ func descriptions() map[Attack]Description {
 			Source:  "RFC 6104; RFC 1256; CVE-2020-10749",
 		},
 		threat.Takeover: {
-			Summary: "a container that says it has the address of another one, or of the gateway",
-			Source:  "RFC 826; RFC 3756, section 4.1",
+			Summary: "a container that says it has the address of another one, or of the gateway: of each end of a pair, " +
+				"for what the other end sends it",
+			Source: "RFC 826; RFC 3756, section 4.1",
 		},
 	}
 }
@@ -178,8 +180,8 @@ const (
 	Open Verdict = "open"
 	// Closed: nothing arrives, although it does not claim that.
 	Closed Verdict = "closed"
-	// Untold: what must arrive did not arrive either, nothing arrives on the control, or the attack was not made to its
-	// end, so that nothing can be told.
+	// Untold: what must arrive did not arrive either, nothing arrives on the control or nothing of what one kind of tries
+	// aims at, or the attack was not made to its end, so that nothing can be told.
 	Untold Verdict = "cannot be told"
 	// NotTried: no packet of the attack was sent, for the reason given.
 	NotTried Verdict = "not tried"
@@ -248,6 +250,21 @@ func (t Target) Judge(attacks []Attack, lab []Outcome, control *Control) []Resul
 	return list
 }
 
+// unshown lists what an attack aims at on a lab and reaches on its control in no family.
+func unshown(r Result) (aims []string) {
+	for _, o := range r.Lab {
+		for aim := range o.Aims {
+			if !slices.Contains(aims, aim) && !slices.ContainsFunc(r.Control, func(c Outcome) bool {
+				return c.Aims[aim].Arrived > 0
+			}) {
+				aims = append(aims, aim)
+			}
+		}
+	}
+	slices.Sort(aims)
+	return aims
+}
+
 // Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it there and on
 // the control. Shown says that something else than the control shows that the attack works.
 func Judge(r Result, shown bool) (Verdict, string) {
@@ -282,8 +299,14 @@ func Judge(r Result, shown bool) (Verdict, string) {
 	if !r.Claimed {
 		return Closed, ""
 	}
+	if shown {
+		return Withstood, ""
+	}
 	arrived, sent = Count(r.Control)
-	if shown || arrived > 0 {
+	if arrived > 0 {
+		if aims := unshown(r); len(aims) > 0 {
+			return Untold, "it does not succeed on the control either against: " + strings.Join(aims, ", ")
+		}
 		return Withstood, ""
 	}
 	for _, o := range r.Control {

@@ -85,6 +85,32 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// An attack that aims at several things has to reach each on the control, in one family at least.
+func TestJudgeAims(t *testing.T) {
+	of := func(family string, sinks, sources int) attack.Outcome {
+		return attack.Outcome{
+			Attack: threat.Takeover, Family: family, Sent: 8, Arrived: sinks + sources,
+			Aims: map[string]attack.Tally{"sink": {Sent: 4, Arrived: sinks}, "source": {Sent: 4, Arrived: sources}},
+		}
+	}
+	target := attack.Target{Lab: proof.Lab{Filtered: true}, Claims: threat.Withstands(threat.Takeover)}
+	lab := []attack.Outcome{of("ipv4", 0, 0), of("ipv6", 0, 0)}
+	for _, c := range []struct {
+		control []attack.Outcome
+		want    attack.Verdict
+		why     string
+	}{
+		{[]attack.Outcome{of("ipv4", 1, 0), of("ipv6", 0, 1)}, attack.Withstood, ""},
+		{[]attack.Outcome{of("ipv4", 4, 0), of("ipv6", 4, 0)}, attack.Untold, "source"},
+		{[]attack.Outcome{of("ipv4", 0, 0), of("ipv6", 0, 0)}, attack.Untold, "control either"},
+	} {
+		r := target.Judge([]attack.Attack{threat.Takeover}, lab, &attack.Control{Outcomes: c.control})[0]
+		if r.Verdict != c.want || !strings.HasSuffix(r.Why, c.why) || (r.Why == "") != (c.why == "") {
+			t.Errorf("%+v: %s, %q; want %s, %q", c.control, r.Verdict, r.Why, c.want, c.why)
+		}
+	}
+}
+
 // What a filter withstands is held only if the attack is shown to work: on the control, which was attacked, or
 // elsewhere. A network without a filter has no control.
 func TestJudgeWithoutControl(t *testing.T) {
