@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -234,6 +235,64 @@ func TestTakeover(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A redirect of IPv6 works if the gateway of a route is a link-local address, and a neighbour is on the same link. No
+// network has both, so the routes of containers are changed.
+func TestRedirect(t *testing.T) {
+	t.Parallel()
+	s, target := stood(t, "bridge/cross-host/2")
+	for i, h := range s.Hosts[:s.Lab.Hosts] {
+		at := func(ns string, f func(h *link.Handle, found link.Survey) error) {
+			file, err := h.Namespace(ns)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = netns.Do(int(file.Fd()), func() error {
+				h, err := link.Open()
+				if err != nil {
+					return err
+				}
+				defer h.Close()
+				found, err := h.Survey()
+				if err != nil {
+					return err
+				}
+				return f(h, found)
+			})
+			if err = errors.Join(err, file.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		router := netip.MustParseAddr(fmt.Sprintf("fe80::%d", i+1))
+		at("", func(h *link.Handle, found link.Survey) error {
+			for _, l := range found.Links {
+				if l.Type == "bridge" {
+					return h.AddAddress(l.Index, netip.PrefixFrom(router, 64))
+				}
+			}
+			return errors.New("it has no bridge")
+		})
+		for _, c := range target.Hosts[i].Containers {
+			at(c.Namespace, func(h *link.Handle, found link.Survey) error {
+				for _, r := range found.Routes {
+					if r.Table == 0 && r.To.Bits() == 0 && r.Via.Is6() {
+						changed := r.Route
+						changed.Via = router
+						return errors.Join(h.DeleteRoute(r.Route), h.AddRoute(changed))
+					}
+				}
+				return errors.New("it has no default route")
+			})
+		}
+	}
+	target.Families = []string{"ipv6"}
+	o := run(t, target, threat.Takeover)[1]
+	if !slices.ContainsFunc(o.Holes, func(said string) bool {
+		return strings.Contains(said, " says as the gateway that it is the next hop for ") && strings.Contains(said, " arrives there")
+	}) || len(o.Missing) > 0 {
+		t.Errorf("%+v", o)
 	}
 }
 

@@ -336,6 +336,15 @@ func (s *stand) thefts(f *flow, from *end, v6 bool) []theft {
 				}
 			}
 			list = append(list, w)
+			// Linux believes a redirect only of the link-local address that a route names as its gateway (rt6_do_redirect and
+			// ip6_redirect_nh_match, net/ipv6/route.c).
+			if gate.Is6() && gate.IsLinkLocalUnicast() {
+				local, _ := linkLocal(from.mac)
+				list = append(list, theft{
+					aim: gateways, what: "says as the gateway that it is the next hop for " + f.sink.Name,
+					frames: from.redirect(f, gate, local, from.mac), undone: from.redirect(f, local, gate, mac),
+				})
+			}
 		}
 	}
 	return list
@@ -355,6 +364,15 @@ func (f *flow) steal(from *end, w theft) (stolen, heard bool, err error) {
 	}
 	stolen, err = f.source.believes(w.unused, from.mac)
 	return stolen, true, err
+}
+
+// redirect has a router tell the source of a flow that another one is nearer to its sink, as Linux believes it (RFC
+// 4861, sections 4.5 and 8.1: with 255 hops to go, between addresses of link scope).
+func (e *end) redirect(f *flow, router, target netip.Addr, mac net.HardwareAddr) [][]byte {
+	to := f.source.Own(true)
+	body := slices.Concat(target.AsSlice(), f.to.Addr().AsSlice(), []byte{2, 1}, mac)
+	p := packet.IP(router, to, packet.ICMPv6, packet.NDHops, packet.Message(router, to, 137, 0, 0, body))
+	return [][]byte{packet.Frame(f.source.mac, e.mac, packet.TypeIPv6, p)}
 }
 
 // knows says whether the source finds a gateway, to which it sends something for that.

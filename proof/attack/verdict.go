@@ -99,7 +99,7 @@ func descriptions() map[Attack]Description {
 			Source:  "RFC 9293, section 3.10.7",
 		},
 		threat.Errors: {
-			Summary: "errors of ICMP and redirects that quote packets that nobody has sent",
+			Summary: "errors of ICMP, and redirects of IPv4, that quote packets that nobody has sent",
 			Source:  "RFC 5927; RFC 792; RFC 4443",
 		},
 		threat.KnownErrors: {
@@ -161,7 +161,8 @@ func descriptions() map[Attack]Description {
 		},
 		threat.Takeover: {
 			Summary: "a container that says it has the address of another one, or of the gateway: of each end of a pair, " +
-				"for what the other end sends it",
+				"for what the other end sends it; a redirect of IPv6, if the gateway's address is link-local (Linux believes " +
+				"no other)",
 			Source: "RFC 826; RFC 3756, section 4.1",
 		},
 	}
