@@ -9,7 +9,7 @@
 //	         seconds, and answers
 //	echo     how long a round trip takes, and whether full-size packets pass
 //	open     the workload, its parameters, ports and seed; the sink checks them as if a user had written them, counts
-//	         the memory that they need, and opens its endpoints
+//	         the memory that they and their sockets need, and opens its endpoints
 //	ready    the source's endpoints are open, too: the sink accepts their connections
 //	prepare  the number of the next trial; both ends discard the last one
 //	go       the sink opens the trial half a round trip from now; the source opens it when it has the answer, which is
@@ -25,7 +25,8 @@
 //
 // Neither side trusts the other. The sink itself reads only the hello. A process that serves one source, and ends with
 // it, reads everything after that (see [Sink] and [ServeSession]). There each request is valid only in its turn
-// (step.takes) and has a deadline. Memory is counted before it is granted, and the kernel enforces the limit on the
-// process. The sink opens sockets only towards the address that the line comes from. No parameter makes it read a file
-// or start a program: workloads that would do so declare it (workload.Description.ByHand).
+// (step.takes) and has a deadline. Memory is counted before it is granted, with that of the kernel for data in sockets
+// (session.afford), and the kernel enforces the limit on the process and on each buffer. The sink opens
+// sockets only towards the address that the line comes from. No parameter makes it read a file or start a program:
+// workloads that would do so declare it (workload.Description.ByHand).
 package byhand

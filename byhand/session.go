@@ -20,7 +20,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/measure"
-	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
@@ -358,21 +357,25 @@ func (s *session) open(asked *opening) (answer, error) {
 	if err := d.AcrossTrust(params); err != nil {
 		return answer{}, err
 	}
-	if err := s.afford(d, params, len(o.Ports)); err != nil {
+	near, far := s.line.local(), s.line.remote().Addr()
+	g, err := s.afford(d, params, len(o.Ports), near.Addr())
+	if err != nil {
 		return answer{}, err
 	}
-	near, far := s.line.local(), s.line.remote().Addr()
+	if err := process.LimitMemory(s.Memory - g.data); err != nil {
+		return answer{}, err
+	}
 	first, err := freePorts(near.Addr(), int(near.Port())+s.Ports, len(o.Ports)*sinkPorts)
 	if err != nil {
 		return answer{}, err
 	}
-	a := answer{Each: sinkPorts}
+	a := answer{Each: sinkPorts, Limits: g.limits}
 	specs := make([]workload.Spec, len(o.Ports))
 	for pair, port := range o.Ports {
 		own := uint16(first + pair*sinkPorts)
 		a.Ports = append(a.Ports, own)
 		specs[pair] = workload.Spec{
-			Workload: o.Workload, Params: params, Side: workload.Sink, Pair: pair, Seed: o.Seed + uint64(pair),
+			Workload: o.Workload, Params: g.params, Side: workload.Sink, Pair: pair, Seed: o.Seed + uint64(pair),
 			Local: netip.AddrPortFrom(near.Addr(), own), LocalPorts: sinkPorts, Remote: netip.AddrPortFrom(far, port),
 			RemotePorts: o.Each, OwnClock: true,
 		}
@@ -385,16 +388,6 @@ func (s *session) open(asked *opening) (answer, error) {
 	s.tell(word{Say: fmt.Sprintf("%s: %s, %s", strings.TrimPrefix(s.Peer, "the "), d.ID(params),
 		count(len(specs), "pair")), Within: openLimit})
 	return a, nil
-}
-
-// afford returns an error if the session may not hold the memory of this many sinks of a workload.
-func (s *session) afford(d workload.Description, params part.Params, pairs int) error {
-	need := ownMemory + int64(pairs)*d.SinkMemory(params)
-	if need <= s.Memory {
-		return nil
-	}
-	return fmt.Errorf("%s with %s asks for %s of memory, %w, %s (its --memory; hint: fewer pairs, or smaller parameters)",
-		d.ID(params), count(pairs, "pair"), bytesText(need), errMemory, bytesText(s.Memory))
 }
 
 // bytesText writes a number of bytes for people.

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 // small returns an opening of a workload with parameters, for one pair.
@@ -152,6 +157,180 @@ func TestMemory(t *testing.T) {
 			options(t, "kv", sink, map[string]string{"payload": "64KiB", "keys": "256", "clients": "4"})); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The data that the sockets of an opening can hold is counted before it is granted, and released at the end of the
+// session. Buffers that the kernel sizes itself are limited to what is left, and the source is warned of that.
+func TestSocketMemory(t *testing.T) {
+	testnet.NotInRace(t, "it takes more memory than the limit of a session")
+	const memory = 256 << 20 // as by default on a machine with 2 GiB
+	sink, _, _ := serve(t, "127.0.0.1:0", func(s *Sink) { s.Memory = memory })
+	for _, tt := range []struct {
+		o    *opening
+		want string
+	}{
+		{small("udp-rr", map[string]string{"recv-buffer": "32MiB", "send-buffer": "32MiB"}),
+			"asks for 290 MiB of memory, more memory than the sink gives a session, 256 MiB (its --memory; hint: fewer pairs, " +
+				"or smaller parameters): 128 MiB of it for data in 1 socket, for which 95 MiB is free"},
+		{small("tcp-stream", map[string]string{"flows": "64", "recv-buffer": "1MiB"}), "for data in 64 sockets, for which"},
+		{small("connections", map[string]string{"connections": "10000"}), "for data in 10000 sockets, for which"},
+	} {
+		l := meet(t, sink)
+		_, err := l.ask(request{Do: doOpen, Open: tt.o}, 5*time.Second)
+		says(t, err, tt.o.Workload, "with 1 pair asks for", errMemory.Error()+", 256 MiB", tt.want)
+		l.close()
+	}
+	// The process of a session gets only what its sockets cannot hold.
+	l := meet(t, sink)
+	granted := map[string]string{"recv-buffer": "40MiB", "send-buffer": "1MiB"}
+	if _, err := l.ask(request{Do: doOpen, Open: small("udp-rr", granted)}, 5*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("Max data size %d %[1]d bytes", memory-82<<20)
+	if got := childLimits(t); !strings.Contains(got, want) {
+		t.Errorf("the limits of the session are %q, want %q", got, want)
+	}
+	l.close()
+	for range 3 { // 80 MiB each
+		_, err := Source(t.Context(), options(t, "udp-rr", sink, map[string]string{"recv-buffer": "40MiB"}))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"udp-rr", "udp-rate", "tcp-stream", "tcp-rr", "tcp-crr", "video", "burst", "dns"} {
+		t.Run(name, func(t *testing.T) {
+			o := options(t, name, sink, nil)
+			o.Pairs, o.Trials = MostPairs, 1
+			r, err := Source(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			warned := slices.ContainsFunc(r.Warnings, func(w string) bool {
+				return strings.Contains(w, "each socket of the sink has a send buffer of at most")
+			})
+			if _, stream := o.Params["congestion"]; stream != warned {
+				t.Errorf("warned of small buffers: %v, want %v: %q", warned, stream, r.Warnings)
+			}
+		})
+	}
+}
+
+// childLimits returns the limits of the processes of this test (/proc/PID/limits), in single spaces.
+func childLimits(t *testing.T) string {
+	t.Helper()
+	var text []string
+	lists, _ := filepath.Glob("/proc/self/task/*/children") // an error means a wrong pattern
+	for _, list := range lists {
+		pids, _ := os.ReadFile(list) // the thread may have ended
+		for _, pid := range strings.Fields(string(pids)) {
+			limits, _ := os.ReadFile("/proc/" + pid + "/limits") // the process may have ended
+			text = append(text, strings.Fields(string(limits))...)
+		}
+	}
+	return strings.Join(text, " ")
+}
+
+// What somebody sends who has not been greeted takes little memory of the kernel: the buffer does not grow.
+func TestGreetingBuffer(t *testing.T) {
+	workloadtest.Loopback(t)
+	l, err := Listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep := &keeping{Listener: l, conns: make(chan *net.TCPConn, 1)}
+	s := &Sink{Sessions: 1, PerAddress: 1, Say: func(string) {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx, keep) }()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	raw, err := (<-keep.conns).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for deadline := time.Now().Add(5 * time.Second); size != doubled*lineBuffer && time.Now().Before(deadline); {
+		if err := raw.Control(func(fd uintptr) {
+			size, _ = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if size != doubled*lineBuffer {
+		t.Errorf("a receive buffer of %d bytes, want %d", size, doubled*lineBuffer)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// keeping also hands on the connections that it accepts.
+type keeping struct {
+	net.Listener
+	conns chan *net.TCPConn
+}
+
+func (k *keeping) Accept() (net.Conn, error) {
+	conn, err := k.Listener.Accept()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		k.conns <- tcp
+	}
+	return conn, err
+}
+
+// The sockets of a sink have no larger buffers than those that are counted, for every workload.
+func TestBuffersFit(t *testing.T) {
+	for _, load := range catalogue.New().Workloads {
+		d := load.Describe()
+		params, err := d.Resolve(nil)
+		if err != nil || d.AcrossTrust(params) != nil || d.Alone {
+			continue
+		}
+		t.Run(d.Name, func(t *testing.T) {
+			const each = 100 << 10
+			at := netip.MustParseAddr("127.0.0.1")
+			s := session{terms: terms{Memory: ownMemory + d.SinkMemory(params) + each*d.SinkSockets(params)}}
+			g, err := s.afford(d, params, 1, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if g.limits == nil || g.data > each*d.SinkSockets(params) {
+				t.Fatalf("%d bytes and the limits %v are given, and %d are free", g.data, g.limits, each*d.SinkSockets(params))
+			}
+			first, err := freePorts(at, 20000, sinkPorts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			local := netip.AddrPortFrom(at, uint16(first))
+			e, err := load.Open(workload.Spec{
+				Workload: d.Name, Params: g.params, Side: workload.Sink, Local: local, LocalPorts: sinkPorts,
+				Remote: netip.AddrPortFrom(at, 30000), RemotePorts: 1024, OwnClock: true,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			if r, ok := e.(workload.Readier); ok {
+				for range d.SinkSockets(params) {
+					conn, err := net.Dial("tcp", local.String())
+					if err != nil {
+						break // it accepts none
+					}
+					defer conn.Close()
+				}
+				if err := r.Ready(5 * time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if f, err := e.Facts(); err != nil || f.SendBuffer+f.RecvBuffer > each {
+				t.Errorf("the buffers hold %d and %d bytes, and %d are counted (%v)", f.SendBuffer, f.RecvBuffer, each, err)
+			}
+		})
 	}
 }
 

@@ -117,6 +117,9 @@ func (s *Sink) Serve(ctx context.Context, l net.Listener) error {
 		case err != nil: // the connection ended before it was accepted (accept(2))
 			continue
 		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetReadBuffer(lineBuffer) // it fails if the connection has ended
+		}
 		far := unmapped(conn.RemoteAddr())
 		if s.strangers.enter(conn, far.Addr()) {
 			s.turnedAway(fmt.Sprintf("turned away the oldest of %d connections that have not sent a greeting",

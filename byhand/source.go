@@ -287,6 +287,21 @@ func (s *source) doubt() {
 	}
 }
 
+// fastest is the rate, in bytes a second, that buffers of a sink have to allow over a round trip: 100 Gbit/s.
+const fastest = 100e9 / 8
+
+// doubtBuffers adds a warning if the sink limits its buffers so much that they may limit the traffic. Half of a buffer
+// is the window of a stream (tcp_win_from_space, include/net/tcp.h).
+func (s *source) doubtBuffers(l *limits) {
+	if l == nil || float64(min(l.Send, l.Recv))/2 >= fastest*s.rtt.Seconds() {
+		return
+	}
+	s.result.Warnings = append(s.result.Warnings,
+		fmt.Sprintf("each socket of the sink has a send buffer of at most %d KiB and a receive buffer of at most %d KiB, "+
+			"because all have to fit into its --memory: rates may be lower (hint: a sink with more --memory, or fewer pairs)",
+			l.Send>>10, l.Recv>>10))
+}
+
 // dismiss closes everything. The threads of an abandoned trial end when its window does.
 func (s *source) dismiss() {
 	s.line.close()
@@ -346,6 +361,7 @@ func (s *source) open() error {
 	case len(a.Ports) != s.o.Pairs || a.Each < 1:
 		return fmt.Errorf("%s has opened %s of %d", s.line.peer, count(len(a.Ports), "pair"), s.o.Pairs)
 	}
+	s.doubtBuffers(a.Limits)
 	for pair, port := range o.Ports {
 		s.specs = append(s.specs, workload.Spec{
 			Workload: name, Params: s.o.Params, Side: workload.Source, Pair: pair, Seed: s.o.Seed + uint64(pair),

@@ -35,6 +35,10 @@ const (
 	// echo of full size.
 	helloSize, requestSize = 4 << 10, 64 << 10
 
+	// lineBuffer is the size that a sink sets for the receive buffer of a connection, in bytes. Otherwise the kernel
+	// could enlarge it to megabytes, for everybody who connects (net.ipv4.tcp_rmem).
+	lineBuffer = requestSize / 2
+
 	// answerLimit is how long the other end may take to answer a request that it can answer at once.
 	answerLimit = 5 * time.Second
 	// openLimit is how long a source may take from its place to the opening, over slow paths, and from there until its
@@ -109,7 +113,15 @@ type answer struct {
 	Bytes []byte   `json:"bytes,omitempty"`
 	Ports []uint16 `json:"ports,omitempty"` // open: the sink's, as in opening
 	Each  int      `json:"each,omitempty"`
-	Left  *left    `json:"left,omitempty"`
+	// open: to which the sink limits the buffers of its sockets; nil: it does not
+	Limits *limits `json:"limits,omitempty"`
+	Left   *left   `json:"left,omitempty"`
+}
+
+// limits are sizes of the buffers of each socket of a sink, in bytes as the kernel counts.
+type limits struct {
+	Send int64 `json:"send"`
+	Recv int64 `json:"recv"`
 }
 
 // left is what a trial has left at the sink.

@@ -94,13 +94,12 @@ const (
 	longestMessage = 1 << 20
 
 	// ConnectionMemory is the memory of a connection in bytes: in the kernel, with what watches it (struct tcp_sock and
-	// related entries in /proc/slabinfo), and in the endpoint. It does not include data in its buffers, which the
-	// kernel limits itself (net.ipv4.tcp_mem).
+	// related entries in /proc/slabinfo), and in the endpoint. It does not include data in its buffers.
 	ConnectionMemory = 8 << 10
 )
 
-// SinkMemory returns the largest number of bytes that the sink of one pair holds, for checked values, including socket
-// buffers of a requested size. The kernel limits the buffers that it sizes itself (net.ipv4.tcp_mem and udp_mem).
+// SinkMemory returns the largest number of bytes that the sink of one pair holds, for checked values, without data in
+// socket buffers.
 func (d Description) SinkMemory(p part.Params) int64 {
 	n := int64(endpointMemory)
 	for _, message := range []string{"payload", "response", "message"} { // the workloads' names for sent and received data
@@ -112,12 +111,32 @@ func (d Description) SinkMemory(p part.Params) int64 {
 	if d.Memory != nil {
 		n += d.Memory(p)
 	}
+	return n + d.SinkSockets(p)*ConnectionMemory
+}
+
+// SinkSockets returns the largest number of sockets with data that the sink of one pair holds, for checked values.
+func (d Description) SinkSockets(p part.Params) int64 {
 	sockets := int64(1)
-	for _, many := range []string{"flows", "clients", "connections", "videos", "players"} { // their names for connections
+	for _, many := range []string{"flows", "connections", "videos", "players"} { // their names for connections
 		sockets = max(sockets, int64(p.Count(many)))
 	}
-	const doubled = 2 // by the kernel, for its overhead (socket(7))
-	return n + sockets*(ConnectionMemory+doubled*int64(p.Size("send-buffer")+p.Size("recv-buffer")))
+	if p.Count("clients") > 0 {
+		sockets = max(sockets, mostClients(p))
+	}
+	return sockets
+}
+
+// mostClients is how many connections a server of clients needs: a client may have replaced a few before the server has
+// noticed their end.
+func mostClients(p part.Params) int64 { return 2*int64(p.Count("clients")) + 2 }
+
+// MostClients returns how many connections a server holds, 0 for any number. It is limited if the other end is not
+// trusted to make only those that the parameters say, and is not another program.
+func (s Spec) MostClients() int {
+	if !s.OwnClock || s.Driver != "" {
+		return 0
+	}
+	return int(mostClients(s.Params))
 }
 
 // Side is the end of a pair to which an endpoint belongs.

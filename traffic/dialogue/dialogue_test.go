@@ -2,9 +2,11 @@ package dialogue_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -346,5 +348,39 @@ func TestAbsent(t *testing.T) {
 	if s := run(client(t, spec), 20*time.Millisecond); !strings.Contains(s.Failure, "refused") ||
 		time.Since(start) > 200*time.Millisecond {
 		t.Errorf("%q after %v", s.Failure, time.Since(start))
+	}
+}
+
+// A server that holds only so many connections closes the next one, and accepts one again when another has ended.
+func TestMost(t *testing.T) {
+	workloadtest.Loopback(t)
+	at := netip.AddrPortFrom(loopback, workloadtest.FreePort())
+	server, err := dialogue.NewServer(dialogue.ServerSpec{Local: at, Answerer: handler(false), Most: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	var held []net.Conn
+	closed := func() bool { // a new connection
+		conn, err := net.Dial("tcp", at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		server.Prepare(1)
+		_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, err = conn.Read(make([]byte, 1))
+		held = append(held, conn)
+		return !errors.Is(err, os.ErrDeadlineExceeded)
+	}
+	for i, want := range []bool{false, false, true} {
+		if got := closed(); got != want {
+			t.Errorf("connection %d closed: %v, want %v", i, got, want)
+		}
+	}
+	_ = held[0].Close()
+	server.Prepare(2)
+	if closed() {
+		t.Error("a connection was closed although one had ended")
 	}
 }

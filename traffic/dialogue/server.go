@@ -15,6 +15,7 @@ type ServerSpec struct {
 	Local   netip.AddrPort
 	Options sock.Options // of the listening socket, which connections inherit; NoDelay is always set
 	Longest int          // largest length of a request in bytes; 0: 64 KiB. A longer one ends the connection
+	Most    int          // connections that it holds; 0: any number. Further ones are closed when they are accepted
 
 	Answerer Answerer
 
@@ -228,6 +229,10 @@ func (s *Server) accept() {
 		default:
 			s.errno = errno
 			return
+		}
+		if s.spec.Most > 0 && len(s.peers)-len(s.free) >= s.spec.Most {
+			c.Drop()
+			continue
 		}
 		i := s.seat()
 		s.peers[i].Socket = c

@@ -114,8 +114,8 @@ func (s side) streamSink() (traffic.Endpoint, error) {
 	a := &answerer{zone: s.zone(), out: traffic.Buffer(messageMax)}
 	putMarker(&a.marker, 0)
 	return dialogue.NewServer(dialogue.ServerSpec{
-		Local: s.Local, Options: s.SocketOptions(), Answerer: a, StallEvery: s.Stall.Every, StallFor: s.Stall.For,
-		Plant: s.Plant,
+		Local: s.Local, Options: s.SocketOptions(), Answerer: a, Most: s.MostClients(),
+		StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 	})
 }
 

@@ -130,7 +130,7 @@ func (Workload) Open(s workload.Spec) (traffic.Endpoint, error) {
 	case s.Side == workload.Sink:
 		return dialogue.NewServer(dialogue.ServerSpec{
 			Local: s.Local, Options: s.SocketOptions(), Answerer: newServer(s.Params.Size("payload")),
-			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+			Most: s.MostClients(), StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
 	}
 	return nil, fmt.Errorf("open http: side %q (valid: source or sink)", s.Side)

@@ -20,7 +20,7 @@ func newServer(s workload.Spec) (traffic.Endpoint, error) {
 		st := newStore(workload.Keys(s.Params), s.Params.Size("payload"))
 		return dialogue.NewServer(dialogue.ServerSpec{
 			Local: s.Local, Options: s.SocketOptions(), Answerer: st, Longest: longestCommand,
-			StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
+			Most: s.MostClients(), StallEvery: s.Stall.Every, StallFor: s.Stall.For, Plant: s.Plant,
 		})
 	case redis:
 		return newRedis(s)
