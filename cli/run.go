@@ -364,14 +364,13 @@ func (r running) conclude(out *control.Outcome, err error, dir, format string) e
 		why = out.End.Detail
 	}
 	fmt.Fprintf(words, "\nThe run ended because %s. All records are in %s (nettoll report %s).\n", why, dir, dir)
-	page := filepath.Join(dir, view.PageFile)
 	if pageErr := cmp.Or(loadErr,
-		view.WritePage(page, data, report.Options{
+		view.WritePage(dir, data, report.Options{
 			Sections: r.report.sections(data.Run, data.Log, data.Analysis),
 		})); pageErr != nil {
 		err = cmp.Or(err, pageErr) // a full disk is one error, not two
 	} else {
-		fmt.Fprintf(words, "The report is %s.\n", page)
+		fmt.Fprintf(words, "The report is %s.\n", filepath.Join(dir, view.PageFile))
 	}
 	err = errors.Join(err, printErr)
 	if out.End.Why == measure.EndInterrupted {

@@ -2,11 +2,12 @@ package control
 
 import (
 	"fmt"
-	"os"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 )
@@ -23,12 +24,11 @@ func (s *scheduler) keepFrames(l *lab, when string, claims []measure.Proof) erro
 		}) {
 		return nil
 	}
-	dir := filepath.Join(s.options.Dir, "pcap")
 	name := fmt.Sprintf("%d-%s-%s.pcapng", l.generation.number, strings.ReplaceAll(l.ID, "/", "-"), when)
-	err := os.MkdirAll(dir, 0o777)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, name), c.PCAPNG, 0o666)
-	}
+	err := owned.Replace(s.options.Dir, filepath.Join("pcap", name), func(w io.Writer) error {
+		_, err := w.Write(c.PCAPNG)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("write the frames of a proof: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/workload"
 )
@@ -193,25 +193,12 @@ func (s *scheduler) keepLogs(ctx context.Context, g *generation, l *lab) error {
 		})
 	}
 	for _, one := range logs {
-		dir := filepath.Join(s.options.Dir, "logs")
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			return fmt.Errorf("write the log of %s: %w", one.Program, err)
-		}
 		file := strings.ReplaceAll(fmt.Sprintf("%d-%s-%s-%s.log", g.number, l.ID, one.Host, one.Program), "/", "-")
-		if err := appendTo(filepath.Join(dir, file), one.Text); err != nil {
+		if err := owned.Append(s.options.Dir, filepath.Join("logs", file), one.Text); err != nil {
 			return fmt.Errorf("write the log of %s: %w", one.Program, err)
 		}
 	}
 	return nil
-}
-
-func appendTo(path, text string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	return errors.Join(err, f.Close())
 }
 
 // unbuildable drops the labs that cannot stand here, as the hosts say that would do the work, before anything is built.

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/owned"
 	"github.com/nettoll/nettoll/report"
 	"github.com/nettoll/nettoll/report/chart"
 	"github.com/nettoll/nettoll/report/figure"
@@ -82,7 +82,7 @@ func (p Pictures) put(dir string, all []figure.Figure, when time.Time) ([]string
 	for _, f := range list {
 		for _, format := range formats {
 			name := f.Name + "." + format
-			if err := writeFile(filepath.Join(dir, name), func(w io.Writer) error {
+			if err := owned.Replace(dir, name, func(w io.Writer) error {
 				return p.write(w, f, format, when)
 			}); err != nil {
 				return names, fmt.Errorf("write figures: %s: %w", name, err)
@@ -137,21 +137,10 @@ func (p Pictures) chosen(all []figure.Figure) ([]figure.Figure, error) {
 // PageFile is the name of the page in a run directory.
 const PageFile = "report.html"
 
-// WritePage writes the page of a run into a file, and replaces an existing one.
-func WritePage(path string, d *report.Data, o report.Options) error {
-	if err := writeFile(path, func(w io.Writer) error { return page.Write(w, d, o) }); err != nil {
+// WritePage writes the page of a run into its directory, and replaces an existing one.
+func WritePage(dir string, d *report.Data, o report.Options) error {
+	if err := owned.Replace(dir, PageFile, func(w io.Writer) error { return page.Write(w, d, o) }); err != nil {
 		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
-}
-
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("create file: %w", err)
-	}
-	if err := errors.Join(write(f), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path)) // remove the incomplete page
 	}
 	return nil
 }

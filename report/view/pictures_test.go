@@ -20,6 +20,29 @@ import (
 	"github.com/nettoll/nettoll/report/view"
 )
 
+// The page and the figures of a run replace links in their places, and are not written through them.
+func TestFollowsNoLinks(t *testing.T) {
+	d, dir, outside := usual(t).data(), t.TempDir(), filepath.Join(t.TempDir(), "outside")
+	figures := []string{"overview-lower.svg", "overview-higher.svg"}
+	for _, name := range append(figures, view.PageFile) {
+		if err := os.Symlink(outside, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := view.Figures(dir, d, view.Pictures{Only: []string{"overview"}, Formats: []string{"svg"}})
+	if err := errors.Join(err, view.WritePage(dir, d, report.Options{})); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range append(figures, view.PageFile) {
+		if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+			t.Errorf("%s: %v (%v)", name, info, err)
+		}
+	}
+	if _, err := os.Lstat(outside); err == nil {
+		t.Error("a link was followed")
+	}
+}
+
 // Figures are written by kind or by name, in the formats and widths asked for.
 func TestPictures(t *testing.T) {
 	d := usual(t).data()
