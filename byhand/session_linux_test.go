@@ -216,6 +216,47 @@ func TestSocketMemory(t *testing.T) {
 	}
 }
 
+// A source cannot make a sink hold more connections than were counted for its clients.
+func TestMoreConnections(t *testing.T) {
+	sink, _, _ := serve(t, "127.0.0.1:0")
+	for _, o := range []*opening{
+		small("http", map[string]string{"clients": "1"}), small("kv", map[string]string{"clients": "1"}),
+		small("dns", map[string]string{"transport": "tcp"}),
+	} {
+		l := meet(t, sink)
+		a, err := l.ask(request{Do: doOpen, Open: o}, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const counted, more = 4, 3 // two for its client, and two
+		var conns []net.Conn
+		for range counted + more {
+			conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", a.Ports[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conns = append(conns, conn)
+		}
+		for _, r := range []request{{Do: doReady}, {Do: doPrepare, Trial: 1}} {
+			if _, err := l.ask(r, 5*time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		held := 0
+		for _, conn := range conns { // all have been accepted, so others are closed already
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+			if _, err := conn.Read(make([]byte, 1)); errors.Is(err, os.ErrDeadlineExceeded) {
+				held++
+			}
+		}
+		if held != counted {
+			t.Errorf("%s holds %d connections, want %d", o.Workload, held, counted)
+		}
+		l.close()
+	}
+}
+
 // childLimits returns the limits of the processes of this test (/proc/PID/limits), in single spaces.
 func childLimits(t *testing.T) string {
 	t.Helper()
