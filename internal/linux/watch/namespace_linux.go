@@ -14,13 +14,14 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// groups are what a namespace tells of its links, addresses, routes, rules, neighbours, disciplines of tc and variables
-// (RTNLGRP_…, include/uapi/linux/rtnetlink.h).
+// groups are what a namespace tells of its links, addresses, routes, rules, neighbours, disciplines of tc, variables and
+// the VLANs and multicast groups of its bridges (RTNLGRP_…, include/uapi/linux/rtnetlink.h).
 func groups() []int {
 	return []int{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
 		unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_IFADDR, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV6_RULE,
 		unix.RTNLGRP_IPV4_NETCONF, unix.RTNLGRP_IPV6_NETCONF, unix.RTNLGRP_NEXTHOP,
+		unix.RTNLGRP_BRVLAN, unix.RTNLGRP_MDB,
 	}
 }
 
@@ -39,11 +40,19 @@ type section struct {
 	name  string
 	kinds []uint16 // of requests for listings
 	body  [][]byte
-	read  func(n names, m []byte) (thing, string)
+	read  reader
 	may   tolerance
 	base  state
 	trail trail
 	dirty bool
+}
+
+// A reader calls f for each thing of a message. What does not count has no value.
+type reader func(n names, m []byte, f func(thing, string))
+
+// one makes a reader of messages that have a thing each.
+func one(read func(n names, m []byte) (thing, string)) reader {
+	return func(n names, m []byte, f func(thing, string)) { f(read(n, m)) }
 }
 
 // is what a thing is now, as far as the monitor has told.
@@ -66,6 +75,13 @@ func (s *section) note(t thing, value string) {
 	s.dirty = true
 }
 
+// added and removed note what a message of the monitor reports.
+func (s *section) added(n names, m []byte) { s.read(n, m, s.note) }
+
+func (s *section) removed(n names, m []byte) {
+	s.read(n, m, func(t thing, _ string) { s.note(t, "") })
+}
+
 // A Namespace is a network namespace that is watched.
 type Namespace struct {
 	fd    int // of the namespace, which is the caller's
@@ -80,6 +96,8 @@ type Namespace struct {
 	routes    section
 	policy    section // rules for routes
 	near      section // neighbours
+	vlans     section // of bridges
+	multicast section // groups that bridges know
 	sum       uint64  // of the links
 	log       log
 	varied    trail // variables that were told, and what they were before
@@ -113,21 +131,29 @@ func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 	n.links = section{name: "links", may: nothing}
 	n.addresses = section{
 		name: "addresses", kinds: []uint16{unix.RTM_GETADDR}, body: [][]byte{make([]byte, unix.SizeofIfAddrmsg)},
-		read: names.address, may: nothing,
+		read: one(names.address), may: nothing,
 	}
 	n.routes = section{
-		name: "routes", kinds: []uint16{unix.RTM_GETROUTE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)}, read: names.route,
+		name: "routes", kinds: []uint16{unix.RTM_GETROUTE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)}, read: one(names.route),
 		may: nothing,
 	}
 	n.policy = section{
 		name: "rules for routes", kinds: []uint16{unix.RTM_GETRULE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)},
-		read: names.rule, may: nothing,
+		read: one(names.rule), may: nothing,
 	}
 	forwarding := make([]byte, unix.SizeofIfInfomsg)
 	forwarding[0] = unix.AF_BRIDGE
 	n.near = section{
 		name: "neighbours", kinds: []uint16{unix.RTM_GETNEIGH, unix.RTM_GETNEIGH},
-		body: [][]byte{make([]byte, unix.SizeofNdMsg), forwarding}, read: names.neighbour, may: learned,
+		body: [][]byte{make([]byte, unix.SizeofNdMsg), forwarding}, read: one(names.neighbour), may: learned,
+	}
+	bridges := make([]byte, bridgeHeader)
+	bridges[0] = unix.AF_BRIDGE
+	n.vlans = section{
+		name: "VLANs of bridges", kinds: []uint16{unix.RTM_GETVLAN}, body: [][]byte{bridges}, read: names.vlan, may: nothing,
+	}
+	n.multicast = section{
+		name: "groups of bridges", kinds: []uint16{unix.RTM_GETMDB}, body: [][]byte{bridges}, read: names.group, may: nothing,
 	}
 	err := netns.Do(fd, func() error { return n.open(forwards) })
 	if err == nil {
@@ -218,7 +244,7 @@ func (n *Namespace) begin() error {
 
 // sections are those with a monitor. The links come first: others have their names.
 func (n *Namespace) sections() []*section {
-	return []*section{&n.links, &n.addresses, &n.routes, &n.policy, &n.near}
+	return []*section{&n.links, &n.addresses, &n.routes, &n.policy, &n.near, &n.vlans, &n.multicast}
 }
 
 // list reads what there is of a section.
@@ -230,9 +256,11 @@ func (n *Namespace) list(s *section) (state, error) {
 	for i, kind := range s.kinds {
 		kept := maps.Clone(into)
 		err := n.route.dump(kind, s.body[i], func() { into = maps.Clone(kept) }, func(m message) {
-			if t, value := s.read(n.names, m.data); value != "" {
-				into.put(t, value)
-			}
+			s.read(n.names, m.data, func(t thing, value string) {
+				if value != "" {
+					into.put(t, value)
+				}
+			})
 		})
 		if err != nil && !absent(err) {
 			return nil, fmt.Errorf("list %s: %w", s.name, err)
@@ -389,11 +417,9 @@ func (n *Namespace) event(m message) {
 	case unix.RTM_NEWLINK, unix.RTM_DELLINK:
 		n.linkEvent(m)
 	case unix.RTM_NEWADDR:
-		t, value := n.names.address(m.data)
-		n.addresses.note(t, value)
+		n.addresses.added(n.names, m.data)
 	case unix.RTM_DELADDR:
-		t, _ := n.names.address(m.data)
-		n.addresses.note(t, "")
+		n.addresses.removed(n.names, m.data)
 	case unix.RTM_NEWROUTE:
 		t, value := n.names.route(m.data)
 		if n.names.follows(m.data, n.addresses.base) && n.routes.is(t) == "" {
@@ -402,14 +428,11 @@ func (n *Namespace) event(m message) {
 		}
 		n.routes.note(t, value)
 	case unix.RTM_DELROUTE:
-		t, _ := n.names.route(m.data)
-		n.routes.note(t, "")
+		n.routes.removed(n.names, m.data)
 	case unix.RTM_NEWRULE:
-		t, value := n.names.rule(m.data)
-		n.policy.note(t, value)
+		n.policy.added(n.names, m.data)
 	case unix.RTM_DELRULE:
-		t, _ := n.names.rule(m.data)
-		n.policy.note(t, "")
+		n.policy.removed(n.names, m.data)
 	case unix.RTM_NEWNEIGH:
 		t, value := n.names.neighbour(m.data)
 		n.neighbourEvent(t, value)
@@ -420,6 +443,14 @@ func (n *Namespace) event(m message) {
 		if id := attribute(from(m.data, 8), 1); id != nil { // struct nhmsg, NHA_ID
 			n.log.note("next hop number "+number(id), fmt.Sprintf("%x", brief(m.data[8:])), m.kind == unix.RTM_DELNEXTHOP)
 		}
+	case unix.RTM_NEWVLAN:
+		n.vlans.added(n.names, m.data)
+	case unix.RTM_DELVLAN:
+		n.vlans.removed(n.names, m.data)
+	case unix.RTM_NEWMDB:
+		n.multicast.added(n.names, m.data)
+	case unix.RTM_DELMDB:
+		n.multicast.removed(n.names, m.data)
 	case unix.RTM_NEWNETCONF:
 		n.variableEvent(m.data)
 	default:

@@ -211,6 +211,11 @@ func TestEachChangeIsNamed(t *testing.T) {
 			stands: "forwarding of 02:00:00:00:00:77 by br0: added (by vsrc0, permanent)", passed: "and removed again",
 		},
 		{
+			name: "a group of a bridge", plant: "bridge mdb add dev br0 port vsrc0 grp 239.1.1.1 permanent",
+			undo:   "bridge mdb del dev br0 port vsrc0 grp 239.1.1.1 permanent",
+			stands: "group 239.1.1.1 of br0 at vsrc0: added (present, permanent)", passed: "and removed again",
+		},
+		{
 			name: "a policy of IPsec", plant: "ip xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block",
 			undo:   "ip xfrm policy delete src 10.1.0.0/16 dst 10.2.0.0/16 dir out",
 			stands: "policy of IPsec, out, from 10.1.0.0/16 to 10.2.0.0/16: added (block)", passed: "and removed again",
@@ -412,6 +417,87 @@ far ip neigh replace 10.1.0.1 lladdr 02:00:00:00:00:01 dev far0 nud stale`)
 	b.do("ip neigh add 10.1.0.8 lladdr 02:00:00:00:00:99 dev br0 nud stale")
 	says(t, "in which a neighbour that was forgotten is another", b.audit(),
 		"neighbour 10.1.0.8 on br0: 02:00:00:00:00:08 → 02:00:00:00:00:99")
+}
+
+// Bridges learn groups from whoever listens, also those of neighbour discovery, and forget them.
+func TestLearnedGroupsAreNoChange(t *testing.T) {
+	b := newBench(t)
+	b.do("far ip link set far0 up")
+	b.forwards()
+	b.audit() // the other end is up
+	knows := func(group string) bool {
+		known := false
+		s := &b.watched.multicast
+		err := b.watched.route.dump(s.kinds[0], s.body[0], func() { known = false }, func(m message) {
+			s.read(b.watched.names, m.data, func(t thing, value string) {
+				known = known || strings.HasPrefix(t.what, "group "+group+" of br0 at vsrc0")
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return known
+	}
+	for _, c := range []struct{ group, join, forget string }{
+		{"239.5.5.5", "far ip addr add 239.5.5.5/32 dev far0 autojoin", "bridge mdb del dev br0 port vsrc0 grp 239.5.5.5"},
+		{
+			"ff02::1:ff00:77", "far ip addr add fd00:10:1::77/64 dev far0",
+			"bridge mdb del dev br0 port vsrc0 grp ff02::1:ff00:77",
+		},
+	} {
+		b.do(c.join)
+		for deadline := time.Now().Add(10 * time.Second); !knows(c.group); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("the bridge does not learn group %s", c.group)
+			}
+		}
+		if got := b.audit(); got != nil {
+			t.Errorf("the bridge has learned group %s: %q", c.group, got)
+		}
+		b.watched.multicast.dirty = true // as if an event had been lost
+		if got := b.audit(); got != nil {
+			t.Errorf("group %s is listed: %q", c.group, got)
+		}
+		b.do(c.forget)
+		if got := b.audit(); got != nil {
+			t.Errorf("the bridge has forgotten group %s: %q", c.group, got)
+		}
+	}
+	b.do("bridge mdb add dev br0 port vsrc0 grp 239.1.1.2") // it expires, but nobody listens
+	says(t, "that was not learned", b.audit(), "group 239.1.1.2 of br0 at vsrc0: added (present)")
+}
+
+// Each VLAN of a port that comes or goes is named.
+func TestVLANsAreNamed(t *testing.T) {
+	b := newBench(t)
+	if err := b.machine.Do(func() error {
+		return exec.Command("ip", "link", "set", "br0", "type", "bridge", "vlan_filtering", "1").Run()
+	}); err != nil {
+		testnet.Lacks(t, "VLANs of bridges")
+	}
+	b.audit()
+	for _, c := range []struct{ do, want string }{
+		{"bridge vlan add dev vsrc0 vid 7", "VLAN 7 of vsrc0: added (tagged)"},
+		{"bridge vlan add dev vsrc0 vid 7 untagged", "VLAN 7 of vsrc0: tagged → untagged"},
+		{"bridge vlan add dev vsrc0 vid 9 pvid", "VLAN 9 of vsrc0: added (tagged, of untagged packets)"},
+		{
+			"bridge vlan del dev vsrc0 vid 7\nbridge vlan add dev vsrc0 vid 7 untagged",
+			"VLAN 7 of vsrc0: removed (it was untagged) and added again",
+		},
+		{
+			"bridge vlan add dev vsrc0 vid 20-22\nbridge vlan del dev vsrc0 vid 20-22",
+			"VLAN 21 of vsrc0: added (tagged) and removed again",
+		},
+		{"bridge vlan add dev vsrc0 vid 30-32", "VLAN 31 of vsrc0: added (tagged)"},
+		{"bridge vlan add dev br0 vid 30 self", "VLAN 30 of br0: added (tagged)"},
+		{"ip link set vsrc0 nomaster", "VLAN 32 of vsrc0: removed (it was tagged)"},
+	} {
+		b.do(c.do)
+		says(t, "by "+c.do, b.audit(), c.want)
+		if got := b.audit(); got != nil {
+			t.Errorf("after %s is known: %q", c.do, got)
+		}
+	}
 }
 
 // An audit that finds nothing takes much less than a millisecond.
