@@ -104,6 +104,16 @@ func union(a, b state) state {
 // A trail is what things have become one after another since the last audit.
 type trail map[thing][]string
 
+// has says that something has become another.
+func (l trail) has(what string) bool {
+	for t := range l {
+		if t.what == what {
+			return true
+		}
+	}
+	return false
+}
+
 // passed lists the things that were something else meanwhile and are as before again, but those that changed.
 func (l trail) passed(before state, changed []Change, may tolerance) []Change {
 	var list []Change

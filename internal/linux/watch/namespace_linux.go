@@ -41,10 +41,15 @@ type section struct {
 	kinds []uint16 // of requests for listings
 	body  [][]byte
 	read  reader
+	list  func(*Namespace, state) error // instead of kinds, body and read
 	may   tolerance
 	base  state
 	trail trail
 	dirty bool
+	// silent says that some changes have no event: those that go with a link, or that a kernel keeps quiet about. Listed is
+	// the number of the audit that has listed it last.
+	silent bool
+	listed int
 }
 
 // A reader calls f for each thing of a message. What does not count has no value.
@@ -88,7 +93,8 @@ type Namespace struct {
 	watch *Watch
 
 	monitor, rules, security *conn // what happens; rules and security may be nil: the kernel has none
-	route, filter, sockets   *conn // for requests; filter and sockets may be nil
+	route, filter, sockets   *conn // for requests; filter, sockets and ipsec may be nil
+	ipsec                    *conn
 
 	names     names
 	links     section
@@ -98,6 +104,9 @@ type Namespace struct {
 	near      section // neighbours
 	vlans     section // of bridges
 	multicast section // groups that bridges know
+	hops      section // next hops
+	traffic   section // of tc; its events are in the log
+	secured   section // by IPsec; its events are in the log
 	sum       uint64  // of the links
 	log       log
 	varied    trail // variables that were told, and what they were before
@@ -128,7 +137,7 @@ func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 		w.seed = maphash.MakeSeed()
 	}
 	n := &Namespace{fd: fd, watch: w, names: names{}}
-	n.links = section{name: "links", may: nothing}
+	n.links = section{name: "links", list: (*Namespace).listLinks, may: nothing}
 	n.addresses = section{
 		name: "addresses", kinds: []uint16{unix.RTM_GETADDR}, body: [][]byte{make([]byte, unix.SizeofIfAddrmsg)},
 		read: one(names.address), may: nothing,
@@ -155,6 +164,12 @@ func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 	n.multicast = section{
 		name: "groups of bridges", kinds: []uint16{unix.RTM_GETMDB}, body: [][]byte{bridges}, read: names.group, may: nothing,
 	}
+	n.hops = section{
+		name: "next hops", kinds: []uint16{unix.RTM_GETNEXTHOP}, body: [][]byte{make([]byte, hopHeader)},
+		read: one(names.hop), may: nothing, silent: true,
+	}
+	n.traffic = section{name: "what tc has set", list: (*Namespace).listTraffic, may: nothing, silent: true}
+	n.secured = section{name: "IPsec", list: (*Namespace).listSecured, may: nothing, silent: true}
 	err := netns.Do(fd, func() error { return n.open(forwards) })
 	if err == nil {
 		err = n.begin()
@@ -187,13 +202,14 @@ func (n *Namespace) open(forwards bool) (err error) {
 		{&n.security, "IPsec", func() (*conn, error) {
 			return listen(buf, unix.NETLINK_XFRM, xfrmGroupSA, xfrmGroupPolicy)
 		}},
+		{&n.ipsec, "", func() (*conn, error) { return dial(buf, unix.NETLINK_XFRM) }}, // as above
 		{&n.sockets, "sockets", func() (*conn, error) { return dial(buf, unix.NETLINK_SOCK_DIAG) }},
 	} {
 		c, err := one.open()
 		if err != nil && !absent(err) {
 			return err
 		}
-		if err != nil {
+		if err != nil && one.what != "" {
 			n.missing = append(n.missing, one.what)
 		}
 		*one.into = c
@@ -244,29 +260,47 @@ func (n *Namespace) begin() error {
 
 // sections are those with a monitor. The links come first: others have their names.
 func (n *Namespace) sections() []*section {
-	return []*section{&n.links, &n.addresses, &n.routes, &n.policy, &n.near, &n.vlans, &n.multicast}
+	return []*section{
+		&n.links, &n.addresses, &n.routes, &n.policy, &n.near, &n.vlans, &n.multicast, &n.hops, &n.traffic, &n.secured,
+	}
 }
 
 // list reads what there is of a section.
 func (n *Namespace) list(s *section) (state, error) {
 	into := state{}
-	if s == &n.links {
-		return into, n.listLinks(into)
+	if s.list != nil {
+		if err := s.list(n, into); err != nil {
+			return nil, fmt.Errorf("list %s: %w", s.name, err)
+		}
+		return into, nil
 	}
 	for i, kind := range s.kinds {
-		kept := maps.Clone(into)
-		err := n.route.dump(kind, s.body[i], func() { into = maps.Clone(kept) }, func(m message) {
-			s.read(n.names, m.data, func(t thing, value string) {
-				if value != "" {
-					into.put(t, value)
-				}
-			})
-		})
-		if err != nil && !absent(err) {
+		err := n.route.fill(into, kind, s.body[i], func(m message, put func(thing, string)) { s.read(n.names, m.data, put) })
+		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", s.name, err)
 		}
 	}
 	return into, nil
+}
+
+// fill adds a listing, if the kernel has it, to a state. It begins again if something changed meanwhile.
+func (c *conn) fill(into state, kind uint16, body []byte, read func(m message, put func(thing, string))) error {
+	kept := maps.Clone(into)
+	begin := func() {
+		clear(into)
+		maps.Copy(into, kept)
+	}
+	err := c.dump(kind, body, begin, func(m message) {
+		read(m, func(t thing, value string) {
+			if value != "" {
+				into.put(t, value)
+			}
+		})
+	})
+	if err != nil && !absent(err) {
+		return err
+	}
+	return nil
 }
 
 func (n *Namespace) listLinks(into state) error {
@@ -275,7 +309,7 @@ func (n *Namespace) listLinks(into state) error {
 		all = append(all, slices.Clone(m.data))
 	})
 	if err != nil {
-		return fmt.Errorf("list links: %w", err)
+		return err
 	}
 	for _, m := range all { // a master may come after its port
 		n.names.note(m)
@@ -302,7 +336,7 @@ func (n *Namespace) Missing() []string { return n.missing }
 
 // Close ends the watch.
 func (n *Namespace) Close() {
-	for _, c := range []*conn{n.monitor, n.rules, n.security, n.route, n.filter, n.sockets} {
+	for _, c := range []*conn{n.monitor, n.rules, n.security, n.route, n.filter, n.sockets, n.ipsec} {
 		c.close()
 	}
 	for _, f := range slices.Concat(n.legacy, []*os.File{n.entries}) {
@@ -333,7 +367,7 @@ const (
 	Reported = iota
 	// Usual adds what has no monitor: variables, programs, older tables, sets, and sockets of one kind, in turn.
 	Usual
-	// All adds sockets of all kinds.
+	// All adds sockets of all kinds, next hops, and what tc and IPsec have set without an event.
 	All
 )
 
@@ -352,8 +386,10 @@ func (n *Namespace) Audit(much int) (Audit, error) {
 	if sum != n.sum {
 		n.links.dirty, n.sum = true, sum
 	}
+	// what goes with a link has no event
+	silent := much == All || n.links.dirty
 	for _, s := range n.sections() {
-		if !s.dirty && !a.Lost {
+		if !s.dirty && !a.Lost && !(silent && s.silent) {
 			continue
 		}
 		list, err := n.compare(s)
@@ -366,10 +402,10 @@ func (n *Namespace) Audit(much int) (Audit, error) {
 	if err != nil {
 		return a, err
 	}
+	list = slices.DeleteFunc(list, func(c Change) bool { // a listing says what it was, too
+		return slices.ContainsFunc(a.Changes, func(known Change) bool { return known.What == c.What })
+	})
 	a.Changes = append(a.Changes, list...)
-	for i := range a.Changes {
-		a.Changes[i].Back = 1
-	}
 	if much == Reported && n.varied == nil {
 		return a, nil
 	}
@@ -390,7 +426,7 @@ func (n *Namespace) happened() (lost bool, err error) {
 	for _, one := range []struct {
 		c *conn
 		f func(message)
-	}{{n.monitor, n.event}, {n.rules, n.logged(nftables)}, {n.security, n.logged(xfrm)}} {
+	}{{n.monitor, n.event}, {n.rules, n.logged(nftables)}, {n.security, n.securityEvent}} {
 		if one.c == nil {
 			continue
 		}
@@ -439,10 +475,10 @@ func (n *Namespace) event(m message) {
 	case unix.RTM_DELNEIGH:
 		t, _ := n.names.neighbour(m.data)
 		n.neighbourEvent(t, "")
-	case unix.RTM_NEWNEXTHOP, unix.RTM_DELNEXTHOP:
-		if id := attribute(from(m.data, 8), 1); id != nil { // struct nhmsg, NHA_ID
-			n.log.note("next hop number "+number(id), fmt.Sprintf("%x", brief(m.data[8:])), m.kind == unix.RTM_DELNEXTHOP)
-		}
+	case unix.RTM_NEWNEXTHOP:
+		n.hops.added(n.names, m.data)
+	case unix.RTM_DELNEXTHOP:
+		n.hops.removed(n.names, m.data)
 	case unix.RTM_NEWVLAN:
 		n.vlans.added(n.names, m.data)
 	case unix.RTM_DELVLAN:
@@ -454,8 +490,14 @@ func (n *Namespace) event(m message) {
 	case unix.RTM_NEWNETCONF:
 		n.variableEvent(m.data)
 	default:
-		n.logged(n.names.discipline)(m)
+		n.traffic.dirty = true
+		n.logged(n.discipline)(m)
 	}
+}
+
+func (n *Namespace) securityEvent(m message) {
+	n.secured.dirty = true
+	n.logged(n.xfrm)(m)
 }
 
 // neighbourEvent notes a neighbour, and learns one that was not known.
@@ -569,8 +611,15 @@ func (n *Namespace) compare(s *section) ([]Change, error) {
 			}
 		}
 	}
-	s.base, s.trail, s.dirty = is, nil, false
-	return expand(list), nil
+	list = expand(list)
+	for i, c := range list {
+		list[i].Back = 1
+		if _, told := n.log.value[c.What]; s.silent && !told && !s.trail.has(c.What) {
+			list[i].Back = n.audits - s.listed
+		}
+	}
+	s.base, s.trail, s.dirty, s.listed = is, nil, false, n.audits
+	return list, nil
 }
 
 // programsAtOnce is of how many links without programs an audit looks at the hooks.
@@ -636,6 +685,9 @@ func (n *Namespace) hooked(is state) error {
 // compareLogged says what has changed of what has a monitor that keeps no list.
 func (n *Namespace) compareLogged() ([]Change, error) {
 	list := n.log.changes()
+	for i := range list {
+		list[i].Back = 1
+	}
 	n.log = log{}
 	if n.filter == nil || n.generation == 0 {
 		return list, nil
@@ -645,7 +697,7 @@ func (n *Namespace) compareLogged() ([]Change, error) {
 		return nil, err
 	}
 	if g != n.generation && len(list) == 0 { // whoever says what it was has missed it
-		list = append(list, Change{What: "generation of nftables", Before: fmt.Sprint(n.generation), After: fmt.Sprint(g)})
+		list = append(list, Change{What: "generation of nftables", Before: fmt.Sprint(n.generation), After: fmt.Sprint(g), Back: 1})
 	}
 	n.generation = g
 	return list, nil

@@ -500,6 +500,131 @@ func TestVLANsAreNamed(t *testing.T) {
 	}
 }
 
+// What tc, IPsec and next hops were like before the watch is known: a change is named with it, also if no event has told
+// of it, and what packets change is none.
+func TestListedIsCompared(t *testing.T) {
+	b := newBench(t)
+	b.do("far ip link set far0 up\nfar ip addr add 10.1.0.7/16 dev far0")
+	b.forwards()
+	b.do(`tc qdisc add dev vsrc0 root handle 1: htb
+tc class add dev vsrc0 parent 1: classid 1:1 htb rate 1gbit
+tc qdisc add dev vsrc0 parent 1:1 handle 11: pfifo limit 10
+tc filter add dev vsrc0 parent 1: prio 5 u32 match ip dst 10.9.0.0/16 flowid 1:1
+tc qdisc add dev vsrc0 clsact
+tc filter add dev vsrc0 egress prio 7 u32 match ip dst 10.9.0.0/16 action mirred egress redirect dev lo
+tc filter add dev vsrc0 ingress prio 7 u32 match u32 0 0 action mirred egress mirror dev lo
+ip nexthop add id 5 via 10.1.0.2 dev br0
+ip xfrm policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out action block`)
+	var err error
+	if b.watched, err = (&Watch{}).Open(int(b.machine.NS.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.watched.Close)
+	audit := func() (list []string) {
+		t.Helper()
+		a, err := b.watched.Audit(All)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range a.Changes {
+			if c.Back < 1 {
+				t.Errorf("%v: found since %d audits ago", c, c.Back)
+			}
+			list = append(list, c.String())
+		}
+		return list
+	}
+	b.do("far ping -c 2 -i 0.2 -W 1 -q 10.1.0.1")
+	if got := audit(); got != nil {
+		t.Fatalf("after packets: %q", got)
+	}
+	deaf := func() { // as if the monitors had lost all
+		for _, c := range []*conn{b.watched.monitor, b.watched.security} {
+			if err := c.pending(func(message) {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct{ do, want string }{
+		{
+			"tc qdisc change dev vsrc0 parent 1:1 handle 11: pfifo limit 20",
+			"queueing discipline 11:0 at 1:1 of vsrc0: pfifo, options 0a000000 → pfifo, options 14000000",
+		},
+		{"tc class change dev vsrc0 parent 1: classid 1:1 htb rate 2gbit", "traffic class 1:1 at ffff:ffff of vsrc0: htb, options "},
+		{
+			"tc filter replace dev vsrc0 ingress prio 7 handle 800::800 u32 match u32 0 0 action mirred egress mirror dev vsrc0",
+			" of vsrc0, priority 7: u32, options ",
+		},
+		{"tc filter del dev vsrc0 parent 1: prio 5", "filter of tc 8000:800 at 1:0 of vsrc0, priority 5: removed (it was u32"},
+		{"ip nexthop replace id 5 via 10.1.0.3 dev br0", "next hop number 5: protocol 0, through br0, via 10.1.0.2 → protocol 0, "},
+		{
+			"ip xfrm policy update src 10.1.0.0/16 dst 10.2.0.0/16 dir out action allow",
+			"policy of IPsec, out, from 10.1.0.0/16 to 10.2.0.0/16: block → allow",
+		},
+		{"ip xfrm policy setdefault out block", "default of IPsec: in accept, forward accept, out accept → in accept, forward accept, out block"},
+		{"tc qdisc del dev vsrc0 clsact", " of vsrc0, priority 7: removed (it was u32, options "},
+		{"ip link del vsrc0", "queueing discipline 1:0 at ffff:ffff of vsrc0: removed (it was htb"},
+	} {
+		b.do(c.do)
+		deaf()
+		says(t, "by "+c.do, audit(), c.want)
+		if got := audit(); got != nil {
+			t.Errorf("after %s is known: %q", c.do, got)
+		}
+	}
+}
+
+// An association that was there before the watch is known with its key, which is not told. Packets do not change it.
+func TestAssociationsAreCompared(t *testing.T) {
+	b := newBench(t)
+	add := func(key string) string {
+		return "ip xfrm state add src 10.1.0.1 dst 10.1.0.2 proto esp spi 7 mode tunnel enc cbc(aes) 0x" +
+			strings.Repeat(key, 16)
+	}
+	if err := b.machine.Do(func() error {
+		args := strings.Fields(add("ab"))
+		return exec.Command(args[0], args[1:]...).Run()
+	}); err != nil {
+		testnet.Lacks(t, "ESP in the kernel")
+	}
+	b.do("ip xfrm policy add src 10.1.0.1 dst 10.1.0.2 dir out tmpl src 10.1.0.1 dst 10.1.0.2 proto esp mode tunnel")
+	var err error
+	if b.watched, err = (&Watch{}).Open(int(b.machine.NS.Fd()), true); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.watched.Close)
+	if err := b.machine.Do(func() error {
+		c, err := net.Dial("udp4", "10.1.0.2:9")
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		_, err = c.Write([]byte("a datagram"))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	audit := func() []string {
+		t.Helper()
+		if err := b.watched.security.pending(func(message) {}); err != nil { // as if the monitor had lost all
+			t.Fatal(err)
+		}
+		b.watched.secured.dirty = true
+		return b.audit()
+	}
+	if got := audit(); got != nil {
+		t.Errorf("after a packet: %q", got)
+	}
+	what := "security association from 10.1.0.1 to 10.1.0.2, SPI 00000007: cipher cbc(aes), settings with the sum "
+	b.do("ip xfrm state delete src 10.1.0.1 dst 10.1.0.2 proto esp spi 7\n" + add("cd"))
+	got := audit()
+	says(t, "of a key", got, what)
+	says(t, "of a key", got, " → cipher cbc(aes), settings with the sum ")
+	b.do("ip xfrm policy update src 10.1.0.1 dst 10.1.0.2 dir out tmpl src 10.1.0.1 dst 10.1.0.2 proto esp mode tunnel level use")
+	says(t, "that allows packets without a cipher", audit(),
+		"policy of IPsec, out, from 10.1.0.1/32 to 10.1.0.2/32: allow, templates with the sum ")
+}
+
 // An audit that finds nothing takes much less than a millisecond.
 func BenchmarkAudit(b *testing.B) {
 	m := testnet.New(b)

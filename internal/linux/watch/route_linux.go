@@ -262,3 +262,34 @@ func (n names) forwarded(link string, b []byte, state uint16, flags byte) (thing
 	}
 	return thing{"link " + link, what}, value
 }
+
+// Messages about next hops (include/uapi/linux/nexthop.h).
+const (
+	hopHeader = 8 // struct nhmsg
+	hopNumber = 1 // NHA_ID
+)
+
+// hop puts a next hop into words.
+func (n names) hop(m []byte) (thing, string) {
+	rest := from(m, hopHeader)
+	id := attribute(rest, hopNumber)
+	if id == nil {
+		return thing{}, ""
+	}
+	var parts []string
+	for kind, data := range attributes(rest) {
+		switch kind {
+		case 2: // NHA_GROUP: numbers of other next hops, with their weights
+			parts = append(parts, fmt.Sprintf("group %x", data))
+		case 4: // NHA_BLACKHOLE
+			parts = append(parts, "blackhole")
+		case 5: // NHA_OIF
+			parts = append(parts, "through "+n.of(int(u32(data))))
+		case 6: // NHA_GATEWAY
+			parts = append(parts, "via "+ip(data))
+		case 3, 7, 8, 11: // NHA_GROUP_TYPE, NHA_ENCAP_TYPE, NHA_ENCAP, NHA_FDB
+			parts = append(parts, fmt.Sprintf("attribute %d %s", kind, number(data)))
+		}
+	}
+	return thing{"", "next hop number " + number(id)}, fmt.Sprintf("protocol %d, %s", m[2], strings.Join(parts, ", "))
+}

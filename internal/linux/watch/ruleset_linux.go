@@ -3,6 +3,8 @@ package watch
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +117,7 @@ const (
 	xfrmNewSA, xfrmDelSA, xfrmUpdSA             = 0x10, 0x11, 0x1a
 	xfrmNewPolicy, xfrmDelPolicy, xfrmUpdPolicy = 0x13, 0x14, 0x19
 	xfrmFlushSA, xfrmFlushPolicy                = 0x1c, 0x1d
+	xfrmGetSA, xfrmGetPolicy, xfrmDefault       = 0x12, 0x15, 0x28
 	xfrmGroupSA, xfrmGroupPolicy                = 3, 4
 
 	selectorSize  = 56  // struct xfrm_selector
@@ -126,23 +129,23 @@ const (
 )
 
 // xfrm puts what happened to security associations and policies into words.
-func xfrm(m message) (what, value string, removed, ok bool) {
+func (n *Namespace) xfrm(m message) (what, value string, removed, ok bool) {
 	switch m.kind {
 	case xfrmNewSA, xfrmUpdSA:
-		what, value = association(m.data)
+		what, value = n.association(m.data)
 		return what, value, false, what != ""
 	case xfrmDelSA:
 		if own := attribute(from(m.data, 24), xfrmSA); own != nil { // struct xfrm_usersa_id
-			what, value = association(own)
+			what, value = n.association(own)
 			return what, value, true, what != ""
 		}
 		return "a security association", "present", true, true
 	case xfrmNewPolicy, xfrmUpdPolicy:
-		what, value = policy(m.data)
+		what, value = n.ipsecPolicy(m.data)
 		return what, value, false, what != ""
 	case xfrmDelPolicy:
 		if own := attribute(from(m.data, 64), xfrmPolicy); own != nil { // struct xfrm_userpolicy_id
-			what, value = policy(own)
+			what, value = n.ipsecPolicy(own)
 			return what, value, true, what != ""
 		}
 		return "a policy of IPsec", "present", true, true
@@ -150,41 +153,97 @@ func xfrm(m message) (what, value string, removed, ok bool) {
 		return "all security associations", "present", true, true
 	case xfrmFlushPolicy:
 		return "all policies of IPsec", "present", true, true
+	case xfrmDefault:
+		if len(m.data) >= 3 { // struct xfrm_userpolicy_default
+			does := func(i int) string { return map[byte]string{1: "block", 2: "accept"}[m.data[i]] }
+			return "default of IPsec", fmt.Sprintf("in %s, forward %s, out %s", does(0), does(1), does(2)), false, true
+		}
 	}
 	return "", "", false, false
 }
 
 // association is a struct xfrm_usersa_info: a selector, destination, SPI and protocol, source, limits, …, and the
 // algorithms as attributes.
-func association(b []byte) (what, value string) {
+func (n *Namespace) association(b []byte) (what, value string) {
 	if len(b) < stateInfoSize {
 		return "", ""
 	}
 	family := byte(binary.NativeEndian.Uint16(b[stateFamily:]))
 	to, by := xfrmAddress(b[selectorSize:], family), xfrmAddress(b[selectorSize+24:], family)
 	what = fmt.Sprintf("security association from %s to %s, SPI %x", by, to, b[selectorSize+16:selectorSize+20])
+	settings := slices.Concat(b[:selectorSize], b[stateFamily-4:stateFamily+5]) // the request, the family, the mode, …
 	var parts []string
 	for kind, data := range attributes(b[stateInfoSize:]) {
 		if name, ok := map[uint16]string{1: "auth", 2: "cipher", 18: "aead", 20: "auth"}[kind]; ok { // XFRMA_ALG_…
 			parts = append(parts, name+" "+text(data))
 		}
+		if !slices.Contains(xfrmMoves(), kind) {
+			settings = append(append(settings, byte(kind)), data...)
+		}
 	}
-	if parts == nil {
-		return what, "present"
-	}
-	return what, strings.Join(parts, ", ")
+	return what, strings.Join(append(parts, n.summed("settings", settings)), ", ")
 }
 
-// policy is a struct xfrm_userpolicy_info: a selector, limits, …, its direction and action.
-func policy(b []byte) (what, value string) {
+// xfrmMoves are the attributes of an association that packets change: lifetimes, and how far its replay protection is
+// (enum xfrm_attr_type_t).
+func xfrmMoves() []uint16 { return []uint16{9, 10, 15, 23} }
+
+// summed says bytes that are not to be shown, or are too many.
+func (n *Namespace) summed(what string, b []byte) string {
+	return fmt.Sprintf("%s with the sum %x", what, maphash.Bytes(n.watch.seed, b))
+}
+
+// ipsecPolicy is a struct xfrm_userpolicy_info: a selector, limits, …, its priority, direction, action and flags, and
+// templates of associations as attributes. The policy of a socket is none.
+func (n *Namespace) ipsecPolicy(b []byte) (what, value string) {
 	if len(b) < policySize {
 		return "", ""
 	}
 	family := byte(binary.NativeEndian.Uint16(b[40:]))
-	direction := map[byte]string{0: "in", 1: "out", 2: "forward"}[b[policySize-8]]
+	direction, ok := map[byte]string{0: "in", 1: "out", 2: "forward"}[b[policySize-8]]
+	if !ok {
+		return "", ""
+	}
 	what = fmt.Sprintf("policy of IPsec, %s, from %s/%d to %s/%d", direction, xfrmAddress(b[16:], family), b[43],
 		xfrmAddress(b, family), b[42])
-	return what, map[byte]string{0: "allow", 1: "block"}[b[policySize-7]]
+	parts := []string{map[byte]string{0: "allow", 1: "block"}[b[policySize-7]]}
+	if priority := u32(b[policySize-16:]); priority != 0 {
+		parts = append(parts, fmt.Sprintf("priority %d", priority))
+	}
+	settings := slices.Concat(b[:selectorSize], b[policySize-6:policySize-4])
+	plain := len(settings)
+	for kind, data := range attributes(b[policySize:]) {
+		switch kind {
+		case 5, 21, 31: // XFRMA_TMPL, XFRMA_MARK, XFRMA_IF_ID
+			settings = append(append(settings, byte(kind)), data...)
+		}
+	}
+	if len(settings) > plain {
+		parts = append(parts, n.summed("templates", settings))
+	}
+	return what, strings.Join(parts, ", ")
+}
+
+// listSecured lists associations, policies, and what is done with packets that have none.
+func (n *Namespace) listSecured(into state) error {
+	if n.ipsec == nil {
+		return nil
+	}
+	read := func(m message, put func(thing, string)) {
+		if what, value, _, ok := n.xfrm(m); ok {
+			put(thing{"", what}, value)
+		}
+	}
+	for _, kind := range []uint16{xfrmGetSA, xfrmGetPolicy} {
+		if err := n.ipsec.fill(into, kind, nil, read); err != nil {
+			return err
+		}
+	}
+	err := n.ipsec.ask(xfrmDefault, 0, make([]byte, 3), func(m message) { read(m, into.put) })
+	if absent(err) {
+		return nil
+	}
+	return err
 }
 
 func xfrmAddress(b []byte, family byte) string {
@@ -192,38 +251,6 @@ func xfrmAddress(b []byte, family byte) string {
 		return ip(b[:4])
 	}
 	return ip(b[:16])
-}
-
-// Attributes of messages of tc, and the size of their header (include/uapi/linux/rtnetlink.h, struct tcmsg).
-const (
-	tcHeader  = 20
-	tcKind    = 1
-	tcOptions = 2
-)
-
-// discipline puts what happened to queueing disciplines, classes and filters of tc into words.
-func (n names) discipline(m message) (what, value string, removed, ok bool) {
-	rest := from(m.data, tcHeader)
-	if rest == nil {
-		return "", "", false, false
-	}
-	kind := text(attribute(rest, tcKind))
-	link := n.of(int(int32(binary.NativeEndian.Uint32(m.data[4:]))))
-	handle, parent := u32(m.data[8:]), u32(m.data[12:])
-	at := fmt.Sprintf("%x:%x at %x:%x of %s", handle>>16, handle&0xffff, parent>>16, parent&0xffff, link)
-	value = kind
-	if options := attribute(rest, tcOptions); options != nil {
-		value = fmt.Sprintf("%s, options %x", kind, brief(options))
-	}
-	switch m.kind {
-	case unix.RTM_NEWQDISC, unix.RTM_DELQDISC:
-		return "queueing discipline " + at, value, m.kind == unix.RTM_DELQDISC, true
-	case unix.RTM_NEWTCLASS, unix.RTM_DELTCLASS:
-		return "traffic class " + at, value, m.kind == unix.RTM_DELTCLASS, true
-	case unix.RTM_NEWTFILTER, unix.RTM_DELTFILTER:
-		return "filter of tc " + at, value, m.kind == unix.RTM_DELTFILTER, true
-	}
-	return "", "", false, false
 }
 
 // A log is what has happened to things of which nobody keeps a list, in order.
