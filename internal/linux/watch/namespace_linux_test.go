@@ -7,9 +7,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -623,6 +626,60 @@ func TestAssociationsAreCompared(t *testing.T) {
 	b.do("ip xfrm policy update src 10.1.0.1 dst 10.1.0.2 dir out tmpl src 10.1.0.1 dst 10.1.0.2 proto esp mode tunnel level use")
 	says(t, "that allows packets without a cipher", audit(),
 		"policy of IPsec, out, from 10.1.0.1/32 to 10.1.0.2/32: allow, templates with the sum ")
+}
+
+// The tables of arptables are older tables, too.
+func TestTablesOfARP(t *testing.T) {
+	b := newBench(t)
+	arp := legacy()[2]
+	if b.watched.legacy[2] == nil {
+		testnet.Lacks(t, "arptables in the kernel")
+	}
+	do := func(f func(fd int) error) {
+		t.Helper()
+		if err := b.machine.Do(func() error {
+			fd, err := unix.Socket(arp.domain, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
+			if err != nil {
+				return err
+			}
+			defer func() { _ = unix.Close(fd) }()
+			return f(fd)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info := make([]byte, arp.info)
+	copy(info, "filter")
+	var entries []byte
+	do(func(fd int) error { // whoever asks for the table makes it
+		err := getsockopt(fd, arp.level, arp.base, info)
+		if err != nil {
+			return err
+		}
+		size := info[arp.info-4:]
+		entries = make([]byte, entriesHead+u32(size))
+		copy(entries, "filter")
+		copy(entries[32:], size)
+		return getsockopt(fd, arp.level, arp.base+1, entries)
+	})
+	entries = entries[entriesHead:]
+	says(t, "that makes a table", b.audit(), "table filter of arptables: added (")
+	// a struct arpt_replace, in which the first policy drops
+	binary.NativeEndian.PutUint32(entries[192+32:], ^uint32(0))
+	counters := make([]byte, 16*u32(info[arp.info-8:]))
+	order := binary.NativeEndian
+	replace := append(slices.Clone(info[:36]), info[arp.info-8:]...) // name, hooks, number and size of the entries
+	replace = append(replace, info[36:60]...)                        // where the hooks begin
+	replace = order.AppendUint32(replace, u32(info[arp.info-8:]))
+	replace = order.AppendUint64(replace, uint64(uintptr(unsafe.Pointer(&counters[0]))))
+	do(func(fd int) error {
+		return unix.SetsockoptString(fd, arp.level, arp.base, string(append(replace, entries...)))
+	})
+	runtime.KeepAlive(counters)
+	says(t, "of a policy", b.audit(), "table filter of arptables: 4 entries with the sum ")
+	if got := b.audit(); got != nil {
+		t.Errorf("after all is known: %q", got)
+	}
 }
 
 // An audit that finds nothing takes much less than a millisecond.

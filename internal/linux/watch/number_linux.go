@@ -133,7 +133,8 @@ func programs(into state, index int, link linkName) error {
 	return nil
 }
 
-// A family of the older tables of rules (include/uapi/linux/netfilter_ipv4/ip_tables.h, netfilter_ipv6/ip6_tables.h).
+// A family of the older tables of rules (include/uapi/linux/netfilter_ipv4/ip_tables.h, netfilter_ipv6/ip6_tables.h,
+// netfilter_arp/arp_tables.h).
 type tables struct {
 	program string
 	file    string // that lists the tables which there are
@@ -141,22 +142,20 @@ type tables struct {
 	level   int
 	next    int // where in an entry the length of it is
 	counted int // where its two counters are
+	base    int // the option that gets what a table is like (IPT_SO_GET_INFO, …); the next one gets its entries
+	info    int // the size of that (struct ipt_getinfo), which ends with the number of entries and their size
 }
 
 func legacy() []tables {
 	return []tables{
-		{"iptables", "/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.IPPROTO_IP, 90, 96},
-		{"ip6tables", "/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.IPPROTO_IPV6, 142, 152},
+		{"iptables", "/proc/thread-self/net/ip_tables_names", unix.AF_INET, unix.IPPROTO_IP, 90, 96, 64, 84},
+		{"ip6tables", "/proc/thread-self/net/ip6_tables_names", unix.AF_INET6, unix.IPPROTO_IPV6, 142, 152, 64, 84},
+		{"arptables", "/proc/thread-self/net/arp_tables_names", unix.AF_INET, unix.IPPROTO_IP, 166, 176, 96, 68},
 	}
 }
 
-const (
-	getInfo     = 64 // IPT_SO_GET_INFO and IP6T_SO_GET_INFO
-	getEntries  = 65 // IPT_SO_GET_ENTRIES and IP6T_SO_GET_ENTRIES
-	infoSize    = 84 // struct ipt_getinfo
-	infoEntries = 76 // where in it the number of entries is, and then their size
-	entriesHead = 40 // struct ipt_get_entries
-)
+// entriesHead is the size of a struct ipt_get_entries without entries. It is that of all families.
+const entriesHead = 40
 
 // openLegacy opens the files that list the older tables of the namespace of the calling thread. One that the kernel
 // does not have is nil.
@@ -257,16 +256,16 @@ func old(into state, files []*os.File, seed maphash.Seed) error {
 
 // sum counts and sums up the entries of a table.
 func (t tables) sum(fd int, name string, seed maphash.Seed) (entries int, sum uint64, err error) {
-	info := make([]byte, infoSize)
+	info := make([]byte, t.info)
 	copy(info, name)
-	if err := getsockopt(fd, t.level, getInfo, info); err != nil {
+	if err := getsockopt(fd, t.level, t.base, info); err != nil {
 		return 0, 0, err
 	}
-	n, size := int(u32(info[infoEntries:])), int(u32(info[infoEntries+4:]))
+	n, size := int(u32(info[t.info-8:])), int(u32(info[t.info-4:]))
 	all := make([]byte, entriesHead+size)
 	copy(all, name)
 	binary.NativeEndian.PutUint32(all[32:], uint32(size))
-	if err := getsockopt(fd, t.level, getEntries, all); err != nil {
+	if err := getsockopt(fd, t.level, t.base+1, all); err != nil {
 		return 0, 0, err
 	}
 	rules := all[entriesHead:]
