@@ -136,7 +136,7 @@ func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 	if w.seed == (maphash.Seed{}) {
 		w.seed = maphash.MakeSeed()
 	}
-	n := &Namespace{fd: fd, watch: w, names: names{}}
+	n := &Namespace{fd: fd, watch: w, names: names{}, legacy: make([]*os.File, len(legacy()))}
 	n.links = section{name: "links", list: (*Namespace).listLinks, may: nothing}
 	n.addresses = section{
 		name: "addresses", kinds: []uint16{unix.RTM_GETADDR}, body: [][]byte{make([]byte, unix.SizeofIfAddrmsg)},
@@ -213,9 +213,6 @@ func (n *Namespace) open(forwards bool) (err error) {
 			n.missing = append(n.missing, one.what)
 		}
 		*one.into = c
-	}
-	if n.legacy, err = openLegacy(); err != nil {
-		return err
 	}
 	if n.entries, err = openEntered(); err != nil {
 		return err
@@ -630,6 +627,9 @@ func (n *Namespace) count() (state, error) {
 	is := state{}
 	err := netns.Do(n.fd, func() error {
 		if err := n.hooked(is); err != nil {
+			return err
+		}
+		if err := openLegacy(n.legacy); err != nil {
 			return err
 		}
 		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is, n.entries))

@@ -427,7 +427,10 @@ func TestLearnedGroupsAreNoChange(t *testing.T) {
 	b := newBench(t)
 	b.do("far ip link set far0 up")
 	b.forwards()
-	b.audit() // the other end is up
+	b.audit()                   // the other end is up
+	groups := func() []string { // addresses of IPv6 may come late
+		return slices.DeleteFunc(b.audit(), func(said string) bool { return !strings.HasPrefix(said, "group ") })
+	}
 	knows := func(group string) bool {
 		known := false
 		s := &b.watched.multicast
@@ -454,15 +457,15 @@ func TestLearnedGroupsAreNoChange(t *testing.T) {
 				t.Fatalf("the bridge does not learn group %s", c.group)
 			}
 		}
-		if got := b.audit(); got != nil {
+		if got := groups(); len(got) > 0 {
 			t.Errorf("the bridge has learned group %s: %q", c.group, got)
 		}
 		b.watched.multicast.dirty = true // as if an event had been lost
-		if got := b.audit(); got != nil {
+		if got := groups(); len(got) > 0 {
 			t.Errorf("group %s is listed: %q", c.group, got)
 		}
 		b.do(c.forget)
-		if got := b.audit(); got != nil {
+		if got := groups(); len(got) > 0 {
 			t.Errorf("the bridge has forgotten group %s: %q", c.group, got)
 		}
 	}
@@ -623,7 +626,7 @@ func TestAssociationsAreCompared(t *testing.T) {
 	got := audit()
 	says(t, "of a key", got, what)
 	says(t, "of a key", got, " → cipher cbc(aes), settings with the sum ")
-	b.do("ip xfrm policy update src 10.1.0.1 dst 10.1.0.2 dir out tmpl src 10.1.0.1 dst 10.1.0.2 proto esp mode tunnel level use")
+	b.do("ip xfrm policy update src 10.1.0.1 dst 10.1.0.2 dir out tmpl src 10.1.0.1 dst 10.1.0.2 proto esp mode transport level use")
 	says(t, "that allows packets without a cipher", audit(),
 		"policy of IPsec, out, from 10.1.0.1/32 to 10.1.0.2/32: allow, templates with the sum ")
 }

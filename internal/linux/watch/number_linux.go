@@ -157,20 +157,22 @@ func legacy() []tables {
 // entriesHead is the size of a struct ipt_get_entries without entries. It is that of all families.
 const entriesHead = 40
 
-// openLegacy opens the files that list the older tables of the namespace of the calling thread. One that the kernel
-// does not have is nil.
-func openLegacy() (files []*os.File, err error) {
-	for _, t := range legacy() {
+// openLegacy opens those files that list the older tables of the namespace of the calling thread and are not open. One
+// that the kernel does not have stays nil: the first table may load its module.
+func openLegacy(files []*os.File) error {
+	for i, t := range legacy() {
+		if files[i] != nil {
+			continue
+		}
 		f, err := os.Open(t.file)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-			return files, fmt.Errorf("list the tables of %s: %w", t.program, err)
+		switch {
+		case err == nil:
+			files[i] = f
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("list the tables of %s: %w", t.program, err)
 		}
-		if err != nil {
-			f = nil
-		}
-		files = append(files, f)
 	}
-	return files, nil
+	return nil
 }
 
 // openEntered opens the counters of the table of connections of the namespace of the calling thread. It is nil if there
