@@ -39,7 +39,7 @@ type planting struct {
 	undo  string // "" if it cannot be taken away
 	// inside plants it in the namespace of the first source, and by instead of commands.
 	inside bool
-	by     func() (undo func() error, err error)
+	by     func(pid int) (undo func() error, err error) // of a process of the lab's first host
 	stands string // what is said of it, in part
 	passed string // and when it came and went; "" if that leaves no trace
 	turns  int    // in how many audits it is noticed; 0: in the next one
@@ -125,7 +125,7 @@ func plantings() []planting {
 			stands: "namespace src0: another one stands in its place",
 		},
 		{
-			name: "a server of somebody else", by: func() (func() error, error) {
+			name: "a server of somebody else", by: func(int) (func() error, error) {
 				l, err := net.Listen("tcp", "127.0.0.1:7777")
 				if err != nil {
 					return nil, err
@@ -134,7 +134,7 @@ func plantings() []planting {
 			}, stands: "socket tcp 127.0.0.1 port 7777: opened by a process that is not of this host", turns: 5,
 		},
 		{
-			name: "an ear of somebody else", by: func() (func() error, error) {
+			name: "an ear of somebody else", by: func(int) (func() error, error) {
 				fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
 					int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})))
 				return func() error { return unix.Close(fd) }, err
@@ -154,6 +154,7 @@ func TestWatch(t *testing.T) {
 		{"nft", "nftables"},
 		{"iptables-legacy", "iptables"},
 		{"ipset", "ipset"},
+		{"conntrack", "conntrack"},
 	} {
 		testnet.Program(t, program[0], program[1])
 	}
@@ -171,15 +172,19 @@ func TestWatch(t *testing.T) {
 		all[i].undo = ""
 	}
 	ebpf := []planting{{name: "a program taken away", by: detach, stands: "programs at tcx", opens: true}}
+	flow := []planting{{
+		name: "a connection that no rule allows", by: enter, stands: "connections entered by programs: ", opens: true,
+	}}
 	other := []planting{{name: "another program for a while", by: attach, stands: "programs at tcx"}}
 	for _, c := range []struct {
 		name, filter string
 		list         []planting
 	}{
-		{"that stands", "nftables", all},
-		{"that comes and goes", "nftables", passing},
-		{"a program", "ebpf", ebpf},
-		{"another program", "ebpf", other},
+		{"that stands", "nftables: {", all},
+		{"that comes and goes", "nftables: {", passing},
+		{"a program", "ebpf: {", ebpf},
+		{"another program", "ebpf: {", other},
+		{"a connection", "nftables: {stateful: true, ", flow},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -196,13 +201,14 @@ func TestWatch(t *testing.T) {
 // proof after it costs the lab and is planted again.
 const spare = 4
 
-// experimentOf writes an experiment with labs for so many leaks, all of which have a filter, and their baseline.
+// experimentOf writes an experiment with labs for so many leaks, all of which have a filter, and their baseline. The
+// filter is the beginning of one, up to the number of its rules.
 func experimentOf(t *testing.T, filter string, leaks int) string {
 	t.Helper()
 	text := "name: leaks\nbaseline: {network: host}\nfactors: {placement: [same-host]}\n" +
 		"workloads: [{udp-rr: {mode: wait}}]\ndesign: {time: 90s}\nstacks:\n"
 	for i := range leaks + spare {
-		text += fmt.Sprintf("  - {name: lab%d, network: bridge, filter: {%s: {rules: %d}}}\n", i+1, filter, i+1)
+		text += fmt.Sprintf("  - {name: lab%d, network: bridge, filter: {%srules: %d}}}\n", i+1, filter, i+1)
 	}
 	path := filepath.Join(t.TempDir(), "leaks.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -370,7 +376,7 @@ func (p *planted) do() error {
 		}
 		defer ns.Close()
 		return netns.Do(int(ns.Fd()), func() (err error) {
-			p.undo, err = p.by()
+			p.undo, err = p.by(p.pid)
 			return err
 		})
 	}
@@ -416,7 +422,7 @@ func hooks(f func(index int, at ebpf.AttachType, p link.AttachedProgram) error) 
 }
 
 // detach takes the programs of a filter away.
-func detach() (func() error, error) {
+func detach(int) (func() error, error) {
 	return nil, hooks(func(_ int, _ ebpf.AttachType, p link.AttachedProgram) error {
 		id, _ := p.LinkID()
 		l, err := link.NewFromID(id)
@@ -431,7 +437,7 @@ func detach() (func() error, error) {
 }
 
 // attach puts the program of a filter in a second place of the same link, and takes it away again.
-func attach() (func() error, error) {
+func attach(int) (func() error, error) {
 	return nil, hooks(func(index int, at ebpf.AttachType, p link.AttachedProgram) error {
 		other, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Type: ebpf.SchedCLS, License: "GPL",
@@ -450,6 +456,81 @@ func attach() (func() error, error) {
 		}
 		return l.Close()
 	})
+}
+
+// enter enters a connection into the table of the namespace of the calling thread, so that a filter takes packets to a
+// port that it refuses for those of a connection that was allowed once.
+func enter(pid int) (func() error, error) {
+	const from, to = 40000, 40001
+	in := func(name string, f func() error) error {
+		ns, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "root", "run/netns", name))
+		if err != nil {
+			return err
+		}
+		defer ns.Close()
+		return netns.Do(int(ns.Fd()), f)
+	}
+	address := func() (net.IP, error) {
+		l, err := netlink.LinkByName("eth0")
+		if err != nil {
+			return nil, err
+		}
+		list, err := netlink.AddrList(l, netlink.FAMILY_V4)
+		if err != nil || len(list) == 0 {
+			return nil, fmt.Errorf("addresses of eth0: %v (%w)", list, err)
+		}
+		return list[0].IP, nil
+	}
+	var sink *net.UDPConn
+	if err := in("snk0", func() error {
+		own, err := address()
+		if err != nil {
+			return err
+		}
+		sink, err = net.ListenUDP("udp4", &net.UDPAddr{IP: own, Port: to})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	defer sink.Close()
+	there := sink.LocalAddr().(*net.UDPAddr)
+	var own net.IP
+	passes := func() (arrived bool, err error) {
+		err = in("src0", func() error {
+			if own, err = address(); err != nil {
+				return err
+			}
+			c, err := net.DialUDP("udp4", &net.UDPAddr{IP: own, Port: from}, there)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, err = c.Write([]byte("refused"))
+			return err
+		})
+		if err == nil {
+			err = sink.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+		}
+		if err != nil {
+			return false, err
+		}
+		_, _, err = sink.ReadFromUDP(make([]byte, 16))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if arrived, err := passes(); arrived || err != nil {
+		return nil, fmt.Errorf("port %d is not refused (%w)", to, err)
+	}
+	if said, err := exec.Command("conntrack", "-I", "-p", "udp", "-s", own.String(), "-d", there.IP.String(), "--sport",
+		strconv.Itoa(from), "--dport", strconv.Itoa(to), "-t", "600", "-u", "SEEN_REPLY,ASSURED").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("enter a connection: %w: %s", err, said)
+	}
+	if arrived, err := passes(); !arrived {
+		return nil, fmt.Errorf("port %d is still refused (%w)", to, err)
+	}
+	return nil, nil
 }
 
 // A run in which a leak was planted, and that nobody interrupts, ends with exit status 4.
