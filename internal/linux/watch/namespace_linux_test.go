@@ -631,6 +631,19 @@ func TestAssociationsAreCompared(t *testing.T) {
 		"policy of IPsec, out, from 10.1.0.1/32 to 10.1.0.2/32: allow, templates with the sum ")
 }
 
+// The files that list older tables may come later than the watch, with a module.
+func TestOlderTablesComeLater(t *testing.T) {
+	b := newBench(t)
+	for i, f := range b.watched.legacy {
+		if f != nil {
+			_ = f.Close()
+			b.watched.legacy[i] = nil
+		}
+	}
+	b.do("iptables-legacy -I FORWARD -j ACCEPT")
+	says(t, "after the module came", b.audit(), "table filter of iptables: added (5 entries")
+}
+
 // The tables of arptables are older tables, too.
 func TestTablesOfARP(t *testing.T) {
 	b := newBench(t)
