@@ -170,9 +170,11 @@ func TestSocketMemory(t *testing.T) {
 		o    *opening
 		want string
 	}{
-		{small("udp-rr", map[string]string{"recv-buffer": "32MiB", "send-buffer": "32MiB"}),
+		{
+			small("udp-rr", map[string]string{"recv-buffer": "32MiB", "send-buffer": "32MiB"}),
 			"asks for 290 MiB of memory, more memory than the sink gives a session, 256 MiB (its --memory; hint: fewer pairs, " +
-				"or smaller parameters): 128 MiB of it for data in 1 socket, for which 95 MiB is free"},
+				"or smaller parameters): 128 MiB of it for data in 1 socket, for which 95 MiB is free",
+		},
 		{small("tcp-stream", map[string]string{"flows": "64", "recv-buffer": "1MiB"}), "for data in 64 sockets, for which"},
 		{small("connections", map[string]string{"connections": "10000"}), "for data in 10000 sockets, for which"},
 	} {
@@ -264,7 +266,7 @@ func childLimits(t *testing.T) string {
 	lists, _ := filepath.Glob("/proc/self/task/*/children") // an error means a wrong pattern
 	for _, list := range lists {
 		pids, _ := os.ReadFile(list) // the thread may have ended
-		for _, pid := range strings.Fields(string(pids)) {
+		for pid := range strings.FieldsSeq(string(pids)) {
 			limits, _ := os.ReadFile("/proc/" + pid + "/limits") // the process may have ended
 			text = append(text, strings.Fields(string(limits))...)
 		}

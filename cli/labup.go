@@ -46,7 +46,8 @@ func ownLab(ctx context.Context, args []string, log io.Writer) error {
 		}
 		only, at := r.Only(i), func() deploy.Deployment { return here(os.Geteuid()) }
 		judge := func(ctx context.Context, got control.Attacked, attacks []attack.Attack, say func(string)) (control.Fate,
-			error) {
+			error,
+		) {
 			with := &control.Attacker{Parts: parts, CPUs: len(cpus), Attacks: attacks, Deploy: at}
 			return with.Judge(ctx, only, got, say)
 		}

@@ -20,7 +20,8 @@ func provedExamples() []provedLab {
 			Control: "a/same-host/2",
 			Proofs: []provedClaim{
 				{Claim: "every pair passes packets", OK: true},
-				{Claim: "no other ports", Detail: "snk0 answers"}, {Claim: "no other pairs", OK: true, Untold: "a queue was full"},
+				{Claim: "no other ports", Detail: "snk0 answers"},
+				{Claim: "no other pairs", OK: true, Untold: "a queue was full"},
 			},
 			Attacks: []attack.Result{
 				{

@@ -237,7 +237,8 @@ func (s *scheduler) refuted(l *lab, a *audited, now int64) (list []measure.Proof
 	add := func(p measure.Proof, said ...string) {
 		p.Generation, p.Lab, p.When = l.generation.number, l.ID, duringBlocks
 		p.Touched, p.Since, p.Until = touched, since, until
-		p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, since, until)
+		p.Detail = fmt.Sprintf("%s (%s, between %.1f s and %.1f s of the run)", strings.Join(said, "; "), blocks, since,
+			until)
 		list = append(list, p)
 	}
 	if a.arrived > 0 {

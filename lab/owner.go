@@ -35,8 +35,8 @@ const (
 // A Builder builds the lab described by a spec and the text of an experiment.
 type Builder func(ctx context.Context, spec Spec, experiment []byte) (*control.LiveLab, Judge, error)
 
-// A Judge attacks the controls of the lab, and says how the lab fares with what came of attacks on it. It calls say with
-// what it does.
+// A Judge attacks the controls of the lab, and says how the lab fares with what came of attacks on it. It calls say
+// with what it does.
 type Judge func(ctx context.Context, got control.Attacked, attacks []attack.Attack, say func(string)) (control.Fate,
 	error)
 

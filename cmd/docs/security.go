@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/cli"
-	"github.com/nettoll/nettoll/proof/wire"
 )
 
 // Names of what is written in docs/security.md, each between markers.
@@ -261,7 +260,7 @@ func worksOn(all []proved, attack string) string {
 		}
 	}
 	test := "proof/attack/control_test.go"
-	if attack == string(wire.Weaker) {
+	if attack == "wire-weaker" {
 		test = "encryption/ipsec/offers_test.go"
 	}
 	return "none of these: see `" + test + "`"

@@ -40,6 +40,7 @@ type planting struct {
 	// inside plants it in the namespace of the first source, and by instead of commands.
 	inside bool
 	by     func(pid int) (undo func() error, err error) // of a process of the lab's first host
+
 	stands string // what is said of it, in part
 	passed string // and when it came and went; "" if that leaves no trace
 	turns  int    // in how many audits it is noticed; 0: in the next one

@@ -43,7 +43,8 @@ func newProvedLine(p measure.ProvedLab) provedLine {
 		Inside: p.Inside.Claims(), InsideWithstood: p.Inside.Held, InsideClaimed: p.Inside.Claimed, InsideOpen: p.Inside.Open,
 		Wire: p.Wire.Claims(), WireWithstood: p.Wire.Held, WireClaimed: p.Wire.Claimed, WireOpen: p.Wire.Open,
 		NotAttacked: p.NotAttacked, Untold: p.Untold,
-		Broken: p.Broken, Tried: p.Tried, Of: p.Of, NotTried: p.NotTried, Unknown: p.Unknown, Unsent: p.Unsent, UnsentKinds: p.UnsentKinds,
+		Broken: p.Broken, Tried: p.Tried, Of: p.Of, NotTried: p.NotTried, Unknown: p.Unknown,
+		Unsent: p.Unsent, UnsentKinds: p.UnsentKinds,
 	}
 }
 

@@ -74,8 +74,8 @@ func (n names) vlan(m []byte, f func(thing, string)) {
 	}
 }
 
-// group puts the multicast groups of a bridge or a VXLAN into words. One that it has learned has no value: those come and
-// go with whoever listens.
+// group puts the multicast groups of a bridge or a VXLAN into words. One that it has learned has no value: those come
+// and go with whoever listens.
 func (n names) group(m []byte, f func(thing, string)) {
 	rest := from(m, bridgeHeader)
 	if rest == nil {

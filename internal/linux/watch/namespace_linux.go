@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
-// groups are what a namespace tells of its links, addresses, routes, rules, neighbours, disciplines of tc, variables and
-// the VLANs and multicast groups of its bridges (RTNLGRP_…, include/uapi/linux/rtnetlink.h).
+// groups are what a namespace tells of its links, addresses, routes, rules, neighbours, disciplines of tc, variables
+// and the VLANs and multicast groups of its bridges (RTNLGRP_…, include/uapi/linux/rtnetlink.h).
 func groups() []int {
 	return []int{
 		unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_TC, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV4_ROUTE,
@@ -46,8 +46,8 @@ type section struct {
 	base  state
 	trail trail
 	dirty bool
-	// silent says that some changes have no event: those that go with a link, or that a kernel keeps quiet about. Listed is
-	// the number of the audit that has listed it last.
+	// silent says that some changes have no event: those that go with a link, or that a kernel keeps quiet about. Listed
+	// is the number of the audit that has listed it last.
 	silent bool
 	listed int
 }
@@ -143,8 +143,8 @@ func (w *Watch) Open(fd int, forwards bool) (*Namespace, error) {
 		read: one(names.address), may: nothing,
 	}
 	n.routes = section{
-		name: "routes", kinds: []uint16{unix.RTM_GETROUTE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)}, read: one(names.route),
-		may: nothing,
+		name: "routes", kinds: []uint16{unix.RTM_GETROUTE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)},
+		read: one(names.route), may: nothing,
 	}
 	n.policy = section{
 		name: "rules for routes", kinds: []uint16{unix.RTM_GETRULE}, body: [][]byte{make([]byte, unix.SizeofRtMsg)},
@@ -697,7 +697,9 @@ func (n *Namespace) compareLogged() ([]Change, error) {
 		return nil, err
 	}
 	if g != n.generation && len(list) == 0 { // whoever says what it was has missed it
-		list = append(list, Change{What: "generation of nftables", Before: fmt.Sprint(n.generation), After: fmt.Sprint(g), Back: 1})
+		list = append(list, Change{
+			What: "generation of nftables", Before: fmt.Sprint(n.generation), After: fmt.Sprint(g), Back: 1,
+		})
 	}
 	n.generation = g
 	return list, nil

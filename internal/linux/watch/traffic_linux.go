@@ -110,8 +110,8 @@ func used(action string) uint16 {
 	return 1
 }
 
-// listTraffic lists disciplines, their classes and filters, but those disciplines that a link has by itself: they have no
-// number.
+// listTraffic lists disciplines, their classes and filters, but those disciplines that a link has by itself: they have
+// no number.
 func (n *Namespace) listTraffic(into state) error {
 	type owner struct {
 		link, handle uint32
