@@ -187,6 +187,7 @@ func (c *configurator) begin(number int, cells []int) (*generation, error) {
 		if _, counts := cell.Workload.(workload.Carrier); !counts && !slices.Contains(l.uncounted, about.Name) {
 			l.uncounted = append(l.uncounted, about.Name)
 		}
+		l.large = l.large || sendsLarge(cell)
 		if port := about.Port; port != 0 && !slices.Contains(l.ports, port) {
 			l.ports = append(l.ports, port)
 		}

@@ -31,6 +31,7 @@ type lab struct {
 	workers    []*labWorker
 	families   []string      // that its cells use
 	uncounted  []string      // workloads of its cells that do not know how many packets they take
+	large      bool          // some workload of its cells sends large segments
 	congestion []string      // what its workers can set
 	took       time.Duration // to build it, without what it waited for others
 	enforcedIn time.Duration // until others have enforced its list; 0: it is not known, or nobody else has to

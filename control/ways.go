@@ -22,7 +22,8 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 		h := l.spec.Net.Hosts[s.Host]
 		return network.Stop{Host: h, Container: h.Containers[s.Container], Endpoint: site.Endpoints[s.Host][s.Container]}
 	}
-	paths, trips, ports := &network.Paths{}, []proof.Trip(nil), []string(nil)
+	paths := &network.Paths{Large: l.large, Cut: len(site.Lab.Spans) > 1 || site.Lab.Underlay != network.Medium{}}
+	trips, ports := []proof.Trip(nil), []string(nil)
 	for pair, ends := range l.spec.Pairs {
 		for _, family := range l.talking() {
 			for _, back := range []bool{false, true} {
@@ -55,6 +56,13 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 		}
 		return traces, err
 	})
+}
+
+// sendsLarge says whether a workload may give the kernel segments that are larger than a packet: streams, segmented
+// datagrams, and whatever programs send.
+func sendsLarge(c experiment.Cell) bool {
+	_, stream := c.Params["congestion"]
+	return stream || c.Params["mode"] == "segmented" || c.Driver != nil || c.Workload.Describe().Programs != nil
 }
 
 // carry notes what a trial of a cell has carried.

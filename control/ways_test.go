@@ -111,6 +111,11 @@ func TestPathsOfTrials(t *testing.T) {
 		},
 		{"the source's port missed some", func() { both(999, 1000) }, "counted 999 packets received by vsrc1"},
 		{"all were counted", func() { both(1000, 1000) }, ""},
+		{
+			"somebody else sent to the sink", func() { both(1000, 1000); move("vsnk1", 500) },
+			"host1 counted 1500 packets sent by vsnk1, port of br0, but containers sent no more than 1000 there",
+		},
+		{"a few neighbours were asked", func() { both(1000, 1000); move("vsnk1", 30) }, ""},
 		{"the host forwarded one", func() {
 			both(1000, 1000)
 			at.counts[host.Forwarded("ipv4").Name]++
@@ -121,6 +126,32 @@ func TestPathsOfTrials(t *testing.T) {
 		step.do()
 		if said := said(); !strings.Contains(said, step.want) || (step.want == "") != (said == "") {
 			t.Errorf("%s: %q, want %q", step.what, said, step.want)
+		}
+	}
+}
+
+// Streams, segmented datagrams and programs may send segments that are cut on their way.
+func TestSendsLarge(t *testing.T) {
+	for _, c := range []struct {
+		workload workload.Workload
+		given    map[string]string
+		want     bool
+	}{
+		{udprr.Workload{}, nil, false},
+		{burst.Workload{}, nil, false},
+		{udprate.Workload{}, nil, false},
+		{udprate.Workload{}, map[string]string{"mode": "segmented"}, true},
+		{tcpstream.Workload{}, nil, true},
+		{tcprr.Workload{}, nil, true},
+		{video.Workload{}, nil, true},
+		{tbench.Workload{}, nil, true},
+	} {
+		params, err := c.workload.Describe().Resolve(c.given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sendsLarge(experiment.Cell{Workload: c.workload, Params: params}); got != c.want {
+			t.Errorf("%s with %v: %t, want %t", c.workload.Describe().Name, c.given, got, c.want)
 		}
 	}
 }

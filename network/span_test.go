@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -159,6 +160,11 @@ func TestCarried(t *testing.T) {
 	if diff := cmp.Diff(want, w.Hops, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("hops (-want +got):\n%s", diff)
 	}
+	for _, c := range w.Counters {
+		if up := strings.Contains(c.Name, "up0") || c.Host == 0; c.Others != up {
+			t.Errorf("%s counts packets of others: %t, want %t", c.Counter, c.Others, up)
+		}
+	}
 	if len(w.Counters) != 2+2+4 {
 		t.Errorf("%d counters: %v, want two of each device and the underlay's", len(w.Counters), w.Counters)
 	}
@@ -253,6 +259,56 @@ func TestMergedPackets(t *testing.T) {
 		}
 		if err, _ := p.Counted(at(0), at(tt.counted), []int64{256}, nil); (err != nil) != tt.wrong {
 			t.Errorf("%d of 256 packets counted, %d as one at most: %v", tt.counted, tt.merged, err)
+		}
+	}
+}
+
+// A device may count what the sources of all ways through it sent, and strays again after each five seconds. Large
+// segments may be cut between hosts. What carriers or switches count is not compared.
+func TestBeyond(t *testing.T) {
+	at := func(on int, link string) network.Count {
+		return network.Count{Host: on, Counter: host.Received("", link, "")}
+	}
+	others, again := at(1, "sink"), at(1, "sink")
+	others.Others, again.Repeats = true, true
+	const strays = 16 + 4*2 // of two trips
+	for name, c := range map[string]struct {
+		sink    network.Count
+		large   bool
+		cut     bool
+		seconds int
+		counted uint64
+		want    string
+	}{
+		"as many":             {sink: at(1, "sink"), counted: 300 + strays},
+		"one more":            {sink: at(1, "sink"), counted: 301 + strays, want: "sent no more than 300 there"},
+		"after a while":       {sink: at(1, "sink"), seconds: 5, counted: 300 + 2*strays},
+		"too many by then":    {sink: at(1, "sink"), seconds: 5, counted: 301 + 2*strays, want: "than 300 there"},
+		"on one host":         {sink: at(1, "sink"), large: true, cut: true, counted: 301 + strays, want: "than 300 there"},
+		"cut between hosts":   {sink: at(2, "sink"), large: true, cut: true, counted: 128*300 + strays},
+		"too many pieces":     {sink: at(2, "sink"), large: true, cut: true, counted: 38401 + strays, want: "38400"},
+		"whole between hosts": {sink: at(2, "sink"), large: true, counted: 301 + strays, want: "than 300 there"},
+		"small between hosts": {sink: at(2, "sink"), cut: true, counted: 301 + strays, want: "than 300 there"},
+		"of others, too":      {sink: others, counted: 1e6},
+		"by a switch":         {sink: again, counted: 1e6},
+	} {
+		p := network.Paths{Large: c.large, Cut: c.cut}
+		for _, source := range []string{"a", "b"} {
+			p.Add(source, network.Way{Counters: []network.Count{at(1, source), c.sink}})
+		}
+		traces := func(a, b, sink uint64) []host.Trace {
+			list := make([]host.Trace, 3)
+			for i := range list {
+				list[i].Counts = map[string]map[string]uint64{"": {
+					host.Received("", "a", "").Name: a, host.Received("", "b", "").Name: b,
+					host.Received("", "sink", "").Name: sink,
+				}}
+			}
+			return list
+		}
+		err := p.Beyond(traces(7, 7, 7), traces(107, 207, 7+c.counted), time.Duration(c.seconds)*time.Second)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

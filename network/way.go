@@ -60,6 +60,8 @@ type Count struct {
 	// Repeats says that it may count a packet more than once, as a switch does that looks at a packet again when it knows
 	// its connection.
 	Repeats bool
+	// Others says that it also counts packets that no container sends, such as those of a carrier itself.
+	Others bool
 }
 
 // Same says whether both containers are on one host.
@@ -181,11 +183,15 @@ func (w *Way) Carried(t Trip) {
 			target = netip.Addr{}
 		}
 	}
-	if !t.Lab.Routed() {
+	above := len(w.Counters)
+	if t.Lab.Routed() {
+		w.routed(t, target)
+	} else {
 		w.Across(t)
-		return
 	}
-	w.routed(t, target)
+	for i := range w.Counters[above:] {
+		w.Counters[above+i].Others = len(t.Lab.spans()) > 1 // keys, probes, acknowledgements of the carriers
+	}
 }
 
 // Bridged returns the way between containers that [Bridged] joins; routed is as there.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -83,6 +84,7 @@ func (f *fake) Close(context.Context) error {
 // plan is a plan of ways that finds what the test gives it.
 type plan struct {
 	next, counted error
+	beyond        error   // of the trials
 	excess        []error // of one proof after another
 	seen          *int    // how many there were
 	short         string  // the counter that counted less than was sent
@@ -97,6 +99,8 @@ func (p plan) Counted(_, _ []host.Trace, _, sent []int64) (missing, excess error
 	*p.seen++
 	return p.counted, p.excess[min(*p.seen, len(p.excess))-1]
 }
+
+func (p plan) Beyond(_, _ []host.Trace, _ time.Duration) error { return p.beyond }
 
 func (p plan) Short(_, _ []host.Trace, _ int, sent int64) string {
 	if p.short == "" {
@@ -398,6 +402,16 @@ func TestOtherFormsNotMade(t *testing.T) {
 	p := proof.Play(t.Context(), described(1).Claims(w), &f)[3]
 	if p.Name != proof.Hidden || p.OK || p.Detail != "stream: not tried: no port is left" {
 		t.Errorf("%+v, want that streams were not tried", p)
+	}
+}
+
+// Devices that counted more than containers sent since the last proof refute the way of packets, and not before it.
+func TestBeyond(t *testing.T) {
+	w := ways(plan{beyond: errors.New("host1 counted 1500 packets")}, nil)
+	for i, want := range []string{"", "packets of the trials: host1 counted 1500 packets"} {
+		if p := proof.Play(t.Context(), described(2).Claims(w), &fake{})[1]; p.Name != proof.Path || p.Detail != want {
+			t.Errorf("proof %d: %+v, want detail %q", i, p, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -18,6 +19,8 @@ type Plan interface {
 	// Counted compares the counters of two traces. Missing names those that counted less than each trip has carried, and
 	// excess those that counted more than was sent for all trips; sent is nil if that is not known.
 	Counted(before, after []host.Trace, carried, sent []int64) (missing, excess error)
+	// Beyond names the counters that counted more, in that time, than the containers sent to them.
+	Beyond(before, after []host.Trace, lasted time.Duration) error
 	// Short names the first counter on the way of a trip that counted less than was sent for it, and what it counted. It
 	// is "" if all counted as much, or if the source itself sent less.
 	Short(before, after []host.Trace, trip int, sent int64) string
@@ -60,6 +63,7 @@ type Ways struct {
 
 	before  []host.Trace // of the hosts when the proof that goes on began
 	since   []host.Trace // of the hosts when the last proof was at its end; nil before
+	ended   time.Time    // when that was
 	carried []int64      // since then, by trip: packets that trials are known to have carried
 }
 
@@ -103,8 +107,9 @@ func (w *Ways) begin(ctx context.Context) error {
 	if w.since == nil {
 		return nil
 	}
-	if missing, _ := w.plan.Counted(w.since, w.before, w.carried, nil); missing != nil {
-		return fmt.Errorf("packets of the trials: %w", missing)
+	missing, _ := w.plan.Counted(w.since, w.before, w.carried, nil)
+	if err := errors.Join(missing, w.plan.Beyond(w.since, w.before, time.Since(w.ended))); err != nil {
+		return fmt.Errorf("packets of the trials: %w", err)
 	}
 	return nil
 }
@@ -128,7 +133,7 @@ func (w *Ways) end(ctx context.Context, arrived, sent map[Trip]int) (tried bool,
 		w.leak, w.first = errors.Join(w.first, w.leak), nil
 		w.heard = true
 	}
-	w.since, w.carried = after, make([]int64, len(w.trips))
+	w.since, w.ended, w.carried = after, time.Now(), make([]int64, len(w.trips))
 	missing, excess := w.plan.Counted(before, after, w.numbered(arrived), w.numbered(sent))
 	return true, errors.Join(w.plan.Next(after), missing), excess
 }

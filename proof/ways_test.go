@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -28,7 +29,8 @@ func (plain) Heard(frames []host.Frames) (wrong, leak error) {
 // A lenient plan takes any counters.
 type lenient struct{ Plan }
 
-func (lenient) Next([]host.Trace) error { return nil }
+func (lenient) Next([]host.Trace) error                         { return nil }
+func (lenient) Beyond(_, _ []host.Trace, _ time.Duration) error { return nil }
 func (lenient) Counted(_, _ []host.Trace, _, _ []int64) (missing, excess error) {
 	return nil, nil
 }

@@ -280,6 +280,7 @@ func (l *layout) trace(t network.Trip) network.Way {
 	switch l.kind {
 	case bridge:
 		name := l.conf.bridgeName()
+		w.Received(t.From.Host, "", from.Link, name)
 		if t.Same() {
 			w.Leave(t, t.Target(), theirs)
 			w.NotForwarded(t)
@@ -289,7 +290,6 @@ func (l *layout) trace(t network.Trip) network.Way {
 			w.Carried(t)
 			w.Arrive(t, name, theirs)
 		}
-		w.Received(t.From.Host, "", from.Link, name)
 		w.Sent(t.To.Host, "", to.Link, name)
 	case ptp:
 		w.Leave(t, gate, at(t.From, from.Link))

@@ -111,7 +111,7 @@ func (b *Bed) Carry(t testing.TB, n network.Network) (next, counted, err error) 
 		carried[i] = Exchanged
 	}
 	missing, excess := p.Counted(before, after, carried, carried)
-	return p.Next(after), errors.Join(missing, excess), nil
+	return p.Next(after), errors.Join(missing, excess, p.Beyond(before, after, 0)), nil
 }
 
 // exchange sends a number of datagrams from every source to its sink and back, in each family.

@@ -130,6 +130,7 @@ func (Network) Trace(t network.Trip) network.Way {
 		w.Plugged(t)
 	}
 	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
+	w.Counters[len(w.Counters)-1].Others = nics(t.Lab.Params) != nil // whoever is at the other end of the cable
 	w.NotForwarded(t)
 	return w
 }
