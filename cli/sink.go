@@ -51,8 +51,8 @@ Limits. A stranger cannot read a file, start a program, use more memory than --m
 out for long. Data in the buffers of a session's sockets counts as its memory. If buffers could grow too large for it,
 as TCP's do by themselves, the sink limits them, and the source warns if that may lower its results. Not counted is
 data that the kernel holds for connections which are not accepted yet or are closed already; net.ipv4.tcp_mem limits
-that. Each source is served by its own process, so that a fault ends only that session. Each step of a session
-has a deadline of seconds. A source that has to wait sees how many are ahead of it. A source that is served for longer
+that. Each source is served by its own process, so that a fault ends only that session. Each step of a session has a
+deadline of seconds. A source that has to wait sees how many are ahead of it. A source that is served for longer
 than --time while others wait has to leave after its trial. One source per address is served at a time (see
 --per-address), and four may wait. An IPv6 address counts by its /64, because whoever has one address of a /64 can use
 all 2^64 of them; so all link-local addresses together count as one. Someone with addresses in many networks can still
