@@ -13,8 +13,8 @@ import (
 	"github.com/nettoll/nettoll/host/protocol"
 )
 
-// killTimeout bounds [host.Worker.Kill], which has no context. A killed process may take that long to end on a busy CPU,
-// as in [host.Kernel.Kill].
+// killTimeout bounds [host.Worker.Kill], which has no context. A killed process may take that long to end on a busy
+// CPU, as in [host.Kernel.Kill].
 const killTimeout = 10 * time.Second
 
 // Options configure a connection to an agent.
