@@ -344,9 +344,9 @@ func (g *generation) Close() error {
 	return nil
 }
 
-// tidy removes what killed runs left on the machine, before the first lab is built: their cgroups, mounts and programs
-// are not part of what is measured. What cannot be removed stays in its journal, and nettoll clean says why. A lab that
-// needs a journal of its own does not begin then.
+// tidy removes what killed runs left on the machine, as begun does, before the first lab without a journal is built:
+// cgroups, mounts and programs of others are not to be measured. What cannot be removed stays in its journal, and
+// nettoll clean says why.
 func (d *Deployment) tidy(ctx context.Context) {
 	if d.Journals.Dir != "" {
 		d.tidied.Do(func() { _, _ = d.Journals.Clean(ctx) })

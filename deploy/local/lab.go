@@ -114,13 +114,14 @@ func (l *lab) startHosts(ctx context.Context, files map[string]*os.File) error {
 		}
 	}()
 	files = maps.Collect(maps.All(files)) // those of the generation stay as they are
-	l.deployment.tidy(ctx)
 	if slices.ContainsFunc(l.plan.Plans, host.Plan.Outlives) {
 		var err error
 		if l.journal, err = l.deployment.begun(ctx); err != nil {
 			return err
 		}
 		files[journal.FilePrefix+l.spec.Mark] = l.journal.File()
+	} else {
+		l.deployment.tidy(ctx)
 	}
 	if len(deploy.Borrowed(l.spec.Stack)) > 0 {
 		machine, err := netns.Current()

@@ -249,12 +249,7 @@ func TestRedirect(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = netns.Do(int(file.Fd()), func() error {
-				h, err := link.Open()
-				if err != nil {
-					return err
-				}
-				defer h.Close()
+			err = attack.Within(file, func(h *link.Handle) error {
 				found, err := h.Survey()
 				if err != nil {
 					return err
@@ -570,13 +565,8 @@ func transmitted(t *testing.T, target attack.Target) (sum uint64) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = netns.Do(int(ns.Fd()), func() error {
-				l, err := link.Open()
-				if err != nil {
-					return err
-				}
-				defer l.Close()
-				links, err := l.Traffic()
+			err = attack.Within(ns, func(h *link.Handle) error {
+				links, err := h.Traffic()
 				for _, one := range links {
 					if one.Name == c.Inner {
 						sum += one.Sent

@@ -1,6 +1,14 @@
 package attack
 
-import "time"
+import (
+	"os"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
+)
+
+// Within calls f in a network namespace.
+func Within(ns *os.File, f func(h *link.Handle) error) error { return within(ns, f) }
 
 // Seen has f called with each packet of each try of an attack: what it is, its number if the try is of several kinds (a
 // protocol, a type), and whether it has arrived anywhere.
