@@ -15,9 +15,11 @@ func mostFiles() uint64 {
 
 // LimitMemory limits this process's own memory to this many bytes: what the kernel counts as data (RLIMIT_DATA,
 // setrlimit(2); mm/mmap.c: may_expand_vm). That includes the heap and the stacks of a Go program, but not address space
-// that it only reserves. An allocation beyond the limit is fatal to a Go program.
+// that it only reserves. An allocation beyond the limit is fatal to a Go program. What the race detector needs comes on
+// top.
 func LimitMemory(bytes int64) error {
-	limit := unix.Rlimit{Cur: uint64(bytes), Max: uint64(bytes)}
+	most := uint64(bytes) * detector
+	limit := unix.Rlimit{Cur: most, Max: most}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		return fmt.Errorf("limit memory to %d bytes: %w", bytes, err)
 	}
