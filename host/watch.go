@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/bpf"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
@@ -40,10 +43,13 @@ type watcher struct {
 	// processes are those of the host, and the network namespaces that they are in. It is nil if they are not the host's
 	// alone.
 	processes map[int]running
-	doubted   map[string]bool // what was told
-	silent    map[*applied]verification
-	next      int // the namespace that is looked at next
-	audits    int // so far
+	// groups are the control groups of the host's processes, with the programs of BPF that act on their sockets. It is nil
+	// if those cannot be read.
+	groups  map[string]programs
+	doubted map[string]bool // what was told
+	silent  map[*applied]verification
+	next    int // the namespace that is looked at next
+	audits  int // so far
 }
 
 // found adds what has changed since the audit that was some audits back.
@@ -52,6 +58,9 @@ func (a *Audit) found(back int, changes ...string) {
 		a.Changes, a.Back = append(a.Changes, changes...), max(a.Back, back)
 	}
 }
+
+// Programs are programs of BPF, by hook.
+type programs map[string]string
 
 // A running process is one of a host.
 type running struct{ namespace string }
@@ -79,6 +88,7 @@ func (k *Kernel) Watch() error {
 		w.spaces[ref], w.began[ref] = n, s
 	}
 	w.processes = processes(true)
+	w.groups = grouped(w.processes)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.watch = w
@@ -94,6 +104,10 @@ func (k *Kernel) Announce() error {
 		return errors.New("announce processes: nothing is watched")
 	}
 	w.processes = processes(true)
+	if is := grouped(w.processes); is != nil {
+		maps.Copy(is, w.groups)
+		w.groups = is
+	}
 	for _, n := range w.spaces {
 		if err := n.Listen(); err != nil {
 			return err
@@ -329,6 +343,13 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 	came, went := w.strangers(all)
 	a.found(1, came...)
 	a.found(w.audits, went...)
+	if all {
+		changed, err := w.regrouped()
+		if err != nil {
+			return a, err
+		}
+		a.found(w.audits, changed...)
+	}
 	return a, nil
 }
 
@@ -399,6 +420,61 @@ func networkOf(pid string) string {
 		return ""
 	}
 	return ns
+}
+
+// grouped reads which programs of BPF act on the sockets of the agent and of these processes, by their control groups.
+// It is nil if this process may not read that, or there are no such groups.
+func grouped(of map[int]running) map[string]programs {
+	is, err := programsOf(cgroup.InUnified(append(slices.Collect(maps.Keys(of)), os.Getpid())...))
+	if err != nil {
+		return nil
+	}
+	return is
+}
+
+// programsOf reads the programs of control groups. Groups that are gone are left out.
+func programsOf(groups []string) (map[string]programs, error) {
+	u, err := cgroup.OpenUnified()
+	if err != nil {
+		return nil, err
+	}
+	defer u.Close()
+	all := map[string]programs{}
+	for _, group := range groups {
+		dir, err := u.Open(group)
+		if err != nil {
+			continue
+		}
+		all[group], err = bpf.OfGroup(int(dir.Fd()))
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// regrouped says which programs are not as they were at the control groups of the host's processes.
+func (w *watcher) regrouped() (list []string, err error) {
+	if w.groups == nil {
+		return nil, nil
+	}
+	now, err := programsOf(slices.Sorted(maps.Keys(w.groups)))
+	if err != nil {
+		return nil, err
+	}
+	for _, group := range slices.Sorted(maps.Keys(now)) {
+		was, is := w.groups[group], now[group]
+		hooks := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+		slices.Sort(hooks)
+		for _, hook := range slices.Compact(hooks) {
+			if was[hook] != is[hook] {
+				list = append(list, fmt.Sprintf("programs at %s of the control group %s: %s → %s", hook, group,
+					cmp.Or(was[hook], "none"), cmp.Or(is[hook], "none")))
+			}
+		}
+	}
+	w.groups = now
+	return list, nil
 }
 
 // strangers says which processes have come to the host from outside and, with all, which ones have gone to another

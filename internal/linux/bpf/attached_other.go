@@ -8,3 +8,8 @@ import "github.com/nettoll/nettoll/internal/linux"
 func Detach([]Attachment) error {
 	return &linux.UnsupportedError{What: "take programs away from links", Missing: "Linux"}
 }
+
+// OfGroup is not supported here.
+func OfGroup(int) (map[string]string, error) {
+	return nil, &linux.UnsupportedError{What: "read programs of a control group", Missing: "Linux"}
+}

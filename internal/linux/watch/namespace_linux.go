@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
@@ -651,6 +652,18 @@ func (n *Namespace) count() (state, error) {
 func (n *Namespace) hooked(is state) error {
 	if n.noPrograms {
 		return nil
+	}
+	own, err := bpf.OfNamespace(n.fd)
+	if err != nil && absent(err) {
+		n.noPrograms = true
+		n.missing = append(n.missing, "programs of BPF")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for hook, list := range own {
+		is[thing{"", "programs at " + hook}] = list
 	}
 	with := map[string]bool{}
 	for t := range n.numbers {
