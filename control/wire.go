@@ -53,6 +53,7 @@ func (s *LiveLab) Wire() wire.Target {
 	}
 	g := composed.Guards()
 	t.Guards = wire.Guards{Hidden: composed.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive}
+	t.Claims = g.Claims
 	t.Ignored, t.Hellos, t.Offers, t.Settled, t.Rekey = g.Ignored, g.Hellos, g.Offers, g.Settled, s.rekey
 	return t
 }
@@ -95,7 +96,7 @@ func (a Attacked) Judge(attacks []attack.Attack, unfiltered *attack.Control, ope
 			list = append(list, attack.Result{Attack: one, Verdict: attack.NotTried, Why: a.Shared.Error()})
 		}
 	}
-	return append(list, a.Wire.Guards.Judge(outside, a.OnWire, open)...)
+	return append(list, a.Wire.Judge(outside, a.OnWire, open)...)
 }
 
 // Unprotected returns the experiment whose only lab is the same as that of another experiment, but without what

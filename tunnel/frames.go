@@ -2,6 +2,7 @@ package tunnel
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/iptunnel"
@@ -64,7 +65,7 @@ func CarryFrames(lab network.Lab, name string, p part.Params, o network.Overhead
 		return top, err
 	}
 	link := func(h network.Host) string { return fmt.Sprintf("%s%d", name, h.Index) }
-	top.Wire = carried(name, true)
+	top.Wire, top.Guards.Claims = carried(name, true), network.Carries(strings.ToUpper(name), true)
 	for i, h := range lab.Hosts {
 		for j, other := range lab.Hosts {
 			if i != j {

@@ -64,7 +64,7 @@ func CarryIP(
 		}
 		return r.IPv4.String()
 	}
-	top.Wire = carried(name, gre)
+	top.Wire, top.Guards.Claims = carried(name, gre), network.Carries(strings.ToUpper(name), true)
 	for i, h := range lab.Hosts {
 		t := iptunnel.Links{Impl: by, GRE: gre, Over6: p[outer] == ipv6, MTU: top.MTU}
 		var rest []host.Step

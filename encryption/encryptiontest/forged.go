@@ -66,7 +66,7 @@ func Attacked(t testing.TB, n network.Network, between stack.Stack, attacks ...a
 	if err != nil {
 		return target, nil, err
 	}
-	return target, target.Guards.Judge(attacks, out, nil), b.Verify(t)
+	return target, target.Judge(attacks, out, nil), b.Verify(t)
 }
 
 // Target is a lab of two hosts, each with one container, as one that is attacked from its underlay.
@@ -75,6 +75,7 @@ func Target(b *networktest.Bed) wire.Target {
 	t := wire.Target{
 		Lab:     proof.Lab{MTU: b.Lab.MTU, Families: []string{"ipv4"}, Pairs: []proof.Pair{{Source: "src0", Sink: "snk0"}}},
 		Guards:  wire.Guards{Hidden: b.Lab.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive},
+		Claims:  g.Claims,
 		Ignored: g.Ignored, Hellos: g.Hellos, Offers: g.Offers, Settled: g.Settled,
 		Open: func(host int, namespace string) (*os.File, error) {
 			m := b.Underlay

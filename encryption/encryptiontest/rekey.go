@@ -43,7 +43,7 @@ func Rekey(t *testing.T, one encryption.Encryption, given map[string]string, see
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range target.Guards.Judge(attacks, out, nil) {
+	for _, r := range target.Judge(attacks, out, nil) {
 		if r.Verdict != attack.Withstood || r.Why != "" {
 			t.Errorf("%s while keys are renewed: %s, %s %+v", r.Attack, r.Verdict, r.Why, r.Lab)
 		}

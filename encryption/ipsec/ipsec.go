@@ -192,6 +192,10 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		top.Cipher += " with HMAC-SHA1-96"
 	}
 	top.Wire, top.Guards = wire(p), network.Guards{Authentic: true, Once: true}
+	if c.Null {
+		top.Guards.Claims = threat.Leaves("the null cipher hides nothing", threat.WireSniff, threat.WirePatterns,
+			threat.WireSilence)
+	}
 	if p[encap] == inUDP && p[impl] != kernel {
 		top.Guards.Hellos, top.Guards.Offers = []threat.Hello{hello()}, offers()
 	} else {

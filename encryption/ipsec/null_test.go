@@ -61,7 +61,7 @@ func TestNullPlanted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := target.Guards.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]; r.Verdict != attack.Broken {
+			if r := target.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]; r.Verdict != attack.Broken {
 				t.Errorf("with a null cipher the attack %s is %+v, want broken", wire.Sniff, r)
 			}
 		})

@@ -26,7 +26,7 @@ func TestWeakerPlanted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return target.Guards.Judge([]attack.Attack{wire.Weaker}, out, nil)[0]
+		return target.Judge([]attack.Attack{wire.Weaker}, out, nil)[0]
 	}
 	const offers = 4 // weaker ones, each from the other host and from a stranger
 	if r := attacked(); r.Verdict != attack.Withstood || r.Lab[0].Sent != 2*offers {

@@ -8,6 +8,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/macsec"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/proof/threat"
 )
 
 // Parameters.
@@ -103,6 +104,9 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 	top.Guards = network.Guards{
 		Authentic: true, Once: n == 0, // within the window a frame is taken again
 		Settled: "keys and ciphers are those of the plan, and hosts negotiate nothing",
+	}
+	if n > 0 {
+		top.Guards.Claims = threat.Leaves("it takes frames within its window again", threat.WireReplay, threat.WireReorder)
 	}
 	for i, h := range lab.Hosts {
 		d := Device{

@@ -316,7 +316,7 @@ func TestRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := target.Guards.Judge([]attack.Attack{wire.Sniff, wire.Patterns}, out, nil)
+			got := target.Judge([]attack.Attack{wire.Sniff, wire.Patterns}, out, nil)
 			if got[0].Verdict != tt.read || got[1].Verdict != tt.alike {
 				t.Errorf("%+v, want %s and %s", got, tt.read, tt.alike)
 			}

@@ -187,6 +187,7 @@ func (Network) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
 	s.Wire = []network.Protocol{
 		{Name: "VXLAN", Number: network.UDP, Port: vxlanPort}, {Name: "etcd", Number: network.TCP, Port: etcdPort},
 	}
+	s.Guards.Claims = network.Carries("VXLAN", false)
 	return s, true, nil
 }
 

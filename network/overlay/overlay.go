@@ -98,7 +98,7 @@ func (Network) Cross(lab network.Lab) (s network.Span, ok bool, err error) {
 			s.Reach[i][j] = network.Reach{Link: device} // hosts have no addresses there
 		}
 	}
-	s.Wire = []network.Protocol{vxlan}
+	s.Wire, s.Guards.Claims = []network.Protocol{vxlan}, network.Carries("VXLAN", false)
 	if network.BuiltBy(lab.Params) == network.ByDocker {
 		// "Use overlay networks", Docker's manual
 		s.Besides = []network.Protocol{

@@ -6,6 +6,7 @@
 // the bridge is up again.
 //
 // The package knows no tunnel and no encryption: how packets look on the wire, and below each layer of the receiver, it
-// learns from packets that carry a mark. What is claimed of them ([Guards]) comes from the parts. A lab without
-// encryption shows that an attack works at all: an attack that does not succeed there shows nothing elsewhere.
+// learns from packets that carry a mark. What is claimed of them ([Guards], and [Target.Claims] of tunnels) comes from
+// the parts. A lab without encryption shows that an attack works at all: an attack that does not succeed there shows
+// nothing elsewhere.
 package wire

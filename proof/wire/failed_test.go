@@ -62,7 +62,7 @@ func TestOpenFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range target.Guards.Judge(attacks, out, nil) {
+		for _, r := range target.Judge(attacks, out, nil) {
 			want := attack.Untold
 			if n == namespaces {
 				want = attack.Broken
@@ -83,7 +83,7 @@ func TestLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range target.Guards.Judge(attacks, out, nil) {
+	for _, r := range target.Judge(attacks, out, nil) {
 		why := fmt.Sprintf("it takes longer than %v", target.Limit)
 		if r.Verdict != attack.Untold || len(r.Lab) != 2 || !strings.HasSuffix(r.Why, why) {
 			t.Errorf("%s: %s (%s), %d outcomes, want it to end with %q", r.Attack, r.Verdict, r.Why, len(r.Lab), why)
@@ -144,7 +144,7 @@ func TestReadWhileRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := target.Guards.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]
+	r := target.Judge([]attack.Attack{wire.Sniff}, out, nil)[0]
 	if r.Verdict != attack.Broken {
 		t.Errorf("%s (%s), %+v; want %s", r.Verdict, r.Why, r.Lab, attack.Broken)
 	}

@@ -121,7 +121,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 	}
 	got, err := s.Attack(ctx, wire.All(), false, nil)
 	row.results = got.Judge(wire.All(), nil, nil)
-	claimed := wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}
+	claimed := wire.Target{Guards: wire.Guards{Hidden: true, Authentic: true, Once: true, Exclusive: true}}
 	row.planted = claimed.Judge(wire.All(), got.OnWire, nil)
 	row.err = errors.Join(err, settled(ctx, s), s.Close())
 	return row
@@ -211,10 +211,50 @@ func judged(t *testing.T, r attack.Result, plain bool) {
 	case r.Verdict == attack.Broken || r.Verdict == attack.Untold:
 		t.Errorf("%s: %s: %s %+v", r.Attack, r.Verdict, r.Why, r.Lab)
 	case !plain:
+	case len(r.NotClaimed) == 0:
+		t.Errorf("%s: nobody says why it is not claimed", r.Attack)
 	case r.Verdict != attack.Open || len(r.Lab) != 2 || r.Lab[0].Arrived == 0 || r.Lab[1].Arrived == 0:
 		t.Errorf("%s: %s, want open in both families: %+v", r.Attack, r.Verdict, r.Lab)
 	}
 }
+
+// Each stack claims to withstand each attack, or says why not. Tunnels that know who their peers are take no packets
+// of strangers, and claim that.
+func TestClaimsAreWhole(t *testing.T) {
+	strict := map[string]bool{
+		"bridge+gre": true, "bridge+ipip": true, "bridge+gre+ipsec": true, "bridge+vxlan": false, "bridge+geneve": false,
+		"bridge": false, "overlay": false,
+	}
+	all := map[string]wire.Target{}
+	for _, r := range labs(t) {
+		l := r.Labs[0]
+		lab, err := network.Compose(network.NewLab(2, roomy), l.Stack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := lab.Guards()
+		all[strings.TrimSuffix(l.ID, "/cross-host/1")] = wire.Target{
+			Guards: wire.Guards{Hidden: lab.Hidden(), Authentic: g.Authentic, Once: g.Once, Exclusive: g.Exclusive},
+			Claims: g.Claims,
+		}
+	}
+	for id, target := range all {
+		for _, r := range target.Judge(wire.All(), wire.Outcomes{}, nil) {
+			if !r.Claimed && len(r.NotClaimed) == 0 {
+				t.Errorf("%s says nothing about %s", id, r.Attack)
+			}
+		}
+	}
+	for id, want := range strict {
+		target, known := all[id]
+		if got := target.Claims.Claimed(wire.Stranger); !known || got != want {
+			t.Errorf("%s (%t) claims to withstand packets of strangers: %t, want %t", id, known, got, want)
+		}
+	}
+}
+
+// roomy is an MTU that leaves enough under all layers, in bytes.
+const roomy = 9000
 
 // written is the table.
 func written(rows []row) string {

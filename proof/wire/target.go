@@ -31,6 +31,9 @@ type Guards struct {
 type Target struct {
 	proof.Lab
 	Guards Guards
+	// Claims are what its parts say besides: which attacks they withstand without an encryption, and why they do not claim
+	// to withstand others.
+	Claims threat.Claims
 	// Open opens a network namespace of a host, counted from 0, by its name; "" is the host's own. The host behind the
 	// last one is the underlay. The file is the caller's to close.
 	Open func(host int, namespace string) (*os.File, error)
@@ -186,19 +189,26 @@ func none(attacks []attack.Attack, why string) Outcomes {
 	return o
 }
 
-// Judge says how a lab with these guards fares with each attack, from what came of them on it and on its control. If
-// that is nil, something else shows that the attacks work.
-func (g Guards) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) []attack.Result {
+// claimed says whether the lab claims that nothing of an attack arrives.
+func (t Target) claimed(a attack.Attack) bool { return t.Guards.Claims(a) || t.Claims.Claimed(a) }
+
+// Judge says how the lab fares with each attack, from what came of them on it and on its control. If that is nil,
+// something else shows that the attacks work. So it is if a part that the control has too withstands them.
+func (t Target) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) []attack.Result {
 	var list []attack.Result
 	for _, a := range attacks {
 		other := func(o attack.Outcome) bool { return o.Attack != a }
 		r := attack.Result{
-			Attack: a, Claimed: g.Claims(a), Lab: slices.DeleteFunc(slices.Clone(lab.List), other),
+			Attack: a, Claimed: t.claimed(a), Lab: slices.DeleteFunc(slices.Clone(lab.List), other),
+		}
+		if !r.Claimed {
+			r.NotClaimed = t.Claims.Why(a)
 		}
 		if control != nil {
 			r.Control = slices.DeleteFunc(slices.Clone(control.List), other)
 		}
-		r.Verdict, r.Why = judge(r, control == nil || a == Weaker, lab.NotTried[a]) // without keys, none are agreed on
+		shown := control == nil || t.Claims.Claimed(a) || a == Weaker // without keys, none are agreed on
+		r.Verdict, r.Why = judge(r, shown, lab.NotTried[a])
 		list = append(list, r)
 	}
 	return list

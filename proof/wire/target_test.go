@@ -7,6 +7,7 @@ import (
 
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/attack"
+	"github.com/nettoll/nettoll/proof/threat"
 	"github.com/nettoll/nettoll/proof/wire"
 )
 
@@ -67,9 +68,46 @@ func TestJudge(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			r := tt.guards.Judge([]attack.Attack{wire.Flip}, tt.lab, tt.control)[0]
+			r := wire.Target{Guards: tt.guards}.Judge([]attack.Attack{wire.Flip}, tt.lab, tt.control)[0]
 			if r.Verdict != tt.want || r.Why != tt.why || r.Claimed != tt.guards.Authentic {
 				t.Errorf("%s, %q, claimed: %t; want %s, %q", r.Verdict, r.Why, r.Claimed, tt.want, tt.why)
+			}
+		})
+	}
+}
+
+// What a tunnel claims holds although its control, which has the tunnel too, withstands it as well. Nobody else has to
+// say why an attack is open.
+func TestJudgeTunnels(t *testing.T) {
+	outcome := func(arrived int) wire.Outcomes {
+		return wire.Outcomes{List: []attack.Outcome{{Attack: wire.Stranger, Family: "ipv4", Sent: 9, Arrived: arrived}}}
+	}
+	withstood := wire.Target{Claims: threat.Withstands(wire.Stranger)}
+	open := wire.Target{Claims: threat.Leaves("it takes all", wire.Stranger)}
+	never := outcome(0)
+	for _, tt := range []struct {
+		name    string
+		target  wire.Target
+		lab     wire.Outcomes
+		control *wire.Outcomes
+		want    attack.Verdict
+		not     []string
+	}{
+		{"claimed, without a control", withstood, outcome(0), nil, attack.Withstood, nil},
+		{"claimed, and by the control too", withstood, outcome(0), &never, attack.Withstood, nil},
+		{"claimed, and broken", withstood, outcome(1), &never, attack.Broken, nil},
+		{"not claimed, and open", open, outcome(1), nil, attack.Open, []string{"it takes all"}},
+		{"not claimed, and closed", open, outcome(0), nil, attack.Closed, []string{"it takes all"}},
+		{
+			"claimed by an encryption",
+			wire.Target{Guards: wire.Guards{Authentic: true}, Claims: open.Claims},
+			outcome(0), &never, attack.Untold, nil,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tt.target.Judge([]attack.Attack{wire.Stranger}, tt.lab, tt.control)[0]
+			if r.Verdict != tt.want || !slices.Equal(r.NotClaimed, tt.not) {
+				t.Errorf("%s, not claimed: %q; want %s, %q", r.Verdict, r.NotClaimed, tt.want, tt.not)
 			}
 		})
 	}
@@ -85,7 +123,7 @@ func TestOneHost(t *testing.T) {
 	if err != nil || len(out.List) > 0 {
 		t.Fatalf("%+v, %v", out, err)
 	}
-	for _, r := range one.Guards.Judge(wire.All(), out, nil) {
+	for _, r := range one.Judge(wire.All(), out, nil) {
 		if r.Verdict != attack.NotTried || r.Why != wire.ErrNoWire.Error() {
 			t.Errorf("%s: %s, %q", r.Attack, r.Verdict, r.Why)
 		}

@@ -62,6 +62,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return top, err
 	}
 	top.Wire = []network.Protocol{{Name: "GENEVE", Number: network.UDP, Port: int(s.Port)}}
+	top.Guards.Claims = network.Carries("GENEVE", tunnel.ByOVS(p))
 	for i := range lab.Hosts {
 		top.Steps[i] = []host.Step{step{
 			Impl: of, Type: "geneve",

@@ -92,6 +92,7 @@ func (Tunnel) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		return top, err
 	}
 	top.Wire = []network.Protocol{{Name: "VXLAN", Number: network.UDP, Port: int(s.Port)}}
+	top.Guards.Claims = network.Carries("VXLAN", tunnel.ByOVS(p))
 	for i := range lab.Hosts {
 		d := Device{
 			Name: device, MAC: top.Reach[i][i].MAC, MTU: top.MTU, Port: s.Port, ID: id,
