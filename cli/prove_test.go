@@ -31,6 +31,9 @@ func provedExamples() []provedLab {
 				},
 				{
 					Attack: threat.Types, Claimed: true, Verdict: attack.Broken,
+					Families: []attack.InFamily{
+						{Family: "ipv4", Verdict: attack.Broken}, {Family: "ipv6", Verdict: attack.Untold, Why: "a control failed"},
+					},
 					Lab:     []attack.Outcome{out("ipv4", 1, 10, "a redirect, from src0, arrives at snk1"), out("ipv6", 0, 10)},
 					Control: []attack.Outcome{out("ipv4", 10, 10), out("ipv6", 10, 10)},
 				},
@@ -76,7 +79,8 @@ func TestWriteProved(t *testing.T) {
 		"text": {
 			"a+b/same-host/2\n  ✓ every pair passes packets\n",
 			"  ports     0 of 10        0 of 12  22 of 22            claimed and held\n",
-			"  types     1 of 10        0 of 10  20 of 20            claimed and broken\n",
+			"  types     1 of 10        0 of 10  20 of 20            claimed and broken (IPv4), cannot be told (IPv6)\n",
+			"  types: cannot be told (IPv6): a control failed\n",
 			"  guise: open: b believes everybody\n", "0 of 4 ",
 			"  ✗ types, ipv4: a redirect, from src0, arrives at snk1\n",
 			"  bypass: not tried: the lab has nowhere to send it\n",
@@ -90,11 +94,12 @@ func TestWriteProved(t *testing.T) {
 			"  guise: cannot be told: it was not made: the host is gone\n  failed after the attacks: a table is not empty\n",
 		},
 		"csv": {
-			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0,\n",
-			"a@r/same-host/2,a@r,same-host,2,guise,ipv4,true,refused by rights,0,0,,,no CAP_NET_RAW,,8,\n",
-			"a+b/same-host/2,a+b,same-host,2,,,true,holds,0,0,,,,,0,every pair passes packets\n",
-			"a+b/same-host/2,a+b,same-host,2,,,true,broken,0,0,,,snk0 answers,,0,no other ports\n",
-			"a+b/same-host/2,a+b,same-host,2,,,true,cannot be told,0,0,,,a queue was full,,0,no other pairs\n",
+			"a+b/same-host/2,a+b,same-host,2,types,ipv4,true,broken,1,10,10,10,,,0,,broken\n",
+			"a+b/same-host/2,a+b,same-host,2,types,ipv6,true,broken,0,10,10,10,a control failed,,0,,cannot be told\n",
+			"a@r/same-host/2,a@r,same-host,2,guise,ipv4,true,refused by rights,0,0,,,no CAP_NET_RAW,,8,,refused by rights\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,holds,0,0,,,,,0,every pair passes packets,\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,broken,0,0,,,snk0 answers,,0,no other ports,\n",
+			"a+b/same-host/2,a+b,same-host,2,,,true,cannot be told,0,0,,,a queue was full,,0,no other pairs,\n",
 			"c/same-host/2,c,same-host,2,,,false,not tried,0,0,,,\"containers share",
 		},
 		"jsonl": {
@@ -104,7 +109,7 @@ func TestWriteProved(t *testing.T) {
 		"junit": {
 			`<testsuites name="nettoll prove" tests="14" failures="2" errors="1" skipped="8">`,
 			`<testcase classname="a+b/same-host/2" name="every pair passes packets"></testcase>`,
-			`<failure message="a+b/same-host/2: types: broken: ipv4: a redirect, from src0, arrives at snk1" type="broken">`,
+			`<failure message="a+b/same-host/2: types: broken (IPv4), cannot be told (IPv6): a control failed: ipv4: a redirect, from src0, arrives at snk1" type="broken">`,
 			`<skipped message="a+b/same-host/2: bypass: not tried: the lab has nowhere to send it" type="not tried">`,
 			`<skipped message="a+b/same-host/2: guise: not claimed, open: b believes everybody" type="open">`,
 			`<testcase classname="c/same-host/2" name="attacks">`,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -95,6 +96,8 @@ type provedRow struct {
 	NotClaimed     string `json:"not_claimed,omitempty"`
 	Unsent         int    `json:"unsent,omitempty"` // refused by the rights of the containers
 	Claim          string `json:"claim,omitempty"`
+	// FamilyVerdict is the verdict of the family alone.
+	FamilyVerdict attack.Verdict `json:"family_verdict,omitempty"`
 }
 
 func provedRows(list []provedLab) (rows []provedRow) {
@@ -121,7 +124,12 @@ func provedRows(list []provedLab) (rows []provedRow) {
 				row := provedRow{
 					Lab: l.Lab, Stack: l.Stack, Placement: l.Placement, Pairs: l.Pairs, Attack: r.Attack, Family: o.Family,
 					Claimed: r.Claimed, Verdict: r.Verdict, Arrived: o.Arrived, Sent: o.Sent, Why: r.Why,
-					NotClaimed: strings.Join(r.NotClaimed, "; "), Unsent: o.Unsent,
+					NotClaimed: strings.Join(r.NotClaimed, "; "), Unsent: o.Unsent, FamilyVerdict: r.Verdict,
+				}
+				for _, in := range r.Families {
+					if in.Family == o.Family {
+						row.FamilyVerdict, row.Why = in.Verdict, cmp.Or(in.Why, r.Why)
+					}
 				}
 				for _, c := range r.Control {
 					if c.Family == o.Family {
@@ -150,6 +158,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 		s := sheet{columns: []string{
 			"lab", "stack", "placement", "pairs", "attack", "family", "claimed", "verdict", "arrived", "sent",
 			"control_arrived", "control_sent", "why", "not_claimed", "unsent", "claim",
+			"family_verdict",
 		}}
 		number := func(n *int) string {
 			if n == nil {
@@ -163,6 +172,7 @@ func writeProved(w io.Writer, list []provedLab, format string) error {
 				r.Lab, r.Stack, r.Placement, strconv.Itoa(r.Pairs), string(r.Attack), r.Family, strconv.FormatBool(r.Claimed),
 				string(r.Verdict), strconv.Itoa(r.Arrived), strconv.Itoa(r.Sent), number(r.ControlArrived), number(r.ControlSent),
 				r.Why, r.NotClaimed, strconv.Itoa(r.Unsent), r.Claim,
+				string(r.FamilyVerdict),
 			})
 		}
 		return s.write(w, format)
@@ -239,7 +249,7 @@ func (l provedLab) text(w io.Writer) {
 		if compared != "" {
 			fmt.Fprintf(t, "%s\t", share(r.Control, ""))
 		}
-		fmt.Fprintln(t, r.Verdict.Text())
+		fmt.Fprintln(t, r.Text())
 	}
 	_ = t.Flush()
 	l.whys(w)
@@ -282,19 +292,27 @@ func (l provedLab) compared() string {
 func (l provedLab) whys(w io.Writer) {
 	var reasons []string
 	names := map[string][]string{}
+	because := func(a attack.Attack, verdict, why string) {
+		if why == "" {
+			return
+		}
+		why = verdict + ": " + why
+		if names[why] == nil {
+			reasons = append(reasons, why)
+		}
+		names[why] = append(names[why], string(a))
+	}
 	for _, r := range l.Attacks {
 		why := r.Why
 		if r.Verdict == attack.Open && why == "" {
 			why = strings.Join(r.NotClaimed, "; ")
 		}
-		if why == "" {
-			continue
+		for _, in := range r.Families {
+			because(r.Attack, measure.InFamily(string(in.Verdict), in.Family), in.Why)
 		}
-		why = fmt.Sprintf("%s: %s", r.Verdict, why)
-		if names[why] == nil {
-			reasons = append(reasons, why)
+		if !slices.ContainsFunc(r.Families, func(in attack.InFamily) bool { return in.Why == why }) {
+			because(r.Attack, string(r.Verdict), why)
 		}
-		names[why] = append(names[why], string(r.Attack))
 	}
 	for _, why := range reasons {
 		fmt.Fprintf(w, "  %s: %s\n", strings.Join(names[why], ", "), why)

@@ -154,6 +154,11 @@ func Records(results []attack.Result) (list []measure.Attack) {
 			Attack: string(r.Attack), Wire: slices.Contains(outside, r.Attack), Claimed: r.Claimed,
 			Verdict: measure.AttackVerdict(r.Verdict), Why: r.Why, NotClaimed: r.NotClaimed,
 		}
+		for _, in := range r.Families {
+			one.Families = append(one.Families, measure.AttackFamily{
+				Family: in.Family, Verdict: measure.AttackVerdict(in.Verdict), Why: in.Why,
+			})
+		}
 		one.Arrived, one.Sent = attack.Count(r.Lab)
 		one.ControlArrived, one.ControlSent = attack.Count(r.Control)
 		for _, o := range r.Lab {

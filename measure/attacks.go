@@ -1,6 +1,11 @@
 package measure
 
-import "slices"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Attacks is the record of what came of attacks on a lab. A run that makes attacks writes one for each lab, after its
 // last generation.
@@ -33,10 +38,42 @@ type Attack struct {
 	Why     string        `json:"why,omitempty"` // why it cannot be told, or what of it was not tried
 	// NotClaimed holds the reasons why the stack does not claim to withstand it.
 	NotClaimed []string `json:"not_claimed,omitempty"`
-	Holes      []string `json:"holes,omitempty"` // what arrived, in words
+	// Families is what came of it in each family, if that is not the same in all.
+	Families []AttackFamily `json:"families,omitempty"`
+	Holes    []string       `json:"holes,omitempty"` // what arrived, in words
 	// ControlArrived and ControlSent are the same of the control; both are 0 if there is none.
 	ControlArrived int `json:"control_arrived,omitempty"`
 	ControlSent    int `json:"control_sent,omitempty"`
+}
+
+// An AttackFamily is what came of an attack in one family.
+type AttackFamily struct {
+	Family  string        `json:"family"`
+	Verdict AttackVerdict `json:"verdict"`
+	Why     string        `json:"why,omitempty"`
+}
+
+// Said is the verdict, of each family if they differ: "withstood (IPv4), not tried (IPv6)".
+func (a Attack) Said() string {
+	var texts []string
+	for _, one := range a.Families {
+		texts = append(texts, InFamily(string(one.Verdict), one.Family))
+	}
+	return cmp.Or(strings.Join(texts, ", "), string(a.Verdict))
+}
+
+// InFamily says of which family something is true: "withstood (IPv4)".
+func InFamily(what, family string) string { return fmt.Sprintf("%s (%s)", what, FamilyName(family)) }
+
+// FamilyName is how a family is written.
+func FamilyName(family string) string {
+	switch family {
+	case "ipv4":
+		return "IPv4"
+	case "ipv6":
+		return "IPv6"
+	}
+	return family
 }
 
 // AttackVerdict says how a lab fares with an attack, in the words of nettoll prove.
@@ -120,19 +157,27 @@ func (p *ProvedLab) attacked(x *Attacks) {
 		} else {
 			p.Inside.add(a)
 		}
+		for _, in := range a.Families {
+			if in.Why != "" {
+				p.untold(InFamily(string(in.Verdict), in.Family)+": "+in.Why, a.Attack)
+			}
+		}
+		said := a.Why != "" && slices.ContainsFunc(a.Families, func(in AttackFamily) bool { return in.Why == a.Why })
 		switch a.Verdict {
 		case AttackNotTried, AttackUntold, AttackUnsent:
 			why := string(a.Verdict)
 			if a.Why != "" {
 				why += ": " + a.Why
 			}
-			p.untold(why, a.Attack)
+			if !said {
+				p.untold(why, a.Attack)
+			}
 		case AttackBroken:
 			for _, hole := range a.Holes {
 				p.Holes = append(p.Holes, a.Attack+": "+hole)
 			}
 		case AttackWithstood:
-			if a.Why != "" { // of a part of it
+			if a.Why != "" && !said { // of a part of it
 				p.untold(string(a.Verdict)+": "+a.Why, a.Attack)
 			}
 		case AttackOpen, AttackClosed:

@@ -70,6 +70,18 @@ func TestAttacks(t *testing.T) {
 			nil,
 		},
 		{
+			measure.Attacks{Lab: "cni", Attacks: []measure.Attack{{
+				Attack: "guise", Claimed: true, Verdict: measure.AttackWithstood, Sent: 1, Families: []measure.AttackFamily{
+					{Family: "ipv4", Verdict: measure.AttackWithstood},
+					{Family: "ipv6", Verdict: measure.AttackNotTried, Why: "no addresses"},
+				},
+			}}},
+			measure.Withstood{Made: 1, Tried: 1, Claimed: 1, Held: 1},
+			[2]measure.Held{measure.HeldAlways, measure.NotProved},
+			[]measure.Untold{{Why: "not tried (IPv6): no addresses", Attacks: []string{"guise"}}},
+			nil,
+		},
+		{
 			measure.Attacks{Lab: "host", NotTried: "they share a namespace"},
 			measure.Withstood{},
 			[2]measure.Held{measure.NotProved, measure.NotProved},

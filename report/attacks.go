@@ -33,7 +33,7 @@ func (v *Reading) attacks(labs []measure.ProvedLab, cells map[string]*measure.Ce
 		for _, x := range list {
 			f := Field{string(measure.AttackNotTried), Quiet}
 			if i := slices.IndexFunc(x.Attacks, func(a measure.Attack) bool { return a.Attack == name }); i >= 0 {
-				f = attackField(x.Attacks[i].Verdict)
+				f = attackField(x.Attacks[i])
 			}
 			row = append(row, f)
 		}
@@ -45,15 +45,16 @@ func (v *Reading) attacks(labs []measure.ProvedLab, cells map[string]*measure.Ce
 }
 
 // attackField is what is said of an attack.
-func attackField(verdict measure.AttackVerdict) Field {
-	switch verdict {
+func attackField(a measure.Attack) Field {
+	f := Field{a.Said(), Quiet}
+	switch a.Verdict {
 	case measure.AttackWithstood:
-		return Field{string(verdict), Good}
+		f.Tone = Good
 	case measure.AttackBroken:
-		return Field{string(verdict), Bad}
+		f.Tone = Bad
 	case measure.AttackUntold:
-		return Field{string(verdict), Doubt}
+		f.Tone = Doubt
 	case measure.AttackOpen, measure.AttackClosed, measure.AttackNotTried, measure.AttackUnsent:
 	}
-	return Field{string(verdict), Quiet}
+	return f
 }

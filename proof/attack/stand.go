@@ -15,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/proof/packet"
 	"github.com/nettoll/nettoll/proof/threat"
@@ -108,10 +109,12 @@ func Run(ctx context.Context, lab Target, attacks []Attack) (list []Outcome, err
 			if v6 && a == threat.Abstract {
 				continue // it has no family
 			}
+			o := Outcome{Attack: a, Family: familyOf(a, v6)}
 			if !s.speaks(v6) {
+				o.NotTried = "its containers have no addresses of " + measure.FamilyName(o.Family)
+				list = append(list, o)
 				continue
 			}
-			o := Outcome{Attack: a, Family: familyOf(a, v6)}
 			if failed != nil {
 				o.Failed = "it was not made: " + failed.Error()
 				list = append(list, o)
@@ -196,10 +199,6 @@ func (s *stand) attack(o *Outcome, v6 bool) error {
 	a := o.Attack
 	if s.Observe != nil {
 		s.Observe(a, o.Family)
-	}
-	if v6 && !slices.ContainsFunc(s.ends, func(e *end) bool { return e.Own(v6).IsValid() }) {
-		o.NotTried = "its containers have no addresses of IPv6"
-		return nil
 	}
 	if made := s.tries()[a]; made != nil {
 		return s.try(o, made(v6))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/threat"
 )
 
@@ -29,11 +30,13 @@ func elsewhere() map[Attack]string {
 		threat.Bypass:  "a switch whose host takes frames from its ports (TestBypassIsNoticed)",
 		// A switch learns where containers are, whatever is filtered.
 		threat.Listening: "a bridge that forgets at once where containers are (TestHub)",
-		threat.MACFlood:  "a bridge that learns few addresses and soon forgets them (TestMACFlood)",
+		threat.MACFlood: "a bridge that learns few addresses and soon forgets them, in one family, as frames of a flood have none " +
+			"(TestMACFlood)",
 		// The runtime separates namespaces, and no filter knows unix sockets.
 		threat.Abstract: "containers in the namespace of their host (TestSharedNamespace)",
 		// Without the filter nobody tracks connections, so no table can be full.
-		threat.TableFull:  "the same stack, whose filter is flushed while the table is full (TestFullTable)",
+		threat.TableFull: "the same stack, whose filter is flushed while the table is full, in one family, as both have one table " +
+			"(TestFullTable)",
 		threat.Starvation: "a stateful filter on a bridge (TestFullTable)",
 	}
 }
@@ -206,11 +209,52 @@ type Result struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why,omitempty"` // of what cannot be told or was not tried
 	// NotClaimed is why the parts of the stack do not claim to withstand it.
-	NotClaimed []string  `json:"not_claimed,omitempty"`
-	Lab        []Outcome `json:"outcomes,omitempty"` // by family
+	NotClaimed []string `json:"not_claimed,omitempty"`
+	// Families is how it fares in each family, if it does not fare alike in all.
+	Families []InFamily `json:"families,omitempty"`
+	Lab      []Outcome  `json:"outcomes,omitempty"` // by family
 	// Control is what came of the same attack on the same lab without its filter; nil if the lab has none, or if the
 	// control could not be attacked.
 	Control []Outcome `json:"control,omitempty"`
+}
+
+// An InFamily is how a lab fares with an attack in one family.
+type InFamily struct {
+	Family  string  `json:"family"`
+	Verdict Verdict `json:"verdict"`
+	Why     string  `json:"why,omitempty"`
+}
+
+// Text says what the verdict means, of each family if they differ: "claimed and held (IPv4), not tried (IPv6)".
+func (r Result) Text() string {
+	var texts []string
+	for _, one := range r.Families {
+		texts = append(texts, measure.InFamily(one.Verdict.Text(), one.Family))
+	}
+	return cmp.Or(strings.Join(texts, ", "), r.Verdict.Text())
+}
+
+// Judge sets the verdicts of a result, from whether the lab claims to withstand the attack and what came of it there and
+// on the control. Shown says that something else than the control shows that the attack works. What cannot be told in
+// one family is not withstood.
+func (r *Result) Judge(shown bool) {
+	r.Families = nil
+	verdict, why := judge(*r, shown, r.Control)
+	for _, o := range r.Lab {
+		one := *r
+		one.Lab = []Outcome{o}
+		one.Control = slices.DeleteFunc(slices.Clone(r.Control), func(c Outcome) bool { return c.Family != o.Family })
+		in := InFamily{Family: o.Family}
+		in.Verdict, in.Why = judge(one, shown, r.Control)
+		if r.Families = append(r.Families, in); in.Verdict == Untold && verdict == Withstood {
+			verdict, why = in.Verdict, in.Why
+		}
+	}
+	if r.Verdict, r.Why = verdict, why; !slices.ContainsFunc(r.Families, func(in InFamily) bool {
+		return in.Verdict != verdict
+	}) {
+		r.Families = nil
+	}
 }
 
 // Count returns how many packets arrived and how many were sent.
@@ -245,17 +289,17 @@ func (t Target) Judge(attacks []Attack, lab []Outcome, control *Control) []Resul
 			r.Control = slices.DeleteFunc(slices.Clone(control.Outcomes), other)
 			shown = shown || control.Claims.Claimed(a)
 		}
-		r.Verdict, r.Why = Judge(r, shown)
+		r.Judge(shown)
 		list = append(list, r)
 	}
 	return list
 }
 
 // unshown lists what an attack aims at on a lab and reaches on its control in no family.
-func unshown(r Result) (aims []string) {
+func unshown(r Result, control []Outcome) (aims []string) {
 	for _, o := range r.Lab {
 		for aim := range o.Aims {
-			if !slices.Contains(aims, aim) && !slices.ContainsFunc(r.Control, func(c Outcome) bool {
+			if !slices.Contains(aims, aim) && !slices.ContainsFunc(control, func(c Outcome) bool {
 				return c.Aims[aim].Arrived > 0
 			}) {
 				aims = append(aims, aim)
@@ -266,9 +310,9 @@ func unshown(r Result) (aims []string) {
 	return aims
 }
 
-// Judge says how a lab fares with an attack, from whether it claims to withstand it and what came of it there and on
-// the control. Shown says that something else than the control shows that the attack works.
-func Judge(r Result, shown bool) (Verdict, string) {
+// judge says how a lab fares with an attack, over all families of the result. Whole is what came of it on the control in
+// all families: what an attack aims at has to be reached in one of them.
+func judge(r Result, shown bool, whole []Outcome) (Verdict, string) {
 	arrived, sent := Count(r.Lab)
 	switch {
 	case arrived > 0 && r.Claimed:
@@ -305,7 +349,7 @@ func Judge(r Result, shown bool) (Verdict, string) {
 	}
 	arrived, sent = Count(r.Control)
 	if arrived > 0 {
-		if aims := unshown(r); len(aims) > 0 {
+		if aims := unshown(r, whole); len(aims) > 0 {
 			return Untold, "it does not succeed on the control either against: " + strings.Join(aims, ", ")
 		}
 		return Withstood, ""

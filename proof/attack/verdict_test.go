@@ -85,6 +85,36 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// Each family has its own verdict if they differ. What no control shows in one family cannot be told.
+func TestJudgeFamilies(t *testing.T) {
+	of := func(v4, v6 attack.Outcome) []attack.Outcome {
+		v4.Attack, v4.Family, v6.Attack, v6.Family = threat.Ports, "ipv4", threat.Ports, "ipv6"
+		return []attack.Outcome{v4, v6}
+	}
+	refused, open, none := attack.Outcome{Sent: 4}, attack.Outcome{Sent: 4, Arrived: 4}, attack.Outcome{NotTried: "no IPv6"}
+	for _, c := range []struct {
+		lab, control []attack.Outcome
+		claimed      bool
+		want         attack.Verdict
+		said         string
+	}{
+		{of(refused, refused), of(open, open), true, attack.Withstood, "claimed and held"},
+		{of(refused, none), of(open, none), true, attack.Withstood, "claimed and held (IPv4), not tried (IPv6)"},
+		{of(refused, open), of(open, open), true, attack.Broken, "claimed and held (IPv4), claimed and broken (IPv6)"},
+		{of(refused, refused), of(open, refused), true, attack.Untold, "claimed and held (IPv4), cannot be told (IPv6)"},
+		{of(open, refused), nil, false, attack.Open, "not claimed and open (IPv4), not claimed, closed (IPv6)"},
+	} {
+		target := attack.Target{Lab: proof.Lab{Filtered: true}}
+		if c.claimed {
+			target.Claims = threat.Withstands(threat.Ports)
+		}
+		r := target.Judge([]attack.Attack{threat.Ports}, c.lab, &attack.Control{Outcomes: c.control})[0]
+		if r.Verdict != c.want || r.Text() != c.said || (r.Why == "") != (c.want != attack.Untold) {
+			t.Errorf("%s, %q: %q; want %s, %q", r.Verdict, r.Text(), r.Why, c.want, c.said)
+		}
+	}
+}
+
 // An attack that aims at several things has to reach each on the control, in one family at least.
 func TestJudgeAims(t *testing.T) {
 	of := func(family string, sinks, sources int) attack.Outcome {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -208,19 +209,12 @@ func (t Target) Judge(attacks []attack.Attack, lab Outcomes, control *Outcomes) 
 			r.Control = slices.DeleteFunc(slices.Clone(control.List), other)
 		}
 		shown := control == nil || t.Claims.Claimed(a) || a == Weaker // without keys, none are agreed on
-		r.Verdict, r.Why = judge(r, shown, lab.NotTried[a])
+		left := lab.NotTried[a]
+		if r.Judge(shown); len(r.Lab) == 0 {
+			r.Why = cmp.Or(left, r.Why)
+		}
+		r.Why = cmp.Or(r.Why, left)
 		list = append(list, r)
 	}
 	return list
-}
-
-func judge(r attack.Result, shown bool, left string) (attack.Verdict, string) {
-	if left != "" && len(r.Lab) == 0 {
-		return attack.NotTried, left
-	}
-	verdict, why := attack.Judge(r, shown)
-	if why == "" {
-		why = left
-	}
-	return verdict, why
 }

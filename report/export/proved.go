@@ -135,10 +135,15 @@ func attackCases(x *measure.Attacks) (list []junitCase) {
 	}
 	for _, a := range x.Attacks {
 		one := junitCase{Class: class, Name: "attack " + report.Printable(a.Attack)}
-		said := &junitProblem{Message: class + ": " + a.Attack + ": " + string(a.Verdict), Type: string(a.Verdict)}
-		why := a.Why
+		text, why := a.Said(), a.Why
 		if a.Verdict == measure.AttackOpen || a.Verdict == measure.AttackClosed {
-			why = strings.Join(a.NotClaimed, "; ")
+			text, why = "not claimed, "+text, strings.Join(a.NotClaimed, "; ")
+		}
+		said := &junitProblem{Message: class + ": " + a.Attack + ": " + text, Type: string(a.Verdict)}
+		for _, in := range a.Families {
+			if in.Why != "" && in.Why != why {
+				why = strings.TrimPrefix(why+"; "+in.Why, "; ")
+			}
 		}
 		if why != "" {
 			said.Message += ": " + report.Printable(why)
@@ -150,11 +155,11 @@ func attackCases(x *measure.Attacks) (list []junitCase) {
 			}
 			one.Failure = said
 		case measure.AttackWithstood:
-		case measure.AttackNotTried, measure.AttackUntold, measure.AttackUnsent:
-			one.Skipped = said
-		case measure.AttackOpen, measure.AttackClosed: // nothing is claimed, so that nothing can fail
-			one.Skipped = said
-			said.Message = strings.Replace(said.Message, string(a.Verdict), "not claimed, "+string(a.Verdict), 1)
+			if a.Families != nil {
+				one.Out = said.Message
+			}
+		case measure.AttackNotTried, measure.AttackUntold, measure.AttackUnsent, measure.AttackOpen, measure.AttackClosed:
+			one.Skipped = said // what nothing is claimed of cannot fail either
 		}
 		list = append(list, one)
 	}

@@ -28,7 +28,13 @@ func attacked(t *testing.T, broken bool) *made {
 			{Attack: "ports", Claimed: true, Verdict: measure.AttackNotTried, Why: "there is one pair"},
 			{Attack: "types", Claimed: true, Verdict: measure.AttackNotTried, Why: "there is one pair"},
 			{Attack: "router", Verdict: measure.AttackOpen, Arrived: 2, Sent: 2, NotClaimed: []string{"nobody looks"}},
-			{Attack: "wire-sniff", Wire: true, Claimed: true, Verdict: measure.AttackWithstood, Sent: 4},
+			{
+				Attack: "wire-sniff", Wire: true, Claimed: true, Verdict: measure.AttackWithstood, Sent: 4,
+				Families: []measure.AttackFamily{
+					{Family: "ipv4", Verdict: measure.AttackWithstood},
+					{Family: "ipv6", Verdict: measure.AttackNotTried, Why: "it has no addresses"},
+				},
+			},
 		}},
 	}
 	return m
@@ -43,18 +49,21 @@ func TestAttacks(t *testing.T) {
 			"inside attacks wire attacks", " 1 of 3 1 of 1 ",
 			"not attacked: containers share a namespace.",
 			"ports, types: not tried: there is one pair.",
+			"wire-sniff: not tried (IPv6): it has no addresses.",
 			"does not claim to withstand: bridge 1 (nettoll prove shows each with the reason).",
 		},
 		"markdown": {
 			"| inside attacks | wire attacks |", "| **1 of 3** | **1 of 1** |", "not attacked: containers share a namespace.",
 			"ports, types: not tried: there is one pair.",
 		},
-		"html": {"What came of each attack", ">bridge</th>", ">wire-sniff</th>", ">withstood</td>", ">open</td>", ">not tried</td>", ">inside attacks</th>", ">1 of 3</td>", ">1 of 1</td>", "ports, types: not tried: there is one pair."},
+		"html": {"What came of each attack", ">bridge</th>", ">wire-sniff</th>", ">withstood (IPv4), not tried (IPv6)</td>", ">open</td>", ">not tried</td>", ">inside attacks</th>", ">1 of 3</td>", ">1 of 1</td>", "ports, types: not tried: there is one pair."},
 		"jsonl": {
 			`{"type":"attacks","v":3,"gen":7,"lab":"bridge/same-host/1","attacks":[{"attack":"guise","claimed":true,`,
 			`"inside_attacks":"cannot be told","inside_withstood":1,"inside_claimed":3,"inside_open":1,` +
 				`"wire_attacks":"holds","wire_withstood":1,"wire_claimed":1,"wire_open":0,` +
-				`"attacks_untold":[{"why":"not tried: there is one pair","attacks":["ports","types"]}]`,
+				`"attacks_untold":[{"why":"not tried: there is one pair","attacks":["ports","types"]},` +
+				`{"why":"not tried (IPv6): it has no addresses","attacks":["wire-sniff"]}]`,
+			`"families":[{"family":"ipv4","verdict":"withstood"},{"family":"ipv6","verdict":"not tried",`,
 			`"not_attacked":"containers share a namespace"`,
 		},
 		"csv": {
@@ -102,7 +111,8 @@ func TestAttacksJUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`<testcase classname="bridge/same-host/1" name="attack wire-sniff"></testcase>`,
+		`<system-out>bridge/same-host/1: wire-sniff: ` +
+			`withstood (IPv4), not tried (IPv6): it has no addresses</system-out>`,
 		`<failure message="bridge/same-host/1: guise: broken: ipv4: a datagram arrives at snk1" type="broken">`,
 		`<skipped message="bridge/same-host/1: ports: not tried: there is one pair" type="not tried">`,
 		`<skipped message="bridge/same-host/1: router: not claimed, open: nobody looks" type="open">`,
