@@ -75,7 +75,8 @@ a control that was not attacked.
 
 Containers of runtimes other than netns attack with their own rights, which the table begins with.
 
-With --lab it attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is named.
+With --lab it proves and attacks a lab that nettoll lab up has built, as it stands now: what was changed in it since is
+named.
 Controls are built beside it. The last attacks leave the lab confused: addresses are taken over, and taken back.
 
 Without --stack it proves all stacks of the experiment. Without an experiment a stack can be any network, with any
@@ -215,7 +216,7 @@ func (p proving) standing(cmd *cobra.Command, args []string, name string, with l
 	one := provedLab{
 		Lab: got.Lab, Stack: got.Stack, Placement: string(got.Placement), Pairs: got.Pairs, Attacks: got.Results,
 		NotTried: got.NotTried, Failed: got.Failed, Matrix: &got.Matrix, Rights: got.Rights,
-		Proofs:  provedClaims(append([]measure.Proof{got.Unchanged}, got.Matrix.Proofs()...)),
+		Proofs:  provedClaims(slices.Concat([]measure.Proof{got.Unchanged}, got.Proofs, got.Matrix.Proofs())),
 		Control: got.Control, NoControl: got.NoControl, WireControl: got.WireControl, NoWireControl: got.NoWireControl,
 	}
 	list := []provedLab{one}

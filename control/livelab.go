@@ -103,15 +103,58 @@ func (c *configurator) stand(ctx context.Context, number int) (_ *LiveLab, err e
 	return s, nil
 }
 
-// live returns a lab that stands, without the workers of its hosts.
-func (c *configurator) live(l *lab) (*LiveLab, error) {
+// Prove makes the proofs of a run on the lab as it stands, by workers that end with them. Claims cannot be told if the
+// workers cannot work.
+func (s *LiveLab) Prove(ctx context.Context) (list []measure.Proof) {
+	l := s.lab
+	untold := func(why string) (list []measure.Proof) {
+		for _, c := range l.described(s.MTU).Claims(l.ways) {
+			list = append(list, measure.Proof{
+				Lab: l.ID, Name: c.Name, Claim: c.Text, Expected: c.Expected, OK: true, Untold: why,
+			})
+		}
+		return list
+	}
+	if l.ways != nil {
+		l.ways.Forget() // nobody knows what was sent since the last proof
+	}
+	defer func() {
+		if err := l.rest(); err != nil {
+			list = untold(err.Error())
+		}
+	}()
 	for _, w := range l.workers {
 		if w.container != "" {
-			continue // it is its container's only process
+			continue // it has not ended
 		}
-		if err := w.Kill(); err != nil { // nobody sends from here on
-			return nil, fmt.Errorf("lab %s: %w", l.ID, err)
+		if err := w.start(ctx); err != nil {
+			return untold(fmt.Sprintf("start worker %s: %v", w.name(), err))
 		}
+	}
+	list, silent := l.prove(ctx, s.MTU)
+	if silent != nil {
+		return untold(silent.reason)
+	}
+	return list
+}
+
+// rest ends the workers of a lab but for those that are the only processes of their containers.
+func (l *lab) rest() error {
+	for _, w := range l.workers {
+		if w.container != "" {
+			continue
+		}
+		if err := w.Kill(); err != nil {
+			return fmt.Errorf("lab %s: %w", l.ID, err)
+		}
+	}
+	return nil
+}
+
+// live returns a lab that stands, without the workers of its hosts.
+func (c *configurator) live(l *lab) (*LiveLab, error) {
+	if err := l.rest(); err != nil { // nobody sends from here on
+		return nil, err
 	}
 	s := &LiveLab{
 		Experiment: c.resolved.Experiment.Name, Lab: l.Lab, MTU: l.mtu, configure: c, generation: l.generation, lab: l,

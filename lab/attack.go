@@ -28,6 +28,7 @@ type Attacked struct {
 	Rights    string               `json:"rights,omitempty"` // of its containers, see [control.Attacked]
 	// Unchanged is the claim that the lab's kernel state matches its plan before the attack.
 	Unchanged measure.Proof   `json:"unchanged"`
+	Proofs    []measure.Proof `json:"proofs"` // those of a run, before it is attacked
 	Matrix    measure.Matrix  `json:"matrix"` // who reaches whom, before it is attacked
 	Results   []attack.Result `json:"results,omitempty"`
 	NotTried  string          `json:"not_tried,omitempty"` // why it was not attacked
@@ -44,12 +45,14 @@ type Attacked struct {
 func (o *owner) attack(ctx context.Context, a Attacks) (*Attacked, error) {
 	say := func(what string) { o.doing.Store(what) }
 	defer say("")
-	say("who reaches whom")
+	say("proofs")
 	l := o.lab.Lab
 	out := &Attacked{
 		Lab: l.ID, Stack: l.Named, Placement: l.Placement, Pairs: l.Pairs,
 		Unchanged: proof.Unchanged(proof.Planned, o.lab.Verify(ctx)),
 	}
+	out.Proofs = o.lab.Prove(ctx)
+	say("who reaches whom")
 	out.Matrix = o.lab.Reach(ctx)
 	got, err := o.lab.Attack(ctx, a.Attacks, a.Exhaustive, control.Observe(say, ""))
 	got.Proofs = o.lab.Proofs
