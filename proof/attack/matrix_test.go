@@ -35,7 +35,7 @@ var (
 	all  = flag.Bool("all", false, "attack every network, filter and placement that compose, with 2 and 3 pairs")
 	only = flag.String("only", "",
 		"attack the labs that match this regular expression, and those without a filter of the same networks")
-	on      = flag.String("network", "", "attack only labs of this network, such as ipvlan(mode=l3)")
+	on      = flag.String("network", "", "attack only labs of these networks, such as \"ipvlan ipvlan(mode=l3)\"")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
 	table   = flag.String("table", "", "write the table to this file; - is standard output")
 	sampled = flag.Bool("sampled", false, "with -all: try some ports of every range, never all ports")
@@ -97,7 +97,7 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 		d := n.Describe()
 		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, network.LinkParams().Names()...) {
-			if *on != "" && choice.ID() != *on {
+			if *on != "" && !slices.Contains(strings.Fields(*on), choice.ID()) {
 				continue
 			}
 			if err := (stack.Stack{choice}).Check(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
