@@ -134,43 +134,42 @@ func (s Socket) Accept(timeout time.Duration) (Socket, error) {
 
 // Connect connects a TCP socket within timeout.
 func (s Socket) Connect(remote netip.AddrPort, timeout time.Duration) error {
-	if err := unix.SetNonblock(s.FD, true); err != nil {
-		return fmt.Errorf("connect to %s: %w", remote, err)
-	}
-	err := unix.Connect(s.FD, sockaddr(remote))
-	if errors.Is(err, unix.EINPROGRESS) {
-		if err = s.wait(unix.POLLOUT, timeout); err == nil {
-			var pending int
-			if pending, err = unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && pending != 0 {
-				err = unix.Errno(pending)
-			}
-		}
+	to := NewAddress(remote)
+	err := s.BeginConnect(&to)
+	if err == nil {
+		err = s.EndConnect(timeout)
 	}
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", remote, err)
-	}
-	if err := unix.SetNonblock(s.FD, false); err != nil {
 		return fmt.Errorf("connect to %s: %w", remote, err)
 	}
 	return nil
 }
 
-// wait polls for events; after timeout it returns os.ErrDeadlineExceeded.
+// EndConnect waits up to timeout for the end of [Socket.BeginConnect]. The socket blocks again from then on.
+func (s Socket) EndConnect(timeout time.Duration) error {
+	if err := s.wait(unix.POLLOUT, timeout); err != nil {
+		return err
+	}
+	if err := s.Pending(); err != nil {
+		return err
+	}
+	return unix.SetNonblock(s.FD, false)
+}
+
+// wait polls for events; after timeout it returns os.ErrDeadlineExceeded. An event that is there by then counts, even
+// if the thread slept through the timeout.
 func (s Socket) wait(events int16, timeout time.Duration) error {
-	deadline := time.Now().Add(timeout)
-	for {
-		left := time.Until(deadline)
-		if left < 0 {
-			return os.ErrDeadlineExceeded
-		}
+	for deadline := time.Now().Add(timeout); ; {
+		left := max(0, time.Until(deadline))
 		fds := []unix.PollFd{{Fd: int32(s.FD), Events: events}}
-		n, err := unix.Poll(fds, int(left/time.Millisecond)+1)
+		n, err := unix.Poll(fds, int((left+time.Millisecond-1)/time.Millisecond))
 		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return err
 		case n > 0:
 			return nil
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return err
+		case left == 0:
+			return os.ErrDeadlineExceeded
 		}
 	}
 }

@@ -59,6 +59,9 @@ func (Socket) Accept(time.Duration) (Socket, error) { return Socket{FD: -1}, uns
 // Connect is not supported here.
 func (Socket) Connect(netip.AddrPort, time.Duration) error { return unsupported("connect") }
 
+// EndConnect is not supported here.
+func (Socket) EndConnect(time.Duration) error { return unsupported("connect") }
+
 // Close does nothing here: no socket was opened.
 func (Socket) Close() {}
 

@@ -1,7 +1,10 @@
 package sock_test
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -36,6 +39,42 @@ func stream(t *testing.T) (near, far sock.Socket) {
 	}
 	t.Cleanup(func() { far.Close() })
 	return near, far
+}
+
+// What is there when the time is over counts, even if the thread had slept until then.
+func TestLate(t *testing.T) {
+	m := inside(t)
+	at := netip.MustParseAddrPort("127.0.0.1:7002")
+	if err := m.Do(func() error {
+		listener, err := sock.Stream(at, "reno")
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		near, err := sock.Stream(netip.AddrPortFrom(at.Addr(), 0), "reno")
+		if err != nil {
+			return err
+		}
+		defer near.Close()
+		to := sock.NewAddress(at)
+		if err := errors.Join(listener.Listen(), near.BeginConnect(&to)); err != nil {
+			return err
+		}
+		if err := near.EndConnect(time.Second); err != nil {
+			return err
+		}
+		far, err := listener.Accept(-time.Second)
+		if err != nil {
+			return fmt.Errorf("a connection that waits: %w", err)
+		}
+		far.Close()
+		if _, err := listener.Accept(-time.Second); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("no connection waits: %w", err)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TCP_INFO counts what was delivered, and reading it allocates nothing.
