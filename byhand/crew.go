@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -19,6 +20,7 @@ import (
 // crew holds the endpoints of one side, each with a locked thread. In nettoll run, turns pass in memory that all
 // processes of a machine share; here they come over a connection.
 type crew struct {
+	specs     []workload.Spec
 	endpoints []traffic.Endpoint
 	orders    []chan func(traffic.Endpoint)
 	done      chan struct{} // one for each order of each thread
@@ -28,7 +30,7 @@ type crew struct {
 // enlist opens the endpoints of one side and gives each a thread. The threads run on the given CPUs in turn, or
 // anywhere.
 func enlist(load workload.Workload, specs []workload.Spec, cpus []int) (*crew, error) {
-	c := &crew{done: make(chan struct{}, len(specs))}
+	c := &crew{specs: specs, done: make(chan struct{}, len(specs))}
 	for _, s := range specs {
 		var e traffic.Endpoint
 		// A source that looks for free ports has each for a moment.
@@ -90,6 +92,19 @@ func hint(err error) string {
 		return " (hint: another program has the port)"
 	}
 	return ""
+}
+
+// ready waits for the connections between both ends, within one common deadline.
+func (c *crew) ready() error {
+	until := time.Now().Add(traffic.ConnectLimit)
+	for i, e := range c.endpoints {
+		if r, ok := e.(workload.Readier); ok {
+			if err := r.Ready(time.Until(until)); err != nil {
+				return fmt.Errorf("%s of pair %d for %s: %w", c.specs[i].Side, c.specs[i].Pair, c.specs[i].Workload, err)
+			}
+		}
+	}
+	return nil
 }
 
 // all lets every thread do something with its endpoint at the same time. The caller waits.

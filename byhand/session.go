@@ -417,15 +417,11 @@ func find(loads []workload.Workload, name string) (workload.Workload, error) {
 	return nil, fmt.Errorf("unknown workload %.40q (known: %s)", name, strings.Join(names, ", "))
 }
 
-// accept accepts the connections of the sources, within one common deadline.
+// accept accepts the connections of the sources.
 func (s *session) accept() error {
-	by := time.Now().Add(answerLimit / 2)
-	for pair, e := range s.crew.endpoints {
-		if r, ok := e.(workload.Readier); ok {
-			if err := r.Ready(max(time.Millisecond, time.Until(by))); err != nil {
-				return fmt.Errorf("sink of pair %d for %s: %w", pair, s.opening.Workload, err)
-			}
-		}
+	s.tell(word{Within: traffic.ConnectLimit})
+	if err := s.crew.ready(); err != nil {
+		return err
 	}
 	s.enter(ready)
 	return nil

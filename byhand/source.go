@@ -372,7 +372,10 @@ func (s *source) open() error {
 	if s.crew, err = enlist(s.o.Workload, s.specs, s.o.CPUs); err != nil {
 		return err
 	}
-	_, err = s.ask(request{Do: doReady}, answerLimit)
+	if err := s.crew.ready(); err != nil {
+		return err
+	}
+	_, err = s.ask(request{Do: doReady}, traffic.ConnectLimit+answerLimit)
 	return err
 }
 

@@ -69,6 +69,11 @@ type Collector interface {
 	Collect()
 }
 
+// ConnectLimit is how long connections may take when endpoints open. The kernel repeats a SYN that got no answer after
+// 1, 3 and 7 s, or more often (net.ipv4.tcp_syn_linear_timeouts), and a SYN-ACK too, even if only the acknowledgement
+// was lost that ends the handshake.
+const ConnectLimit = 8 * time.Second
+
 // Thread is one locked thread: it takes the turns of its seat until the process ends.
 type Thread struct {
 	Turn     Turn

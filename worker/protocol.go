@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"time"
-
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
@@ -17,7 +15,7 @@ const (
 	Begin      = "begin"       // BeginParams → nothing
 	Congestion = "congestion"  // CongestionParams → []string
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources
-	Ready      = "ready"       // nothing → nothing: accepts what the sources have connected
+	Ready      = "ready"       // nothing → nothing: waits for the connections between sources and sinks
 	Facts      = "facts"       // nothing → []EndpointFacts
 	ProofOpen  = "proof.open"  // proof.Try → nothing: answers at its To from now on
 	ProofTry   = "proof.try"   // []proof.Try → []proof.Seen, made at the same time
@@ -110,6 +108,3 @@ type CellSamples struct {
 	// of all pairs in ns, HdrHistogram V2 compressed, base64; "" for none
 	Histograms [traffic.Quantities]string `json:"histograms"`
 }
-
-// readyLimit is how long an endpoint may take to be ready.
-const readyLimit = 2 * time.Second

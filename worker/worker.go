@@ -318,12 +318,13 @@ func (w *Worker) each(f func(slot) error) error {
 }
 
 func (w *Worker) ready(nothing) (nothing, error) {
+	until := time.Now().Add(traffic.ConnectLimit)
 	return nothing{}, w.each(func(s slot) error {
 		r, ok := s.endpoint.(workload.Readier)
 		if !ok {
 			return nil
 		}
-		if err := r.Ready(readyLimit); err != nil {
+		if err := r.Ready(time.Until(until)); err != nil {
 			return fmt.Errorf("%s of pair %d for %s: %w", s.spec.Spec.Side, s.spec.Spec.Pair, s.spec.Spec.Workload, err)
 		}
 		return nil

@@ -35,7 +35,8 @@ type Reporter interface {
 	Reporting(declared func() measure.Vocabulary) Workload
 }
 
-// Readier is implemented by endpoints that have more to do when both sides are open, such as accepting a connection.
+// Readier is implemented by endpoints that have more to do when both sides are open, such as making a connection or
+// accepting it. Ready of a source comes before that of its sink, or at the same time.
 type Readier interface {
 	Ready(timeout time.Duration) error
 }

@@ -278,7 +278,7 @@ func streams(t *testing.T, port uint16, count, size int, rate float64) (source, 
 	source = start(t, &End{Streams: here, Longest: size, Out: []Lane{
 		{Schedule: schedule(t, rate, size, "constant"), Count: count},
 	}}, nil)
-	if err := sink.Ready(time.Second); err != nil {
+	if err := sink.Ready(traffic.ConnectLimit); err != nil {
 		t.Fatal(err)
 	}
 	return source, sink

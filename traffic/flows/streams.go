@@ -11,13 +11,12 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
+	"github.com/nettoll/nettoll/traffic"
 )
 
 const (
-	// setupLimit is how long all connections may take to be established when an endpoint opens, and mendLimit how long
-	// if a trial has lost some.
-	setupLimit = 8 * time.Second
-	mendLimit  = 500 * time.Millisecond
+	// mendLimit is how long all connections may take to be established if a trial has lost some.
+	mendLimit = 500 * time.Millisecond
 
 	// spread is the largest number of ports to which connections lead. The queue of each holds net.core.somaxconn
 	// connections, 4096, until they are accepted. Each port can have as many connections as there are source ports,
@@ -102,7 +101,7 @@ func Call(p Place, count int) (*Streams, error) {
 		all[i] = i
 	}
 	start := clock.Now()
-	if err := s.connect(all, setupLimit); err != nil {
+	if err := s.connect(all, traffic.ConnectLimit); err != nil {
 		s.Close()
 		return nil, err
 	}

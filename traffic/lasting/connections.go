@@ -1,6 +1,7 @@
 package lasting
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"time"
@@ -17,7 +18,8 @@ type Connections struct {
 	Sockets []sock.Socket // FD is -1 if there is no connection
 	Broken  bool          // they cannot carry a trial
 
-	home *os.File // the container's namespace, for new sockets
+	home   *os.File // the container's namespace, for new sockets
+	remote netip.AddrPort
 }
 
 // New makes room for this many connections, without making them. The calling thread must be in the container's
@@ -41,13 +43,13 @@ type Way struct {
 	Remote netip.AddrPort
 }
 
-// Dial makes the connections of a source, and calls ready for each before it connects. If one fails, none is left.
+// Dial begins to make the connections of a source, all at the same time, and calls ready for each before. If one fails,
+// none is left.
 func (c *Connections) Dial(w Way, ready func(sock.Socket) error) error {
 	err := c.dial(w, ready)
 	if err != nil {
 		c.Drop()
 	}
-	c.Broken = err != nil
 	return err
 }
 
@@ -67,14 +69,34 @@ func (c *Connections) dial(w Way, ready func(sock.Socket) error) error {
 	if err != nil {
 		return err
 	}
+	c.remote = w.Remote
+	to := sock.NewAddress(w.Remote)
 	for _, s := range c.Sockets {
 		if err := ready(s); err != nil {
 			return err
 		}
-		if err := s.Connect(w.Remote, ReconnectLimit); err != nil {
-			return err
+		if err := s.BeginConnect(&to); err != nil {
+			return c.failed(err)
 		}
 	}
+	return nil
+}
+
+func (c *Connections) failed(err error) error { return fmt.Errorf("connect to %s: %w", c.remote, err) }
+
+// Ready waits up to timeout until the connections of a source are made, like [workload.Readier]. If one fails, none is
+// left.
+//
+// [workload.Readier]: https://pkg.go.dev/github.com/nettoll/nettoll/workload#Readier
+func (c *Connections) Ready(timeout time.Duration) error {
+	until := time.Now().Add(timeout)
+	for _, s := range c.Sockets {
+		if err := s.EndConnect(time.Until(until)); err != nil {
+			c.Drop()
+			return c.failed(err)
+		}
+	}
+	c.Broken = false
 	return nil
 }
 

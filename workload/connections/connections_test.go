@@ -26,6 +26,8 @@ func TestConformance(t *testing.T) {
 		map[string]string{"connections": "1", "rate": "20Mbit/s", "payload": "100"})
 }
 
+func TestHandshakes(t *testing.T) { workloadtest.Handshakes(t, connections.Workload{}, nil) }
+
 // The rate is offered to within 1 %, also above 100 connections, where it is limited; every connection carries
 // something. The start of each connection is random, so it may have a message more or less in the window than the mean.
 // The test allows twice the standard deviation of that for all together, half a message each.

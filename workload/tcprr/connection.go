@@ -158,7 +158,7 @@ func (e *endpoint) write(c sock.Socket, n int, deadline int64) bool {
 	return true
 }
 
-// connect makes the connections of a source.
+// connect begins to make the connections of a source.
 func (s *source) connect() error {
 	way := lasting.Way{Local: s.spec.Local, Ports: s.spec.LocalPorts, Remote: s.spec.Remote}
 	return s.Dial(way, func(c sock.Socket) error { return errors.Join(c.Set(options(s.spec)), c.SetTimeout(patience)) })
@@ -176,7 +176,11 @@ func (s *source) Prepare(uint64) {
 	s.begin()
 	if !s.reset() {
 		s.drop() // its addresses must be free
-		if err := s.connect(); err != nil {
+		err := s.connect()
+		if err == nil {
+			err = s.Ready(lasting.ReconnectLimit)
+		}
+		if err != nil {
 			s.sample.Failure = fmt.Sprintf("no connection: %v", err)
 			return
 		}

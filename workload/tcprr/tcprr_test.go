@@ -30,6 +30,8 @@ func TestConformance(t *testing.T) {
 	)
 }
 
+func TestHandshakes(t *testing.T) { workloadtest.Handshakes(t, tcprr.Workload{}, nil) }
+
 // inside returns a namespace with a loopback link, and an address in it for both ends.
 func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
 	t.Helper()
@@ -126,7 +128,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// If nobody listens, a source does not open, and reports that.
+// If nobody listens, a source reports that when it opens or when it waits for its connection.
 func TestAbsent(t *testing.T) {
 	workloadtest.Loopback(t)
 	params, err := tcprr.Workload{}.Describe().Resolve(nil)
@@ -135,11 +137,15 @@ func TestAbsent(t *testing.T) {
 	}
 	loopback := netip.MustParseAddr("127.0.0.1")
 	before := testnet.Descriptors(t)
-	_, err = tcprr.Workload{}.Open(workload.Spec{
+	e, err := tcprr.Workload{}.Open(workload.Spec{
 		Params: params, Side: workload.Source, LocalPorts: 1, RemotePorts: 1,
 		Local:  netip.AddrPortFrom(loopback, workloadtest.FreePort()),
 		Remote: netip.AddrPortFrom(loopback, workloadtest.FreePort()),
 	})
+	if err == nil {
+		err = e.(workload.Readier).Ready(traffic.ConnectLimit)
+		e.Close()
+	}
 	if err == nil || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("open: %v, want that the connection is refused", err)
 	}

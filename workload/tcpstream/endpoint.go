@@ -238,7 +238,7 @@ func (e *endpoint) why() string {
 
 type source struct{ endpoint }
 
-// connect makes the connections.
+// connect begins to make the connections.
 func (s *source) connect() error {
 	way := lasting.Way{Local: s.spec.Local, Ports: s.spec.LocalPorts, Remote: s.spec.Remote}
 	err := s.Dial(way, func(c sock.Socket) error {
@@ -255,7 +255,11 @@ func (s *source) connect() error {
 func (s *source) Prepare(uint64) {
 	if !s.reset() {
 		s.drop() // their addresses must be free
-		if err := s.connect(); err != nil {
+		err := s.connect()
+		if err == nil {
+			err = s.Ready(lasting.ReconnectLimit)
+		}
+		if err != nil {
 			s.drop()
 			s.sample.Failure = fmt.Sprintf("the connection of the previous trial was lost: %v", err)
 			return

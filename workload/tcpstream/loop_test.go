@@ -94,7 +94,12 @@ func TestAbsentSink(t *testing.T) {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), workloadtest.FreePort())
 	}
 	spec := workload.Spec{Params: params, Side: workload.Source, Local: at(), Remote: at(), LocalPorts: 1}
-	if _, err := (Workload{}).Open(spec); err == nil || !strings.Contains(err.Error(), "connection refused") ||
+	e, err := Workload{}.Open(spec)
+	if err == nil { // the kernel may report it later
+		err = e.(workload.Readier).Ready(traffic.ConnectLimit)
+		e.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "connection refused") ||
 		!strings.Contains(err.Error(), spec.Remote.String()) {
 		t.Errorf("nobody listens: %v", err)
 	}
@@ -110,8 +115,10 @@ func TestAbsentSink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	if err := listening.(workload.Readier).Ready(time.Second); err != nil {
-		t.Fatal(err)
+	for _, e := range []traffic.Endpoint{src, listening} {
+		if err := e.(workload.Readier).Ready(traffic.ConnectLimit); err != nil {
+			t.Fatal(err)
+		}
 	}
 	listening.Close()
 	src.Prepare(1)

@@ -27,3 +27,7 @@ func TestConformance(t *testing.T) {
 	}
 	workloadtest.Conformance(t, tcpstream.Workload{}, variants...)
 }
+
+func TestHandshakes(t *testing.T) {
+	workloadtest.Handshakes(t, tcpstream.Workload{}, map[string]string{"flows": "4", "congestion": "reno"})
+}

@@ -134,9 +134,11 @@ func NewRig(t testing.TB, load workload.Workload, o Options) *Rig {
 		}
 		snk := open(workload.Sink, sink, source)
 		src := open(workload.Source, source, sink)
-		if ready, ok := snk.(workload.Readier); ok {
-			if err := ready.Ready(patience); err != nil {
-				t.Fatalf("%v: from %v to %v%s", err, source, sink, network(to))
+		for _, e := range []traffic.Endpoint{src, snk} {
+			if ready, ok := e.(workload.Readier); ok {
+				if err := ready.Ready(patience); err != nil {
+					t.Fatalf("%v: from %v to %v%s", err, source, sink, network(to))
+				}
 			}
 		}
 		if o.Wrap != nil {
