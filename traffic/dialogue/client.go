@@ -66,6 +66,9 @@ const (
 	again   = 2 * time.Millisecond
 	lastTry = 20 * time.Millisecond
 
+	// lostAfter is how long it first waits before it begins a connection anew, and twice as long each time.
+	lostAfter = 100 * time.Millisecond
+
 	// loadDepth is the number of requests in flight on a connection while a server is loaded.
 	loadDepth = 16
 
@@ -554,30 +557,32 @@ func (c *Client) connect(deadline int64) error {
 	}
 }
 
+// establishAll begins connections anew that were not established in time, because a packet of theirs was lost: the
+// kernel repeats it after a second, when the trial has failed.
 func (c *Client) establishAll(deadline int64) error {
 	missing := c.lasting()
 	for i := range missing {
-		p := &c.conns[i]
-		var errno sock.Errno
-		if p.Socket, errno = c.maker.Make(0); errno != 0 {
-			if sock.OutOfDescriptors(errno) {
-				return fmt.Errorf("connection %d of %d: %w (hint: raise the limit of open files, ulimit -n)", i+1, c.lasting(),
-					errno)
-			}
-			return errno
-		}
-		p.state, p.full, p.counted = connecting, true, sock.TCPInfo{}
-		errno = p.ConnectTo(&c.remote)
-		if errno != 0 && errno != sock.Connecting {
-			return errno
-		}
-		if err := c.watcher.Add(i, p.Socket, true); err != nil {
+		if err := c.call(i); err != nil {
 			return err
 		}
 	}
-	for missing > 0 {
-		if clock.Now() > deadline {
+	for lost, next := int64(lostAfter), clock.Now()+int64(lostAfter); missing > 0; {
+		now := clock.Now()
+		if now > deadline {
 			return fmt.Errorf("%d of %d connections were not established within %v", missing, c.lasting(), prepareLimit)
+		}
+		if now > next {
+			lost *= 2
+			next = now + lost
+			for i := range c.lasting() {
+				if p := &c.conns[i]; p.state == connecting {
+					p.Abort()
+					p.FD, p.state = -1, shut
+					if err := c.call(i); err != nil {
+						return err
+					}
+				}
+			}
 		}
 		for k := range c.watcher.Wait(patience) {
 			i, _, _ := c.watcher.Event(k)
@@ -597,4 +602,22 @@ func (c *Client) establishAll(deadline int64) error {
 		}
 	}
 	return nil
+}
+
+// call begins to make a connection.
+func (c *Client) call(i int) error {
+	p := &c.conns[i]
+	var errno sock.Errno
+	if p.Socket, errno = c.maker.Make(0); errno != 0 {
+		if sock.OutOfDescriptors(errno) {
+			return fmt.Errorf("connection %d of %d: %w (hint: raise the limit of open files, ulimit -n)", i+1, c.lasting(),
+				errno)
+		}
+		return errno
+	}
+	p.state, p.full, p.counted = connecting, true, sock.TCPInfo{}
+	if errno = p.ConnectTo(&c.remote); errno != 0 && errno != sock.Connecting {
+		return errno
+	}
+	return c.watcher.Add(i, p.Socket, true)
 }

@@ -23,6 +23,10 @@ func TestConformance(t *testing.T) {
 	)
 }
 
+func TestHandshakes(t *testing.T) {
+	workloadtest.Handshakes(t, Workload{}, map[string]string{"clients": "4"})
+}
+
 // A planted delay in the server is found, and a server that stands still is noticed.
 func TestPlanted(t *testing.T) {
 	const planted, still = 50 * time.Microsecond, 10 * time.Millisecond
