@@ -48,7 +48,7 @@ func TestInterrupt(t *testing.T) {
 			block,
 			true,
 		},
-		{"in a long trial", []string{"--trial", "10s"}, func(s *session) {
+		{"in a long trial", []string{"--trial", "10s", "--workload", "udp-rr"}, func(s *session) {
 			s.until("all workers", func() bool { return len(s.members()) > 20 })
 			time.Sleep(500 * time.Millisecond)
 		}, false},
@@ -113,7 +113,7 @@ func interrupted(t *testing.T, args []string, when func(*session), measured bool
 // A second Ctrl-C does not wait for a report.
 func TestInterruptTwice(t *testing.T) {
 	testnet.Root(t)
-	s := start(t, "--time", "30s", "--trial", "10s")
+	s := start(t, "--time", "30s", "--trial", "10s", "--workload", "udp-rr")
 	s.until("all workers", func() bool { return len(s.members()) > 20 })
 	time.Sleep(300 * time.Millisecond)
 	s.interrupt()

@@ -290,7 +290,7 @@ func TestInterruptOfOrdinaryUser(t *testing.T) {
 		})
 	}
 	t.Run("twice", func(t *testing.T) {
-		s := ordinarily(t, "--time", "30s", "--trial", "10s", "--network", "bridge")
+		s := ordinarily(t, "--time", "30s", "--trial", "10s", "--network", "bridge", "--workload", "udp-rr")
 		s.begin()
 		s.until("all workers", func() bool { return len(s.members()) > 20 })
 		time.Sleep(300 * time.Millisecond)
