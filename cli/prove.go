@@ -69,9 +69,9 @@ four withstood, broken, open and closed, and the last one refused by rights.
 
 CSV and JSON lines have a row for each attack and family, after one for each other claim of the lab: that has no attack,
 and column claim has the claim in words, verdict one of holds, broken and cannot be told, and why the reason. Column
-family_verdict has the verdict of the family alone, and verdict that of both. If they differ, the table has both. JUnit has
-a test case for each claim and each attack, an error if something failed after the attacks, and a skipped test case for
-a control that was not attacked.
+family_verdict has the verdict of the family alone, and verdict that of both. If they differ, the table has both.
+JUnit has a test case for each claim and each attack, an error if something failed after the attacks, and a skipped test
+case for a control that was not attacked.
 
 Containers of runtimes other than netns attack with their own rights, which the table begins with.
 

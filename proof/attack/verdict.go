@@ -30,13 +30,13 @@ func elsewhere() map[Attack]string {
 		threat.Bypass:  "a switch whose host takes frames from its ports (TestBypassIsNoticed)",
 		// A switch learns where containers are, whatever is filtered.
 		threat.Listening: "a bridge that forgets at once where containers are (TestHub)",
-		threat.MACFlood: "a bridge that learns few addresses and soon forgets them, in one family, as frames of a flood have none " +
-			"(TestMACFlood)",
+		threat.MACFlood: "a bridge that learns few addresses and soon forgets them, in one family, as frames of a flood " +
+			"have none (TestMACFlood)",
 		// The runtime separates namespaces, and no filter knows unix sockets.
 		threat.Abstract: "containers in the namespace of their host (TestSharedNamespace)",
 		// Without the filter nobody tracks connections, so no table can be full.
-		threat.TableFull: "the same stack, whose filter is flushed while the table is full, in one family, as both have one table " +
-			"(TestFullTable)",
+		threat.TableFull: "the same stack, whose filter is flushed while the table is full, in one family, as both have " +
+			"one table (TestFullTable)",
 		threat.Starvation: "a stateful filter on a bridge (TestFullTable)",
 	}
 }
@@ -234,9 +234,9 @@ func (r Result) Text() string {
 	return cmp.Or(strings.Join(texts, ", "), r.Verdict.Text())
 }
 
-// Judge sets the verdicts of a result, from whether the lab claims to withstand the attack and what came of it there and
-// on the control. Shown says that something else than the control shows that the attack works. What cannot be told in
-// one family is not withstood.
+// Judge sets the verdicts of a result, from whether the lab claims to withstand the attack and what came of it there
+// and on the control. Shown says that something else than the control shows that the attack works. What cannot be told
+// in one family is not withstood.
 func (r *Result) Judge(shown bool) {
 	r.Families = nil
 	verdict, why := judge(*r, shown, r.Control)
@@ -310,8 +310,8 @@ func unshown(r Result, control []Outcome) (aims []string) {
 	return aims
 }
 
-// judge says how a lab fares with an attack, over all families of the result. Whole is what came of it on the control in
-// all families: what an attack aims at has to be reached in one of them.
+// judge says how a lab fares with an attack, over all families of the result. Whole is what came of it on the control
+// in all families: what an attack aims at has to be reached in one of them.
 func judge(r Result, shown bool, whole []Outcome) (Verdict, string) {
 	arrived, sent := Count(r.Lab)
 	switch {

@@ -14,7 +14,7 @@ import (
 // (BPF_F_QUERY_EFFECTIVE, include/uapi/linux/bpf.h).
 const effective = 1
 
-// a place is a hook that belongs to no link.
+// A place is a hook that belongs to no link.
 type place struct {
 	name string
 	at   ebpf.AttachType
@@ -24,15 +24,23 @@ type place struct {
 // set (BPF_CGROUP_…, include/uapi/linux/bpf.h). Those for devices and sysctls are left out.
 func ofGroups() []place {
 	return []place{
-		{"ingress", ebpf.AttachCGroupInetIngress}, {"egress", ebpf.AttachCGroupInetEgress},
-		{"sock_create", ebpf.AttachCGroupInetSockCreate}, {"sock_release", ebpf.AttachCgroupInetSockRelease},
+		{"ingress", ebpf.AttachCGroupInetIngress},
+		{"egress", ebpf.AttachCGroupInetEgress},
+		{"sock_create", ebpf.AttachCGroupInetSockCreate},
+		{"sock_release", ebpf.AttachCgroupInetSockRelease},
 		{"sock_ops", ebpf.AttachCGroupSockOps},
-		{"bind4", ebpf.AttachCGroupInet4Bind}, {"bind6", ebpf.AttachCGroupInet6Bind},
-		{"post_bind4", ebpf.AttachCGroupInet4PostBind}, {"post_bind6", ebpf.AttachCGroupInet6PostBind},
-		{"connect4", ebpf.AttachCGroupInet4Connect}, {"connect6", ebpf.AttachCGroupInet6Connect},
-		{"sendmsg4", ebpf.AttachCGroupUDP4Sendmsg}, {"sendmsg6", ebpf.AttachCGroupUDP6Sendmsg},
-		{"recvmsg4", ebpf.AttachCGroupUDP4Recvmsg}, {"recvmsg6", ebpf.AttachCGroupUDP6Recvmsg},
-		{"getsockopt", ebpf.AttachCGroupGetsockopt}, {"setsockopt", ebpf.AttachCGroupSetsockopt},
+		{"bind4", ebpf.AttachCGroupInet4Bind},
+		{"bind6", ebpf.AttachCGroupInet6Bind},
+		{"post_bind4", ebpf.AttachCGroupInet4PostBind},
+		{"post_bind6", ebpf.AttachCGroupInet6PostBind},
+		{"connect4", ebpf.AttachCGroupInet4Connect},
+		{"connect6", ebpf.AttachCGroupInet6Connect},
+		{"sendmsg4", ebpf.AttachCGroupUDP4Sendmsg},
+		{"sendmsg6", ebpf.AttachCGroupUDP6Sendmsg},
+		{"recvmsg4", ebpf.AttachCGroupUDP4Recvmsg},
+		{"recvmsg6", ebpf.AttachCGroupUDP6Recvmsg},
+		{"getsockopt", ebpf.AttachCGroupGetsockopt},
+		{"setsockopt", ebpf.AttachCGroupSetsockopt},
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // Unified is the hierarchy of cgroup v2, opened whether or not it can be seen in this mount namespace.
 type Unified struct{ root int }
 
-// OpenUnified opens it by a mount that has no place (fsmount(2)). The error is [errors.ErrUnsupported] if the kernel has
-// none or this process may not mount it.
+// OpenUnified opens it by a mount that has no place (fsmount(2)). The error is [errors.ErrUnsupported] if the kernel
+// has none or this process may not mount it.
 func OpenUnified() (*Unified, error) {
 	fs, err := unix.Fsopen("cgroup2", unix.FSOPEN_CLOEXEC)
 	if err == nil {
