@@ -20,6 +20,11 @@ func CommandParam() part.Param {
 	}
 }
 
+// NeededCommand is the program of that parameter. Cgroups of version 2 are complete in 1.0 of either.
+func NeededCommand(p part.Params) Needed {
+	return Needed{Program: p[Command], Package: p[Command], Least: "1.0"}
+}
+
 // Workers is embedded by runtimes whose containers have a worker as their only process.
 type Workers struct{}
 

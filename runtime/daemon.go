@@ -151,11 +151,13 @@ func (d Daemon) Verify(k *host.Kernel, step host.Step) error {
 	return drift
 }
 
-// A Needed program, and the Debian package that brings it.
-type Needed struct{ Program, Package string }
+// A Needed program, the Debian package that brings it, and the oldest version that has all that nettoll uses: "20.10".
+// If Least is "", any version will do.
+type Needed struct{ Program, Package, Least string }
 
 // Check returns a [linux.UnsupportedError] if containers cannot be made on this machine with these parameters: by
-// cgroups, by the rights of this user, because a program is missing, or because nettoll itself cannot run in them.
+// cgroups, by the rights of this user, because a program is missing or too old, or because nettoll itself cannot run in
+// them.
 func Check(by string, p part.Params, needed ...Needed) error {
 	what := "make containers by " + by
 	if err := cgroup.Usable(what); err != nil {
@@ -173,13 +175,17 @@ func Check(by string, p part.Params, needed ...Needed) error {
 	return LimitsOf(p).Check()
 }
 
-// Need returns a [linux.UnsupportedError] if a program is missing.
+// Need returns a [linux.UnsupportedError] if a program is missing or too old.
 func Need(what string, needed ...Needed) error {
 	for _, n := range needed {
-		if _, err := exec.LookPath(n.Program); err != nil {
+		path, err := exec.LookPath(n.Program)
+		if err != nil {
 			return &linux.UnsupportedError{
 				What: what, Missing: fmt.Sprintf("program %q", n.Program), Hint: "install the package " + n.Package, Err: err,
 			}
+		}
+		if err := n.recent(what, path); err != nil {
+			return err
 		}
 	}
 	return nil

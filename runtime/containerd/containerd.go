@@ -53,9 +53,8 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check("containerd", p, runtime.Needed{Program: daemon, Package: daemon},
-		runtime.Needed{Program: client, Package: daemon},
-		runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
+	return runtime.Check("containerd", p, runtime.Needed{Program: daemon, Package: daemon, Least: least},
+		runtime.Needed{Program: client, Package: daemon, Least: least}, runtime.NeededCommand(p))
 }
 
 // Containers makes a daemon and all namespaces, and then a container in each.

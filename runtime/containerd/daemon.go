@@ -18,6 +18,9 @@ const (
 	daemon = "containerd"
 )
 
+// least is the oldest containerd whose ctr can add and drop capabilities.
+const least = "1.6"
+
 // A Daemon is the daemon of a host. It has the image of all containers.
 type Daemon struct{}
 

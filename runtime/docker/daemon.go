@@ -19,6 +19,10 @@ const (
 	pkg        = "docker.io"
 )
 
+// least is the oldest Docker whose daemon takes --ip6tables and knows cgroups of version 2, and whose client takes
+// --pull. It speaks version 1.41 of the API.
+const least = "20.10"
+
 // A Daemon is the daemon of a host. It has the image of all containers.
 type Daemon struct {
 	// Networks has it set up the firewall and forwarding of its host, as its networks need them. Otherwise it leaves both

@@ -78,10 +78,11 @@ func (Runtime) Steps() map[string]func() host.Step {
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (r Runtime) Check(p part.Params) error {
 	if r.Borrows(p) {
-		return runtime.Check(ours, p, runtime.Needed{Program: client, Package: pkg})
+		return runtime.Check(ours, p, runtime.Needed{Program: client, Package: pkg, Least: least})
 	}
-	return runtime.Check("Docker", p, runtime.Needed{Program: dockerd, Package: pkg},
-		runtime.Needed{Program: client, Package: pkg}, runtime.Needed{Program: containerd, Package: containerd})
+	return runtime.Check("Docker", p, runtime.Needed{Program: dockerd, Package: pkg, Least: least},
+		runtime.Needed{Program: client, Package: pkg, Least: least},
+		runtime.Needed{Program: containerd, Package: containerd})
 }
 
 // Loads returns docker-default, without which no daemon of a host makes containers.

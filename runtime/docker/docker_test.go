@@ -1,6 +1,10 @@
 package docker_test
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -57,4 +61,28 @@ func TestConformance(t *testing.T) {
 		})
 	})
 	runtimetest.Profiled(t, docker.Runtime{}, nil)
+}
+
+func TestOutdated(t *testing.T) {
+	runtimetest.Outdated(t, docker.Runtime{}, nil, []string{"dockerd", "docker"}, "containerd")
+	runtimetest.Outdated(t, docker.Runtime{}, map[string]string{"use": "machine"}, []string{"docker"})
+}
+
+// TestMachineOutdated wants a daemon of the machine to be refused that is too old, with its version.
+func TestMachineOutdated(t *testing.T) {
+	testnet.Root(t)
+	dir := t.TempDir()
+	t.Setenv("DOCKER_HOST", "unix:///run/theirs.sock")
+	t.Setenv("PATH", dir)
+	for version, refused := range map[string]bool{"19.03.15": true, "20.10.24+dfsg1": false, "dev": false} {
+		script := fmt.Sprintf("#!/bin/sh\necho '{\"ServerVersion\": %q}'\n", version)
+		if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := docker.Runtime{}.Daemon(t.Context())
+		if want := "a daemon of Docker 20.10 or newer (found 19.03.15)"; refused && (!errors.Is(err, errors.ErrUnsupported) ||
+			!strings.Contains(err.Error(), want)) || !refused && err != nil {
+			t.Errorf("a daemon of version %s: %v, want it to be refused: %v", version, err, refused)
+		}
+	}
 }

@@ -384,6 +384,10 @@ func info(ctx context.Context, socket string, cmd *exec.Cmd) (a about, err error
 	if err != nil {
 		return a, absent(socket, err)
 	}
+	if err := runtime.TooOld(using, "a daemon of Docker", a.ServerVersion, least,
+		"install a newer package "+pkg+", or choose docker(use=own)"); err != nil {
+		return a, err
+	}
 	for _, option := range []string{"rootless", "userns"} {
 		if a.has(option) {
 			return a, &linux.UnsupportedError{

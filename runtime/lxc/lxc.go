@@ -13,6 +13,9 @@ import (
 // start is the program that makes a container.
 const start = "lxc-start"
 
+// least is the oldest LXC that knows of cgroups of version 2 and takes the names of cgroups (lxc.cgroup.dir.container).
+const least = "4.0"
+
 // Runtime is the runtime "lxc".
 type Runtime struct{ runtime.Workers }
 
@@ -54,7 +57,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	if err := runtime.Check("LXC", p, runtime.Needed{Program: start, Package: "lxc"}); err != nil {
+	if err := runtime.Check("LXC", p, runtime.Needed{Program: start, Package: "lxc", Least: least}); err != nil {
 		return err
 	}
 	return checkUsers(p)

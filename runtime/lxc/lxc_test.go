@@ -82,3 +82,5 @@ func TestContainers(t *testing.T) {
 		t.Errorf("it is described as %q", text)
 	}
 }
+
+func TestOutdated(t *testing.T) { runtimetest.Outdated(t, lxc.Runtime{}, nil, []string{"lxc-start"}) }

@@ -49,7 +49,7 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the program, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check(p[runtime.Command], p, runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
+	return runtime.Check(p[runtime.Command], p, runtime.NeededCommand(p))
 }
 
 // Containers makes all namespaces, and then a container in each. The runtime makes those that belong to user

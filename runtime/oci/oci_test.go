@@ -129,3 +129,11 @@ func TestContainers(t *testing.T) {
 		}
 	}
 }
+
+func TestOutdated(t *testing.T) {
+	for _, command := range []string{"runc", "crun"} {
+		t.Run(command, func(t *testing.T) {
+			runtimetest.Outdated(t, oci.Runtime{}, map[string]string{"command": command}, []string{command})
+		})
+	}
+}

@@ -57,9 +57,9 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client},
+	return runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client, Least: least},
 		runtime.Needed{Program: monitor, Package: monitor},
-		runtime.Needed{Program: p[runtime.Command], Package: p[runtime.Command]})
+		runtime.NeededCommand(p))
 }
 
 // CheckJoin looks for netavark, where Podman does (containers.conf(5), helper_binaries_dir) and in the PATH.

@@ -33,3 +33,11 @@ func TestConformance(t *testing.T) {
 		})
 	}
 }
+
+func TestOutdated(t *testing.T) {
+	for _, command := range []string{"runc", "crun"} {
+		t.Run(command, func(t *testing.T) {
+			runtimetest.Outdated(t, podman.Runtime{}, map[string]string{"command": command}, []string{"podman", command}, "conmon")
+		})
+	}
+}

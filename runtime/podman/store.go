@@ -23,6 +23,9 @@ const (
 	netavark = "netavark"
 )
 
+// least is the oldest Podman that has netavark, and its keys in containers.conf(5).
+const least = "4.0"
+
 // A Store is what Podman keeps on a host: its settings, and the image of all containers.
 type Store struct {
 	// Networks has it keep networks, which netavark makes.
