@@ -2,8 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 // record of its cost, like the labs of the generations.
 func TestProgramDies(t *testing.T) {
 	testnet.Root(t)
+	const spin = "udp-rr(mode=spin)"
 	for _, c := range []struct {
 		program, pkg string
 		signal       unix.Signal
@@ -27,31 +31,46 @@ func TestProgramDies(t *testing.T) {
 	}{
 		{
 			"ovs-vswitchd", "openvswitch-switch", unix.SIGKILL,
-			[]string{"--network", "ovs", "--set", "factors.filter={ovs: {rules: 10}}"},
+			[]string{"--network", "ovs", "--set", "factors.filter={ovs: {rules: 10}}", "--workload", spin},
 			"ovs+ovs(rules=10)",
 			[]string{"killed", "ovs+ovs(rules=10), rebuilt"},
 			[]string{"setup_time", "rules_load_time", "rule_update_time", "rule_effect_time"},
 		},
 		{
 			"openvpn", "openvpn", unix.SIGSTOP,
-			[]string{"--network", "bridge", "--encryption", "openvpn"},
+			[]string{"--network", "bridge", "--encryption", "openvpn", "--workload", spin},
 			"bridge+openvpn",
 			[]string{"is stopped (SIGSTOP); its last lines:"},
+			[]string{"setup_time"},
+		},
+		{
+			"dockerd", "docker.io", unix.SIGKILL,
+			[]string{"--network", "bridge", "--runtime", "docker", "--workload", "udp-rr"},
+			"bridge@docker",
+			[]string{"killed", "bridge@docker, rebuilt"},
+			[]string{"setup_time"},
+		},
+		{
+			"containerd", "containerd", unix.SIGKILL,
+			[]string{"--network", "bridge", "--runtime", "containerd", "--workload", "udp-rr"},
+			"bridge@containerd",
+			[]string{"killed", "bridge@containerd, rebuilt"},
 			[]string{"setup_time"},
 		},
 	} {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
 			testnet.Program(t, c.program, c.pkg)
-			s := start(t, append(c.args, "--time", "3s", "--baseline", "host", "--workload", "udp-rr(mode=spin)",
-				"--placement", "cross-host")...)
+			s := start(t, append(c.args, "--time", "3s", "--baseline", "host", "--placement", "cross-host")...)
 			again := func(log *measure.Log) bool {
 				return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })
 			}
+			var groups []string
 			for log := (&measure.Log{}); !again(log); {
 				s.measuring()
 				before, _ := s.records()
 				members := s.members()
+				groups = append(groups, groupsOf(members)...)
 				i := slices.IndexFunc(members, func(m member) bool {
 					return len(m.args) > 0 && filepath.Base(m.args[0]) == c.program
 				})
@@ -69,11 +88,19 @@ func TestProgramDies(t *testing.T) {
 			if status := s.wait(60 * time.Second); status != 0 {
 				t.Errorf("exit status %d, want 0\n%s", status, s.stderr.String())
 			}
+			for _, dir := range groups {
+				if _, err := os.Stat(dir); err == nil {
+					t.Errorf("after its end there still is cgroup %s", dir)
+				}
+			}
+			if contained := slices.Contains(c.args, "--runtime"); contained && len(groups) == 0 {
+				t.Error("its containers have no cgroups")
+			}
 			contains(t, "stdout", oneLine(s.stdout.String()), append(c.says, c.program, "the lab was rebuilt")...)
 			log, _ := s.records()
 			labs, rebuilt := 0, 0
 			for _, l := range log.Labs {
-				if l.Lab != c.lab+"/cross-host/1" {
+				if _, built := l.Metrics["setup_time"]; l.Lab != c.lab+"/cross-host/1" || !built { // other records have its use
 					continue
 				}
 				labs++
@@ -93,4 +120,27 @@ func TestProgramDies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// groupsOf returns the directories of the cgroups of containers in which processes of a session are.
+func groupsOf(members []member) (list []string) {
+	for _, m := range members {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", m.pid))
+		if err != nil {
+			continue // it has ended
+		}
+		for line := range strings.Lines(string(text)) {
+			_, at, is := strings.Cut(strings.TrimSpace(line), "/nettoll-")
+			if !is {
+				continue
+			}
+			name, _, _ := strings.Cut(at, "/")
+			for _, below := range []string{"/sys/fs/cgroup/nettoll-", "/sys/fs/cgroup/*/nettoll-"} {
+				found, _ := filepath.Glob(below + name) // the pattern is valid
+				list = append(list, found...)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
