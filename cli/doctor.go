@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/userns"
+	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/stack"
 )
@@ -221,8 +222,11 @@ func diagnose(ctx context.Context, std Streams, lib library, refused error) (*di
 		}
 		options.NoDocker = err.Error()
 		if missing, ok := errors.AsType[*linux.UnsupportedError](err); ok {
-			options.NoDocker = missing.Missing
+			options.NoDocker, options.DockerHelp = missing.Missing, missing.Hint
 		}
+	}
+	for _, n := range stack.PartsOf[network.Plugged](lib.catalogue.Kinds) {
+		options.Plugins, options.PluginFolders = n.Plugins()
 	}
 	d.Parts = tryAll(ctx, std.Err, lib, refused)
 	if ctx.Err() != nil {

@@ -58,6 +58,14 @@ type Trier interface {
 	Tries() [][2]string
 }
 
+// A Plugged is a network that calls plugins of CNI, which are installed on the machine.
+type Plugged interface {
+	Network
+	// Plugins returns what brings each plugin that it needs for some of its parameters, by its name, and the folders in
+	// which it looks for plugins by default.
+	Plugins() (brings map[string]string, folders []string)
+}
+
 // A Narrow is a network whose links cannot have every MTU.
 type Narrow interface {
 	// MostMTU returns the largest MTU in bytes that they can have.

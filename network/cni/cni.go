@@ -493,6 +493,17 @@ func bringing(name string) string {
 	return fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin)
 }
 
+// Plugins returns all plugins that ready conflists have.
+func (Network) Plugins() (brings map[string]string, folders []string) {
+	brings = map[string]string{}
+	for _, name := range slices.Concat([]string{
+		bridge, ptp, macvlan, ipvlan, hostDevice, vlan, flannel, hostLocal,
+	}, chained()) {
+		brings[name] = bringing(name)
+	}
+	return brings, strings.Split(usualBin, ":")
+}
+
 // near lists what it comes nearest to.
 func near() []part.Near {
 	return []part.Near{

@@ -36,7 +36,8 @@ func TestConformance(t *testing.T) {
 func TestOutdated(t *testing.T) {
 	for _, command := range []string{"runc", "crun"} {
 		t.Run(command, func(t *testing.T) {
-			runtimetest.Outdated(t, containerd.Runtime{}, map[string]string{"command": command}, []string{"containerd", "ctr", command})
+			runtimetest.Outdated(t, containerd.Runtime{}, map[string]string{"command": command},
+				[]string{"containerd", "ctr", command})
 		})
 	}
 }

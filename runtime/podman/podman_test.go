@@ -37,7 +37,8 @@ func TestConformance(t *testing.T) {
 func TestOutdated(t *testing.T) {
 	for _, command := range []string{"runc", "crun"} {
 		t.Run(command, func(t *testing.T) {
-			runtimetest.Outdated(t, podman.Runtime{}, map[string]string{"command": command}, []string{"podman", command}, "conmon")
+			runtimetest.Outdated(t, podman.Runtime{}, map[string]string{"command": command},
+				[]string{"podman", command}, "conmon")
 		})
 	}
 }

@@ -136,9 +136,17 @@ func (m *machine) limits() []Finding {
 	case m.Docker != "":
 		list = append(list, found(docker, m.Docker+", for --runtime 'docker(use=machine)'"))
 	case m.NoDocker != "":
-		list = append(list, found(docker, "not for docker(use=machine): missing "+m.NoDocker))
+		list = append(list, found(docker, "not for docker(use=machine): missing "+m.NoDocker+hint(m.DockerHelp)))
 	}
 	return list
+}
+
+// hint is what stands behind a value that something would help; "" if nothing would.
+func hint(help string) string {
+	if help == "" {
+		return ""
+	}
+	return " (hint: " + help + ")"
 }
 
 // containerLimits reports whether containers can have limits.

@@ -27,9 +27,13 @@ type Options struct {
 	Asleep string
 	// Unlimited is what limits of containers lack, and LimitHelp what would help; "" if nothing is missing.
 	Unlimited, LimitHelp string
-	// Docker is the machine's own daemon of Docker, as "20.10.24 at /run/docker.sock", and NoDocker what is missing to use
-	// one; both are "" if nobody has asked.
-	Docker, NoDocker string
+	// Docker is the machine's own daemon of Docker, as "20.10.24 at /run/docker.sock". NoDocker is what is missing to use
+	// one, and DockerHelp what would help. All are "" if nobody has asked.
+	Docker, NoDocker, DockerHelp string
+	// Plugins has what brings each plugin of CNI that networks can call, by its name, and PluginFolders the folders in
+	// which those look for plugins.
+	Plugins       map[string]string
+	PluginFolders []string
 }
 
 // Look reads the files of a machine below its root directory.
@@ -41,7 +45,7 @@ func Look(root fs.FS, o Options) []Finding {
 		[]Finding{m.model(), m.hypervisor(), m.topology(), m.smt(), m.used()},
 		[]Finding{m.governor(), m.turbo(), m.idleStates(), m.clocksource()},
 		[]Finding{m.steal(), m.load(), m.mitigations(), m.kernel(), m.congestion(), m.tracking()},
-		m.limits(),
+		m.limits(), m.cni(),
 	)
 }
 

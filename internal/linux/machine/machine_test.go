@@ -92,9 +92,11 @@ func TestLook(t *testing.T) {
 	}{
 		{
 			"a laptop", laptop(),
-			Options{Unlimited: "memory", LimitHelp: "mount it", NoDocker: "a socket", Sources: []int{0, 1}, Sinks: []int{2, 3}, Modes: map[string]float64{
-				"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0,
-			}},
+			Options{
+				Unlimited: "memory", LimitHelp: "mount it", NoDocker: "a socket", DockerHelp: "start it",
+				Sources: []int{0, 1}, Sinks: []int{2, 3},
+				Modes: map[string]float64{"user": 0.5, "softirq": 0.1, "idle": 3.3, "steal": 0},
+			},
 			[]string{
 				"  cpu: Some CPU @ 3 GHz",
 				"  virtual_machine: no",
@@ -125,7 +127,7 @@ func TestLook(t *testing.T) {
 				"  user_namespaces: not for ordinary users: sysctl user.max_user_namespaces is 0 → only root can run " +
 					"experiments: sysctl -w user.max_user_namespaces=10000",
 				"  container_limits: not all: missing memory → the parameters cpus, cpuset and memory of runtimes need it: mount it",
-				"  machine_docker: not for docker(use=machine): missing a socket",
+				"  machine_docker: not for docker(use=machine): missing a socket (hint: start it)",
 			},
 		},
 		{
@@ -447,5 +449,59 @@ func TestLookHere(t *testing.T) {
 		if !known[name] {
 			t.Errorf("%s is not known", name)
 		}
+	}
+}
+
+// TestPlugins wants to be told which plugins of CNI are there, and which conflist names one that is not.
+func TestPlugins(t *testing.T) {
+	files := map[string]string{
+		"opt/cni/bin/bridge": "", "usr/lib/cni/host-local": "", "usr/lib/cni/mine": "", "usr/lib/cni/ptp/is a folder": "",
+		"etc/cni/net.d/10-good.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}, ` +
+			`{"type": "mine"}]}`,
+		"etc/cni/net.d/20-no.conf": `{"type": "bridge"}`,
+	}
+	with := Options{
+		PluginFolders: []string{"/opt/cni/bin", "/usr/lib/cni"},
+		Plugins: map[string]string{
+			"bridge": "install p", "host-local": "install p", "ptp": "install p", "flannel": "get it",
+		},
+	}
+	plugins := "  cni_plugins: bridge, host-local; missing in /opt/cni/bin:/usr/lib/cni: flannel, ptp " +
+		"(hint: get it; install p)"
+	for _, c := range []struct {
+		name    string
+		changed map[string]string
+		want    string
+	}{
+		{"all is there", nil, "  cni_conflists: 10-good.conflist, in /etc/cni/net.d"},
+		{
+			"no plugin", map[string]string{"etc/cni/net.d/30-ptp.conflist": `{"plugins": [{"type": "ptp"}]}`},
+			"  cni_conflists: 10-good.conflist, 30-ptp.conflist, in /etc/cni/net.d → " +
+				`30-ptp.conflist names plugin "ptp", which is missing in /opt/cni/bin:/usr/lib/cni: install p`,
+		},
+		{
+			"no IPAM", map[string]string{
+				"etc/cni/net.d/10-good.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "whereabouts"}}]}`,
+			},
+			`  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist names plugin "whereabouts", which is ` +
+				`missing in /opt/cni/bin:/usr/lib/cni: put it into one of these folders`,
+		},
+		{
+			"no JSON", map[string]string{"etc/cni/net.d/10-good.conflist": `{"plugins": `},
+			"  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist is not valid JSON: " +
+				"unexpected end of JSON input",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := maps.Clone(files)
+			maps.Copy(all, c.changed)
+			if diff := cmp.Diff([]string{plugins, c.want}, lines((&machine{root: root(all), Options: with}).cni())); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+	got := lines((&machine{root: root(nil), Options: with}).cni())
+	if !strings.Contains(got[0], "cni_plugins: none; missing") || got[1] != "  cni_conflists: none in /etc/cni/net.d" {
+		t.Errorf("without CNI: %q", got)
 	}
 }
