@@ -28,6 +28,7 @@ func TestConformance(t *testing.T) {
 						Capabilities: runtimetest.Usual, Root: root, Writable: true, AnyCPU: true, Swaps: true, Users: true,
 					})
 			})
+			runtimetest.Entered(t, containerd.Runtime{}, map[string]string{"command": command})
 			runtimetest.Profiled(t, containerd.Runtime{}, map[string]string{"command": command})
 		})
 	}

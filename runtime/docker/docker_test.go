@@ -60,6 +60,7 @@ func TestConformance(t *testing.T) {
 			Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,
 		})
 	})
+	runtimetest.Entered(t, docker.Runtime{}, nil)
 	runtimetest.Profiled(t, docker.Runtime{}, nil)
 }
 

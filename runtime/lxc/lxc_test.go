@@ -34,6 +34,7 @@ func TestConformance(t *testing.T) {
 			runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Users: true})
 	})
 	runtimetest.Confined(t, lxc.Runtime{}, nil, runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
+	runtimetest.Entered(t, lxc.Runtime{}, nil)
 	runtimetest.Profiled(t, lxc.Runtime{}, nil)
 }
 

@@ -6,15 +6,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/netns"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
 
-func TestMain(m *testing.M) { testnet.Main(m) }
+func TestMain(m *testing.M) { runtimetest.Main(m) }
 
-func TestConformance(t *testing.T) { runtimetest.Conformance(t, netns.Runtime{}) }
+func TestConformance(t *testing.T) {
+	runtimetest.Conformance(t, netns.Runtime{})
+	runtimetest.Entered(t, netns.Runtime{}, nil)
+}
 
 func TestContainers(t *testing.T) {
 	for _, c := range []struct {

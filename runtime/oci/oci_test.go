@@ -39,6 +39,7 @@ func TestConformance(t *testing.T) {
 			})
 			runtimetest.Confined(t, oci.Runtime{}, map[string]string{"command": command},
 				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root})
+			runtimetest.Entered(t, oci.Runtime{}, map[string]string{"command": command})
 			runtimetest.Profiled(t, oci.Runtime{}, map[string]string{"command": command})
 		})
 	}

@@ -29,6 +29,7 @@ func TestConformance(t *testing.T) {
 						Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,
 					})
 			})
+			runtimetest.Entered(t, podman.Runtime{}, map[string]string{"command": command})
 			runtimetest.Profiled(t, podman.Runtime{}, map[string]string{"command": command})
 		})
 	}
