@@ -19,6 +19,8 @@ import (
 const answered = 5 * time.Second
 
 // versions are those of programs by their path, each asked once.
+//
+//nolint:gochecknoglobals // what is installed is the same for all
 var versions sync.Map
 
 // version returns the line in which a program says its version; "" if it says none.

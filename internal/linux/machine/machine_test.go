@@ -475,19 +475,22 @@ func TestPlugins(t *testing.T) {
 	}{
 		{"all is there", nil, "  cni_conflists: 10-good.conflist, in /etc/cni/net.d"},
 		{
-			"no plugin", map[string]string{"etc/cni/net.d/30-ptp.conflist": `{"plugins": [{"type": "ptp"}]}`},
+			"no plugin",
+			map[string]string{"etc/cni/net.d/30-ptp.conflist": `{"plugins": [{"type": "ptp"}]}`},
 			"  cni_conflists: 10-good.conflist, 30-ptp.conflist, in /etc/cni/net.d → " +
 				`30-ptp.conflist names plugin "ptp", which is missing in /opt/cni/bin:/usr/lib/cni: install p`,
 		},
 		{
-			"no IPAM", map[string]string{
+			"no IPAM",
+			map[string]string{
 				"etc/cni/net.d/10-good.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "whereabouts"}}]}`,
 			},
 			`  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist names plugin "whereabouts", which is ` +
 				`missing in /opt/cni/bin:/usr/lib/cni: put it into one of these folders`,
 		},
 		{
-			"no JSON", map[string]string{"etc/cni/net.d/10-good.conflist": `{"plugins": `},
+			"no JSON",
+			map[string]string{"etc/cni/net.d/10-good.conflist": `{"plugins": `},
 			"  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist is not valid JSON: " +
 				"unexpected end of JSON input",
 		},
