@@ -174,8 +174,6 @@ func spread(t *testing.T, b *networktest.Bed, family string, flows, each int) (c
 func spreadOnce(t *testing.T, b *networktest.Bed, family string, flows, each int) (carried [2]int, missing error) {
 	t.Helper()
 	source, sink := b.Ends[0][0], b.Ends[1][0]
-	const port = 20005
-	to := netip.AddrPortFrom(sink.Public(family), port)
 	open := func(m *networktest.Machine, e network.Endpoint, how func() (*net.UDPConn, error)) (c *net.UDPConn) {
 		if err := m.Kernel.Do(e.Namespace, func() (err error) {
 			c, err = how()
@@ -187,9 +185,12 @@ func spreadOnce(t *testing.T, b *networktest.Bed, family string, flows, each int
 		return c
 	}
 	in := open(b.Hosts[1], sink, func() (*net.UDPConn, error) {
-		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(sink.Bind(family), port)))
+		// Any free port: the last one may still be in use, by a program that another test starts just now and that has
+		// inherited the socket until it is executed.
+		return net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(sink.Bind(family), 0)))
 	})
 	defer in.Close()
+	to := netip.AddrPortFrom(sink.Public(family), in.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	before := paths(t, b)
 	got := make([]byte, 8)
 	type datagram struct {
