@@ -252,6 +252,7 @@ func (r running) run(cmd *cobra.Command, resolved *experiment.Resolved, how runF
 	}
 	p := newProgress(r.Err, resolved)
 	o.Observe, o.Log = p.observe, r.logTo(p)
+	o.LeftOut = func(lab string, reason error) { fmt.Fprintf(r.Err, "left out: lab %s (%v)\n", lab, reason) }
 	out, err := control.Run(cmd.Context(), o)
 	p.done()
 	if errors.Is(err, control.ErrTaken) {

@@ -161,7 +161,19 @@ func TestFaults(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
 			fake := c.fake
-			out, err := Run(t.Context(), Options{Resolved: imagined(t, netns.Runtime{}), Deployment: fake})
+			leftOut := map[string]error{}
+			out, err := Run(t.Context(), Options{
+				Resolved: imagined(t, netns.Runtime{}), Deployment: fake,
+				LeftOut: func(lab string, reason error) { leftOut[lab] = reason },
+			})
+			if len(leftOut) != len(fake.Refuses) {
+				t.Errorf("it says that labs %v are left out, want %v", leftOut, fake.Refuses)
+			}
+			for lab, reason := range fake.Refuses {
+				if !errors.Is(leftOut[lab], reason) {
+					t.Errorf("lab %s is left out because %v, want %v", lab, leftOut[lab], reason)
+				}
+			}
 			if left := fake.Left(); len(left) > 0 {
 				t.Errorf("these labs still stand: %q", left)
 			}

@@ -213,6 +213,9 @@ func (s *scheduler) unbuildable(ctx context.Context) error {
 		if reason := answers[i]; reason != nil {
 			reasons = append(reasons, fmt.Errorf("lab %s: %w", s.options.Resolved.Labs[i].ID, reason))
 			s.drop(i, reason)
+			if s.options.LeftOut != nil {
+				s.options.LeftOut(s.options.Resolved.Labs[i].ID, reason)
+			}
 		}
 	}
 	if err := s.baselines(); err != nil {

@@ -27,6 +27,8 @@ type Options struct {
 	Log      func(string)      // is told, between blocks, what happens, a line at a time; may be nil
 	PCAP     bool              // keep the frames between hosts of proofs, in the directory pcap of Dir
 	Past     *Past             // the run to go on with, whose directory is Dir; nil begins a new one
+	// LeftOut is told, before anything is built, which labs cannot stand here; may be nil.
+	LeftOut func(lab string, reason error)
 	// Goals returns what a run is to answer, as it is known at a look, if cells leave when that is decided; nil: the
 	// verdict on each cell.
 	Goals func(run measure.Run, log *measure.Log, now measure.Analysis, look int) []measure.Goal
