@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -130,6 +132,18 @@ func (l Limits) Hierarchy() (h cgroup.Hierarchy, err error) {
 		}
 	}
 	return h, nil
+}
+
+// SetCPUs limits a control group to the CPUs, for a runtime that cannot do so itself.
+func (l Limits) SetCPUs(group string) error {
+	if l.CPUSet == nil {
+		return nil
+	}
+	h, err := cgroup.Controlled(limiting(CPUSet), "cpuset")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(h.Dir, group, "cpuset.cpus"), []byte(l.List()), 0o600)
 }
 
 // Limitable returns a [linux.UnsupportedError] unless containers can have all kinds of limits on this machine.

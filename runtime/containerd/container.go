@@ -103,7 +103,10 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if err != nil {
 		return err
 	}
-	return runtime.Run(cmd)
+	if err := runtime.Run(cmd); err != nil {
+		return err
+	}
+	return c.Limits.SetCPUs(cgroup) // ctr can since 2.0 only
 }
 
 // profile is the flag that chooses the AppArmor profile; none if there is to be none.

@@ -29,10 +29,7 @@ func (Runtime) Describe() runtime.Description {
 		Implementation: "kernel",
 		Params: slices.Concat(
 			part.List{runtime.CommandParam()}, runtime.RightsParams(false, false),
-			part.List{runtime.UserNamespaceParam()},
-			slices.DeleteFunc(runtime.LimitParams(), func(p part.Param) bool {
-				return p.Name == runtime.CPUSet // which ctr cannot set
-			}),
+			part.List{runtime.UserNamespaceParam()}, runtime.LimitParams(),
 		),
 	}
 }

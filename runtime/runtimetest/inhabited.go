@@ -39,8 +39,8 @@ type Want struct {
 	Unknown uint64
 	// Root lists the root directory of a container.
 	Root []string
-	// AnyCPU says that containers cannot be limited to CPUs, and Swaps that their limit of memory does not hold for swap.
-	AnyCPU, Swaps bool
+	// Swaps says that the limit of memory of containers does not hold for swap.
+	Swaps bool
 	// NewPrivileges says that programs can give a process privileges (PR_SET_NO_NEW_PRIVS, prctl(2)).
 	NewPrivileges bool
 	// Filtered says that its system calls are filtered (seccomp(2)).

@@ -50,9 +50,6 @@ func firstCPU(t *testing.T) string {
 func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
 	cpus := firstCPU(t)
-	if w.AnyCPU {
-		cpus = status(t, os.Getpid())["Cpus_allowed_list"]
-	}
 	for name, pid := range own {
 		of := groupsOf(t, pid)
 		for file, want := range map[string]string{
