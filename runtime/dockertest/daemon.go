@@ -3,6 +3,7 @@ package dockertest
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -142,7 +143,8 @@ func (d *Daemon) docker(in io.Reader, args ...string) string {
 // exactly it and its image are there, as they were.
 func (d *Daemon) Inhabit() (untouched func()) {
 	d.t.Helper()
-	const image, container, group = "theirs:1", "theirs", "/docker-test"
+	const image, container = "theirs:1", "theirs"
+	group := fmt.Sprintf("/docker-test-%d", os.Getpid()) // tests of other processes remove theirs, with what is in it
 	var archive bytes.Buffer
 	if err := runtime.WriteImage(&archive, image, nil); err != nil {
 		d.t.Fatal(err)
