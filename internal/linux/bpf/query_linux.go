@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux"
 )
 
 // effective asks for the programs of a control group and of those above it, in the order in which they run
@@ -62,6 +64,11 @@ func standing(target int, flags uint32, places []place) (map[string]string, erro
 		r, err := link.QueryPrograms(link.QueryOptions{Target: target, Attach: p.at, QueryFlags: flags})
 		if errors.Is(err, unix.EINVAL) { // the kernel does not have this hook
 			continue
+		}
+		if errors.Is(err, unix.EPERM) || errors.Is(err, ebpf.ErrNotSupported) { // the latter in a user namespace
+			return nil, &linux.UnsupportedError{
+				What: "read programs at " + p.name, Missing: "CAP_NET_ADMIN outside of any user namespace", Err: err,
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read programs at %s: %w", p.name, err)
