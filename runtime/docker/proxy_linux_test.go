@@ -128,7 +128,7 @@ func published(t *testing.T, proxy bool, box string) (near, far deploy.Place) {
 	case p := <-started:
 		t.Cleanup(func() {
 			_ = p.Kill() // it may have ended with its host
-			<-ended
+			_ = <-ended  // it was killed
 		})
 	case err := <-ended:
 		t.Fatalf("the program that answers: %v", err)
