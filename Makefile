@@ -177,7 +177,7 @@ GUEST_HOURLY := $(wordlist $(shell echo $$(($(GUEST_HOUR) + 1))),$(shell echo $$
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
 # package's = is which of its tests, as of go test -run. Labs with daemons take half a minute each there, which is too long for CI: make parts has them.
-GUEST_PKG_6.12 := ./host/guest ./internal/linux/link './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor' './network/networktest=^TestUnderlay(Late|Delay)$$' $(GUEST_HOURLY)
+GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor' './network/networktest=^TestUnderlay(Late|Delay)$$' $(GUEST_HOURLY)
 # All that carries packets between hosts by such devices.
 GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it. Open vSwitch comes last: with its module that kernel puts fragments together
