@@ -128,7 +128,9 @@ func published(t *testing.T, proxy bool, box string) (near, far deploy.Place) {
 	case p := <-started:
 		t.Cleanup(func() {
 			_ = p.Kill() // it may have ended with its host
-			_ = <-ended  // it was killed
+			if err := <-ended; err != nil {
+				t.Logf("the program that answers: %v", err)
+			}
 		})
 	case err := <-ended:
 		t.Fatalf("the program that answers: %v", err)
