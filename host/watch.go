@@ -44,8 +44,9 @@ type watcher struct {
 	// alone.
 	processes map[int]running
 	// groups are the control groups of the host's processes, with the programs of BPF that act on their sockets. It is nil
-	// if those cannot be read.
+	// if those cannot be read, which missing says then.
 	groups  map[string]programs
+	missing []string
 	doubted map[string]bool // what was told
 	silent  map[*applied]verification
 	next    int // the namespace that is looked at next
@@ -88,7 +89,10 @@ func (k *Kernel) Watch() error {
 		w.spaces[ref], w.began[ref] = n, s
 	}
 	w.processes = processes(true)
-	w.groups = grouped(w.processes)
+	var err error
+	if w.groups, err = grouped(w.processes); err != nil {
+		w.missing = []string{"programs at control groups"}
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.watch = w
@@ -104,7 +108,7 @@ func (k *Kernel) Announce() error {
 		return errors.New("announce processes: nothing is watched")
 	}
 	w.processes = processes(true)
-	if is := grouped(w.processes); is != nil {
+	if is, err := grouped(w.processes); err == nil {
 		maps.Copy(is, w.groups)
 		w.groups = is
 	}
@@ -304,6 +308,7 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 	var a Audit
 	w.audits++
 	var heard []watch.Socket // and where
+	missing := w.missing
 	refs := slices.Sorted(maps.Keys(w.spaces))
 	for i, ref := range refs {
 		if text := k.replaced(ref, w.began[ref]); text != "" {
@@ -329,12 +334,14 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 				heard = append(heard, s)
 			}
 		}
-		for _, what := range w.spaces[ref].Missing() {
-			w.doubt(&a, fmt.Sprintf("what changes of %s is not noticed here: the kernel does not say", what))
-		}
+		missing = append(missing, w.spaces[ref].Missing()...)
 		if found.Lost {
 			w.doubt(&a, "more happened between two blocks than could be kept, so what came and went is not all known"+of(ref))
 		}
+	}
+	if slices.Sort(missing); len(missing) > 0 {
+		w.doubt(&a, fmt.Sprintf("what changes of %s is not noticed here: the kernel does not say",
+			strings.Join(slices.Compact(missing), ", ")))
 	}
 	w.next = (w.next + inTurn) % len(refs)
 	for _, s := range heard { // behind what has opened them
@@ -423,23 +430,21 @@ func networkOf(pid string) string {
 }
 
 // grouped reads which programs of BPF act on the sockets of the agent and of these processes, by their control groups.
-// It is nil if this process may not read that, or there are no such groups.
-func grouped(of map[int]running) map[string]programs {
-	is, err := programsOf(cgroup.InUnified(append(slices.Collect(maps.Keys(of)), os.Getpid())...))
-	if err != nil {
-		return nil
-	}
-	return is
+func grouped(of map[int]running) (map[string]programs, error) {
+	return programsOf(cgroup.InUnified(append(slices.Collect(maps.Keys(of)), os.Getpid())...))
 }
 
 // programsOf reads the programs of control groups. Groups that are gone are left out.
 func programsOf(groups []string) (map[string]programs, error) {
+	all := map[string]programs{}
+	if len(groups) == 0 { // a machine without that hierarchy
+		return all, nil
+	}
 	u, err := cgroup.OpenUnified()
 	if err != nil {
 		return nil, err
 	}
 	defer u.Close()
-	all := map[string]programs{}
 	for _, group := range groups {
 		dir, err := u.Open(group)
 		if err != nil {

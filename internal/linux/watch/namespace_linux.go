@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nettoll/nettoll/internal/linux/bpf"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 )
 
@@ -115,7 +114,6 @@ type Namespace struct {
 
 	variables  []variable
 	numbers    state // what has no monitor
-	noPrograms bool  // the kernel does not say which programs are hooked
 	noSets     bool
 	next       int // the link whose programs are looked at next
 	generation uint32
@@ -618,81 +616,6 @@ func (n *Namespace) compare(s *section) ([]Change, error) {
 	}
 	s.base, s.trail, s.dirty, s.listed = is, nil, false, n.audits
 	return list, nil
-}
-
-// programsAtOnce is of how many links without programs an audit looks at the hooks.
-const programsAtOnce = 32
-
-// count reads what has no monitor.
-func (n *Namespace) count() (state, error) {
-	is := state{}
-	err := netns.Do(n.fd, func() error {
-		if err := n.hooked(is); err != nil {
-			return err
-		}
-		if err := openLegacy(n.legacy); err != nil {
-			return err
-		}
-		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is, n.entries))
-	})
-	if err != nil {
-		return nil, err
-	}
-	if n.filter != nil && !n.noSets {
-		if err := n.filter.sets(is, n.watch.seed); absent(err) {
-			n.noSets = true
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	return is, nil
-}
-
-// hooked reads which programs are hooked to links: of those that have some, and of some others in turn.
-func (n *Namespace) hooked(is state) error {
-	if n.noPrograms {
-		return nil
-	}
-	own, err := bpf.OfNamespace(n.fd)
-	if err != nil && absent(err) {
-		n.noPrograms = true
-		n.missing = append(n.missing, "programs of BPF")
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for hook, list := range own {
-		is[thing{"", "programs at " + hook}] = list
-	}
-	with := map[string]bool{}
-	for t := range n.numbers {
-		with[t.of] = true
-	}
-	all := slices.Sorted(maps.Keys(n.names))
-	for i, index := range all {
-		link := n.names[index]
-		turn := n.numbers == nil || (i-n.next+len(all))%len(all) < programsAtOnce
-		if !turn && !with["link "+link.name] {
-			continue
-		}
-		err := programs(is, index, link)
-		if errors.Is(err, unix.ENODEV) {
-			continue // it is gone, which others say
-		}
-		if err != nil && absent(err) {
-			n.noPrograms = true
-			n.missing = append(n.missing, "programs at tcx")
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(all) > 0 {
-		n.next = (n.next + programsAtOnce) % len(all)
-	}
-	return nil
 }
 
 // compareLogged says what has changed of what has a monitor that keeps no list.

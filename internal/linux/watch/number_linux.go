@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -112,6 +113,87 @@ func (v *variable) read() (changed bool, err error) {
 	changed = n != v.n || is != v.was
 	v.was, v.n = is, n
 	return changed, nil
+}
+
+// programsAtOnce is of how many links without programs an audit looks at the hooks.
+const programsAtOnce = 32
+
+// count reads what has no monitor.
+func (n *Namespace) count() (state, error) {
+	is := state{}
+	err := netns.Do(n.fd, func() error {
+		if err := n.programs(is); err != nil {
+			return err
+		}
+		if err := openLegacy(n.legacy); err != nil {
+			return err
+		}
+		return errors.Join(old(is, n.legacy, n.watch.seed), entered(is, n.entries))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if n.filter != nil && !n.noSets {
+		if err := n.filter.sets(is, n.watch.seed); absent(err) {
+			n.noSets = true
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return is, nil
+}
+
+// programs reads which programs of BPF the namespace has, and which are hooked to its links.
+func (n *Namespace) programs(is state) error {
+	for _, one := range []struct {
+		what string
+		read func(state) error
+	}{{"programs at sk_lookup", n.own}, {"programs at tcx", n.hooked}} {
+		if slices.Contains(n.missing, one.what) {
+			continue
+		}
+		err := one.read(is)
+		if err != nil && absent(err) {
+			n.missing = append(n.missing, one.what)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// own reads which programs belong to no link.
+func (n *Namespace) own(is state) error {
+	list, err := bpf.OfNamespace(n.fd)
+	for hook, programs := range list {
+		is[thing{"", "programs at " + hook}] = programs
+	}
+	return err
+}
+
+// hooked reads which programs are hooked to links: of those that have some, and of some others in turn.
+func (n *Namespace) hooked(is state) error {
+	with := map[string]bool{}
+	for t := range n.numbers {
+		with[t.of] = true
+	}
+	all := slices.Sorted(maps.Keys(n.names))
+	for i, index := range all {
+		link := n.names[index]
+		turn := n.numbers == nil || (i-n.next+len(all))%len(all) < programsAtOnce
+		if !turn && !with["link "+link.name] {
+			continue
+		}
+		if err := programs(is, index, link); err != nil && !errors.Is(err, unix.ENODEV) { // it is gone, which others say
+			return err
+		}
+	}
+	if len(all) > 0 {
+		n.next = (n.next + programsAtOnce) % len(all)
+	}
+	return nil
 }
 
 // programs puts the programs of a link at hooks that have no monitor into words. The calling thread is in the
