@@ -20,7 +20,7 @@ import (
 // A labWatch is what is known of a lab that is watched while it is measured.
 type labWatch struct {
 	by      deploy.Watched
-	clean   []clean // when its watch began, and each audit since then that found nothing
+	clean   []clean // when its watch began, and when each audit since then began that found nothing
 	audits  int
 	samples int            // of what must not pass
 	doubts  []string       // of the audits: what may have changed without notice
@@ -53,6 +53,7 @@ type audited struct {
 	back            int       // how many audits ago all that has changed was as before: 1 is the last one
 	try             proof.Try // that was made
 	arrived         int64
+	began           int64 // ns of CLOCK_MONOTONIC
 	cost            auditCost
 	err             error
 }
@@ -151,7 +152,7 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 			s.drop(i, fmt.Errorf("proof during the blocks failed: %s", strings.Join(said, "; ")))
 			continue
 		}
-		l.watch.clean = append(l.watch.clean, clean{s.blocks, now})
+		l.watch.clean = append(l.watch.clean, clean{s.blocks, a.began})
 	}
 	if !some || s.baselines() == nil {
 		return nil
@@ -164,10 +165,9 @@ func (s *scheduler) audit(ctx context.Context, g *generation, broken map[int]str
 func (l *lab) audit(ctx context.Context, all bool) *audited {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, fmt.Errorf("no answer within %v", callLimit))
 	defer cancel()
-	a := &audited{cost: auditCost{lab: l.ID}}
-	began := clock.Now()
+	a := &audited{began: clock.Now(), cost: auditCost{lab: l.ID}}
 	list, err := l.watch.by.Audit(ctx, all)
-	a.cost.whole = time.Duration(clock.Now() - began)
+	a.cost.whole = time.Duration(clock.Now() - a.began)
 	for _, h := range list {
 		for _, c := range h.Changes {
 			a.changes = append(a.changes, h.Host+": "+c)
@@ -181,7 +181,7 @@ func (l *lab) audit(ctx context.Context, all bool) *audited {
 		return a
 	}
 	if f, _ := filter.Of(l.Stack); f != nil {
-		began = clock.Now()
+		began := clock.Now()
 		a.err = l.sample(ctx, a)
 		if a.arrived > 0 { // the same try was made some audits ago, if ever
 			a.back = max(a.back, len(l.watch.clean)-l.watch.sampled[a.try.Name])

@@ -1,13 +1,16 @@
 package control
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/runtime/netns"
@@ -121,6 +124,34 @@ func TestTouchedBlocks(t *testing.T) {
 			t.Errorf("%d audits back: %+v, want from %v s and block %d to 6 s and block 5", c.back, p, c.since, c.block)
 		}
 	}
+}
+
+// A lab is known to be clean from when an audit of it began: what comes while it is audited may be found by the next one.
+func TestCleanSince(t *testing.T) {
+	var asked int64
+	l := &lab{stands: struct{ deploy.Lab }{}, watch: &labWatch{clean: []clean{{}}, by: auditor{
+		asked: func() { asked = clock.Now() },
+	}}}
+	s := &scheduler{blocks: 3, monitor: &monitor{}}
+	if err := s.audit(t.Context(), &generation{labs: []*lab{l}}, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if c := l.watch.clean; len(c) != 2 || c[1].block != 3 || c[1].at > asked {
+		t.Errorf("clean: %+v, want it from before %d, when the lab was asked", c, asked)
+	}
+}
+
+// An auditor is a lab in which audits find nothing.
+type auditor struct {
+	deploy.Lab
+	asked func()
+}
+
+func (auditor) Watch(context.Context, bool) error { return nil }
+
+func (a auditor) Audit(context.Context, bool) ([]deploy.Audit, error) {
+	a.asked()
+	return nil, nil
 }
 
 // What arrived between blocks is a claim of its own, also if something has changed as well: it is a leak, and the
