@@ -234,10 +234,11 @@ type watchRun struct {
 // planted is a planting in a lab.
 type planted struct {
 	planting
-	pid, blocks int // the lab's worker, and how many blocks there had been
+	pid, blocks int // the lab's worker, and how many blocks there had been before it was planted
+	after       int // and afterwards
 	undo        func() error
-	// ended is when the last of these blocks had ended, in s since the run began, and at when the leak was planted, since
-	// before the run began.
+	// ended is when the last of the blocks before had ended, in s since the run began, and at when the leak had been
+	// planted, since before the run began.
 	ended, at float64
 }
 
@@ -252,8 +253,7 @@ func (w *watchRun) plantAll() {
 			running = false
 		case <-time.After(100 * time.Millisecond): // reading the records takes CPU time from the run
 		}
-		log, _ := w.records()
-		w.look(log, running)
+		log := w.look(running)
 		switch {
 		case running && w.t.Failed():
 			_ = w.cmd.Process.Kill() // there is no more to see
@@ -278,8 +278,14 @@ func (w *watchRun) plantAll() {
 	w.t.Logf("%d of %d leaks were noticed, each within its block; %d labs ended before a block did", w.found, wanted, w.again)
 }
 
-// look finds out which leaks were noticed, and which were not although a block has ended.
-func (w *watchRun) look(log *measure.Log, running bool) {
+// look finds out which leaks were noticed, and which were not although a block has ended. It returns the records.
+func (w *watchRun) look(running bool) *measure.Log {
+	gone := map[int]bool{} // before the records are read: what was found in a lab is written before the lab ends
+	for _, p := range w.lives {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid))
+		gone[p.pid] = err != nil
+	}
+	log, _ := w.records()
 	var said []measure.Proof
 	samples := 0
 	for _, p := range log.Proofs {
@@ -300,15 +306,14 @@ func (w *watchRun) look(log *measure.Log, running bool) {
 		if !noticed && p.opens && samples > w.samples {
 			noticed, w.samples = true, w.samples+1
 		}
-		_, err := os.Stat(fmt.Sprintf("/proc/%d", p.pid))
 		// a block that began after it was planted has ended
-		after := len(log.Blocks) - p.blocks
+		after := len(log.Blocks) - p.after
 		switch {
 		case noticed:
 			w.found++
-		case after > 2+p.turns && running && err == nil:
+		case after > 2+p.turns && running && !gone[p.pid]:
 			w.t.Errorf("%s was not noticed %d blocks later, said is: %+v", p.name, after, said)
-		case err != nil && running:
+		case gone[p.pid] && running:
 			w.again++
 			w.list = append(w.list, p.planting)
 		default:
@@ -319,6 +324,7 @@ func (w *watchRun) look(log *measure.Log, running bool) {
 		}
 		return true
 	})
+	return log
 }
 
 // placed wants what was noticed to be placed where the leak was planted, in the time between two audits: in the last block
@@ -353,12 +359,14 @@ func (w *watchRun) plantNext(log *measure.Log) {
 		last := log.Blocks[len(log.Blocks)-1]
 		p := planted{
 			planting: w.list[0], pid: m.pid, blocks: len(log.Blocks), ended: last.Start + last.Duration,
-			at: time.Since(w.began).Seconds(),
 		}
 		if err := p.do(); err != nil {
 			w.t.Logf("in a lab that ends: %s: %v", p.name, err)
 			continue
 		}
+		p.at = time.Since(w.began).Seconds()
+		log, _ = w.records()
+		p.after = len(log.Blocks)
 		w.list, w.lives = w.list[1:], append(w.lives, p)
 		return
 	}
@@ -552,9 +560,7 @@ func TestWatchEnds(t *testing.T) {
 			running = false
 		case <-time.After(50 * time.Millisecond):
 		}
-		log, _ := w.records()
-		w.look(log, running)
-		if running {
+		if log := w.look(running); running {
 			w.plantNext(log)
 		}
 	}
