@@ -464,6 +464,33 @@ func TestApplyAndExecInside(t *testing.T) {
 	}
 }
 
+// crowd is a step that counts how many threads may run Go code while its cost is measured.
+type crowd struct{ host.Namespace }
+
+func (crowd) Kind() string { return "crowd" }
+
+func (crowd) MeasureCost(_ context.Context, k *host.Kernel) error {
+	k.Metric("threads", float64(runtime.GOMAXPROCS(0)))
+	return nil
+}
+
+// An agent has one thread for Go code, as its environment says, and more while costs are measured.
+func TestThreads(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	h := connect(t, Config{Steps: map[string]func() host.Step{"crowd": func() host.Step { return &crowd{} }}})
+	if err := h.Apply(t.Context(), host.Plan{Steps: []host.Step{crowd{host.Namespace{Name: "src0"}}}}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := h.MeasureCost(t.Context())
+	if n := report.Metrics["threads"]; err != nil || n != costThreads || runtime.GOMAXPROCS(0) != 1 {
+		t.Errorf("%v threads while costs are measured, %d afterwards, error %v, want %d and 1", n, runtime.GOMAXPROCS(0),
+			err, costThreads)
+	}
+	if err := h.Undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // An agent can remove what an agent that is gone has applied, from the data that the first one returned.
 func TestRemovedByAnotherAgent(t *testing.T) {
 	containers := connect(t, Config{Steps: host.Steps()})
