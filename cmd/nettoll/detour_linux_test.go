@@ -2,14 +2,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 
-	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
@@ -22,16 +19,7 @@ func TestDetour(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--time", "5s", "--network", "bridge", "--workload", "udp-rr", "--placement", "same-host")
 	s.measuring()
-	host, ok := s.worker("source@host1")
-	if !ok {
-		t.Fatal("there is no lab of a bridge")
-	}
-	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", host.pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ns.Close()
-	if err := netns.Do(int(ns.Fd()), func() error { // a second bridge, to which both ports move
+	s.plant("br0", func() error { // a second bridge, to which both ports move
 		around := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br1"}}
 		err := errors.Join(netlink.LinkAdd(around), netlink.LinkSetUp(around))
 		for _, name := range []string{"vsrc0", "vsnk0"} {
@@ -42,9 +30,7 @@ func TestDetour(t *testing.T) {
 			err = errors.Join(err, netlink.LinkSetMaster(port, around))
 		}
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	var failed []measure.Proof
 	if status := s.wait(patience); status == 0 {
 		t.Errorf("exit status 0, and the lab was not what it was called\n%s", s.stderr.String())

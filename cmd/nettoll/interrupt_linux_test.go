@@ -54,9 +54,12 @@ func TestInterrupt(t *testing.T) {
 		}, false},
 		{"while a worker hangs", []string{"--workload", "udp-rr", "--placement", "same-host"}, func(s *session) {
 			s.measuring()
-			if w, ok := s.worker("source@host1"); !ok {
-				t.Error("there is no worker")
-			} else if err := unix.Kill(w.pid, unix.SIGSTOP); err != nil {
+			var w member
+			s.until("a worker", func() (ok bool) {
+				w, ok = s.worker("source@host1")
+				return ok
+			})
+			if err := unix.Kill(w.pid, unix.SIGSTOP); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(100 * time.Millisecond)
