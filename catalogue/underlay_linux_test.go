@@ -17,6 +17,9 @@ import (
 	"github.com/nettoll/nettoll/network/networktest"
 	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/stack"
+	"github.com/nettoll/nettoll/workload"
+	"github.com/nettoll/nettoll/workload/kv"
+	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
 // carriers returns a stack of the parts named, by kind.
@@ -251,4 +254,37 @@ func paths(t *testing.T, b *networktest.Bed) (counts [2]uint64) {
 		counts[p] = n
 	}
 	return counts
+}
+
+// Clients get their connections over a way that takes longer than they wait before they try once more: all of these tries
+// are on their way then, and the first to come is the connection.
+func TestLongWay(t *testing.T) {
+	lab := networktest.Lab(2, 1)
+	lab.Underlay.Delay = 250 * time.Millisecond
+	testnet.Skip(t, lab.Underlay.Check())
+	b := networktest.Stand(t, bridge.Network{}, lab)
+	where := map[workload.Side]workloadtest.Where{}
+	for i, side := range []workload.Side{workload.Source, workload.Sink} {
+		e := b.Ends[i][0]
+		where[side] = workloadtest.Where{Address: e.IPv4, Do: func(f func() error) error {
+			return b.Hosts[i].Kernel.Do(e.Namespace, f)
+		}}
+	}
+	if err := where[workload.Source].Do(func() error { // neighbours are asked for
+		c, err := net.Dial("udp4", netip.AddrPortFrom(b.Ends[1][0].IPv4, 9).String())
+		if err != nil {
+			return err
+		}
+		_, err = c.Write([]byte("known?"))
+		return errors.Join(err, c.Close())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * lab.Underlay.Delay) // the question, the answer, the datagram, and an error of ICMP after it
+	r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
+		Pairs: 1, Length: 2 * time.Second, Given: map[string]string{"clients": "5"}, Where: where,
+	})
+	if trial, _ := r.Trial(t); trial.Failure() != "" {
+		t.Error(trial.Failure())
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
@@ -557,8 +558,9 @@ func (c *Client) connect(deadline int64) error {
 	}
 }
 
-// establishAll begins connections anew that were not established in time, because a packet of theirs was lost: the
-// kernel repeats it after a second, when the trial has failed.
+// establishAll makes all connections. One that is not there in time is tried once more, and again, beside the tries
+// before: a packet of theirs may be lost, which the kernel repeats after a second, when the trial has failed, or may be
+// still on its way. The try that comes first is the connection.
 func (c *Client) establishAll(deadline int64) error {
 	missing := c.lasting()
 	for i := range missing {
@@ -566,42 +568,71 @@ func (c *Client) establishAll(deadline int64) error {
 			return err
 		}
 	}
+	before := map[int][]sock.Socket{} // tries, by connection
+	defer func() {
+		for _, list := range before {
+			abort(list)
+		}
+	}()
 	for lost, next := int64(lostAfter), clock.Now()+int64(lostAfter); missing > 0; {
-		now := clock.Now()
-		if now > deadline {
+		if now := clock.Now(); now > deadline {
 			return fmt.Errorf("%d of %d connections were not established within %v", missing, c.lasting(), prepareLimit)
 		}
-		if now > next {
-			lost *= 2
-			next = now + lost
-			for i := range c.lasting() {
-				if p := &c.conns[i]; p.state == connecting {
-					p.Abort()
-					p.FD, p.state = -1, shut
-					if err := c.call(i); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		for k := range c.watcher.Wait(patience) {
+		ready := c.watcher.Wait(patience)
+		for k := range ready {
 			i, _, _ := c.watcher.Event(k)
 			p := &c.conns[i]
 			if p.state != connecting {
 				continue
 			}
-			switch errno := p.ConnectTo(&c.remote); errno {
-			case 0, sock.Connected:
-				p.state, p.full = open, false
+			tries := append(before[i], p.Socket)
+			for j, one := range tries {
+				switch errno := one.ConnectTo(&c.remote); errno {
+				case 0, sock.Connected:
+				case sock.Connecting, sock.StillConnecting, sock.Interrupted:
+					continue
+				default:
+					return errno
+				}
+				abort(slices.Delete(tries, j, j+1))
+				delete(before, i)
+				p.Socket, p.state, p.full = one, open, false
 				c.watcher.Output(i, p.Socket, false)
 				missing--
-			case sock.Connecting, sock.StillConnecting, sock.Interrupted:
+				break
+			}
+		}
+		now := clock.Now()
+		if ready > 0 || now < next {
+			continue
+		}
+		lost *= 2
+		next = now + lost
+		for i := range c.lasting() {
+			p := &c.conns[i]
+			if p.state != connecting {
+				continue
+			}
+			last := p.Socket
+			switch err := c.call(i); {
+			case err == nil:
+				before[i] = append(before[i], last)
+			case errors.Is(err, sock.AddressUnavailable), sock.OutOfDescriptors(err): // those before go on
+				p.Abort()
+				p.Socket = last
 			default:
-				return errno
+				before[i] = append(before[i], last)
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+func abort(list []sock.Socket) {
+	for _, s := range list {
+		s.Abort()
+	}
 }
 
 // call begins to make a connection.
