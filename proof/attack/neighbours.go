@@ -1,6 +1,7 @@
 package attack
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -62,18 +63,10 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 			list = append(list, question{from: from, of: to.Own(v6), right: right})
 		}
 	}
-	ask := func(q question) error {
-		if v6 {
-			to, p := packet.Solicitation(q.from.mac, q.from.Own(true), q.of)
-			return q.from.send(packet.Frame(to, q.from.mac, packet.TypeIPv6, p))
-		}
-		p := packet.ARP(packet.Request, q.from.mac, q.from.Own(false), make(net.HardwareAddr, 6), q.of)
-		return q.from.send(packet.Frame(packet.Broadcast(), q.from.mac, packet.TypeARP, p))
-	}
 	excused, crowded := s.watch(), busy.Crowded()
 	for i, q := range list {
 		list[i].before = len(s.taps.answered(q.from.index, q.of))
-		if err := ask(q); err != nil {
+		if err := q.from.send(q.from.asks(q.of)); err != nil {
 			return err
 		}
 	}
@@ -102,7 +95,7 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		}
 		excused, crowded = s.watch(), busy.Crowded()
 		for _, q := range lost {
-			if err := ask(q); err != nil {
+			if err := q.from.send(q.from.asks(q.of)); err != nil {
 				return err
 			}
 		}
@@ -132,6 +125,16 @@ func (s *stand) answers(o *Outcome, v6 bool) error {
 		}
 	}
 	return nil
+}
+
+// asks is a frame that asks for a neighbour.
+func (e *end) asks(of netip.Addr) []byte {
+	if of.Is6() {
+		to, p := packet.Solicitation(e.mac, e.Own(true), of)
+		return packet.Frame(to, e.mac, packet.TypeIPv6, p)
+	}
+	p := packet.ARP(packet.Request, e.mac, e.Own(false), make(net.HardwareAddr, 6), of)
+	return packet.Frame(packet.Broadcast(), e.mac, packet.TypeARP, p)
 }
 
 // gateway is where a gateway is: the link of the host that has its address, or the host's end of the container's link
@@ -330,19 +333,27 @@ func (s *stand) thefts(f *flow, from *end, v6 bool) []theft {
 				aim: gateways, what: "says it has the address of the gateway " + gate.String(),
 				frames: from.claim(gate, f.source.mac), undone: f.sink.announce(mac, gate),
 			}
-			if f.source.direct(f.to.Addr()) {
+			direct := f.source.direct(f.to.Addr())
+			if direct {
 				if w.unused = gate; !f.knows(gate) {
 					continue // its filter lets nothing leave for the gateway
 				}
 			}
 			list = append(list, w)
-			// Linux believes a redirect only of the link-local address that a route names as its gateway (rt6_do_redirect and
-			// ip6_redirect_nh_match, net/ipv6/route.c).
-			if gate.Is6() && gate.IsLinkLocalUnicast() {
-				local, _ := linkLocal(from.mac)
+			// Linux believes a redirect of IPv6 only of the link-local address that a route names as its gateway
+			// (rt6_do_redirect and ip6_redirect_nh_match, net/ipv6/route.c), and one of IPv4 only of the gateway of the
+			// route of what it quotes (__ip_do_redirect, net/ipv4/route.c).
+			gateway, thief := hop{gate, mac}, hop{from.Own(false), from.mac}
+			if v6 {
+				thief.address, _ = linkLocal(from.mac)
+			}
+			if v6 && gate.IsLinkLocalUnicast() || !v6 && !direct {
 				list = append(list, theft{
 					aim: gateways, what: "says as the gateway that it is the next hop for " + f.sink.Name,
-					frames: from.redirect(f, gate, local, from.mac), undone: from.redirect(f, local, gate, mac),
+					// Linux believes one of IPv4 only if it knows the MAC address of the thief: by what the thief asks.
+					frames: append([][]byte{from.asks(f.source.Own(v6))}, from.redirect(f, gateway, thief)...),
+					// By the gateway's answer, a switch learns its MAC address again.
+					undone: append(from.redirect(f, thief, gateway), from.asks(gate)),
 				})
 			}
 		}
@@ -366,13 +377,32 @@ func (f *flow) steal(from *end, w theft) (stolen, heard bool, err error) {
 	return stolen, true, err
 }
 
-// redirect has a router tell the source of a flow that another one is nearer to its sink, as Linux believes it (RFC
-// 4861, sections 4.5 and 8.1: with 255 hops to go, between addresses of link scope).
-func (e *end) redirect(f *flow, router, target netip.Addr, mac net.HardwareAddr) [][]byte {
-	to := f.source.Own(true)
-	body := slices.Concat(target.AsSlice(), f.to.Addr().AsSlice(), []byte{2, 1}, mac)
-	p := packet.IP(router, to, packet.ICMPv6, packet.NDHops, packet.Message(router, to, 137, 0, 0, body))
-	return [][]byte{packet.Frame(f.source.mac, e.mac, packet.TypeIPv6, p)}
+// A hop is a router as its neighbours know it.
+type hop struct {
+	address netip.Addr
+	mac     net.HardwareAddr
+}
+
+// redirect has a router tell the source of a flow that another one is nearer to its sink, as Linux believes it: for
+// IPv6 with 255 hops to go, between addresses of link scope (RFC 4861, sections 4.5 and 8.1); for IPv4 it quotes a
+// packet of the flow (RFC 792). The frames have the sender's own MAC address, and that of the router.
+func (e *end) redirect(f *flow, router, better hop) (frames [][]byte) {
+	to := f.source.Own(router.address.Is6())
+	var p []byte
+	if to.Is6() {
+		body := slices.Concat(better.address.AsSlice(), f.to.Addr().AsSlice(), []byte{2, 1}, better.mac)
+		p = packet.IP(router.address, to, packet.ICMPv6, packet.NDHops,
+			packet.Message(router.address, to, 137, 0, 0, body))
+	} else {
+		p = packet.IP(router.address, to, packet.ICMP, packet.Hops, packet.Message(router.address, to, 5, 1,
+			binary.BigEndian.Uint32(better.address.AsSlice()), udp(f.at, f.to, "")))
+	}
+	for _, way := range f.s.ways(e, f.source) {
+		for _, mac := range []net.HardwareAddr{e.mac, router.mac} {
+			frames = append(frames, packet.Frame(way, mac, packet.TypeOf(to), p))
+		}
+	}
+	return frames
 }
 
 // knows says whether the source finds a gateway, to which it sends something for that.
@@ -524,7 +554,7 @@ type flow struct {
 	source, sink *end   // in the answers to a flow, the other way round
 	aim          string // what its sink is for pairs
 	socket       *net.UDPConn
-	to           netip.AddrPort
+	at, to       netip.AddrPort
 }
 
 // returns says where source and sink are until a datagram arrives again. Open vSwitch learns from what its datapath
@@ -545,29 +575,30 @@ func (f *flow) returns(v6 bool) (heard bool, err error) {
 }
 
 func (s *stand) flow(source, sink *end, v6 bool) (*flow, error) {
-	f := &flow{s: s, source: source, sink: sink, aim: sinks, to: netip.AddrPortFrom(sink.Public(v6), sink.First)}
-	err := source.Within(source.ns, func() error {
+	f := &flow{
+		s: s, source: source, sink: sink, aim: sinks, at: netip.AddrPortFrom(source.Own(v6), source.First+flowing),
+		to: netip.AddrPortFrom(sink.Public(v6), sink.First),
+	}
+	return f, f.open()
+}
+
+// open opens the socket of a flow.
+func (f *flow) open() error {
+	return f.source.Within(f.source.ns, func() error {
 		return sock.Rebind(func() (err error) { // one socket an attack
-			at := netip.AddrPortFrom(source.Own(v6), source.First+flowing)
-			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+			f.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(f.at))
 			return err
 		})
 	})
-	return f, err
 }
 
 // answer opens the flow of answers to a flow, by a socket of its sink, for the address that the sink sees. It returns
 // nil if the sink hears nothing.
 func (f *flow) answer(v6 bool) (*flow, error) {
-	b := &flow{s: f.s, source: f.sink, sink: f.source, aim: sources}
-	err := b.source.Within(b.source.ns, func() error {
-		return sock.Rebind(func() (err error) {
-			at := netip.AddrPortFrom(b.source.Own(v6), b.source.First)
-			b.socket, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
-			return err
-		})
-	})
-	if err != nil {
+	b := &flow{
+		s: f.s, source: f.sink, sink: f.source, aim: sources, at: netip.AddrPortFrom(f.sink.Own(v6), f.sink.First),
+	}
+	if err := b.open(); err != nil {
 		return nil, err
 	}
 	heard, err := f.returns(v6)

@@ -164,9 +164,9 @@ func descriptions() map[Attack]Description {
 		},
 		threat.Takeover: {
 			Summary: "a container that says it has the address of another one, or of the gateway: of each end of a pair, " +
-				"for what the other end sends it; a redirect of IPv6, if the gateway's address is link-local (Linux believes " +
-				"no other)",
-			Source: "RFC 826; RFC 3756, section 4.1",
+				"for what the other end sends it; a redirect in the name of the gateway, for a flow of the pair (of IPv6 if " +
+				"the gateway's address is link-local, as Linux believes no other)",
+			Source: "RFC 826; RFC 792; RFC 3756, sections 4.1 and 4.2.4",
 		},
 	}
 }

@@ -53,7 +53,7 @@ const (
 	Guise Attack = "guise"
 	// Router: a container that says it is a router.
 	Router Attack = "router"
-	// Takeover: a container that says it has the address of another, or of the gateway.
+	// Takeover: a container that says it has the address of another, or of the gateway, or redirects as the gateway.
 	Takeover Attack = "takeover"
 	// MACFlood: frames from so many MAC addresses that a switch forgets those of others.
 	MACFlood Attack = "mac-flood"
