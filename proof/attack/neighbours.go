@@ -241,6 +241,13 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	if err := s.insist(o, flows[0], flows[1], v6); err != nil {
 		return err
 	}
+	if o.Aims[gateways].Arrived == 0 {
+		if apart, err := s.apart(); err != nil {
+			return err
+		} else if apart { // no theft of it comes to a neighbour, on the control either
+			delete(o.Aims, gateways)
+		}
+	}
 	// Attacks that come next need the addresses where they were.
 	for _, f := range flows {
 		if heard, err := f.returns(v6); err != nil {
@@ -251,6 +258,24 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 		}
 	}
 	return nil
+}
+
+// apart says whether the bridges of hosts pass nothing from one container to another.
+func (s *stand) apart() (apart bool, err error) {
+	apart = true
+	for _, e := range s.ends {
+		for _, l := range e.machine.links {
+			if l.Name != e.Link || !apart {
+				continue
+			}
+			err = errors.Join(err, within(e.machine.ns, func(h *link.Handle) (err error) {
+				apart, err = h.Isolated(l.Index)
+				return err
+			}))
+		}
+		apart = apart && e.Link != ""
+	}
+	return apart, err
 }
 
 // thieves is from how many pairs is stolen, and how many containers do, over all pairs. If there are more, some do, but

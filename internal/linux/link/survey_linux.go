@@ -95,3 +95,20 @@ func (h *Handle) ID(other *os.File) (int, error) {
 	id, err := h.h.GetNetNsIdByFd(int(other.Fd()))
 	return id, explain("read the number of a namespace", err, "")
 }
+
+// Isolated says whether a link is a port of a bridge that passes nothing to other such ports (BR_ISOLATED,
+// net/bridge/br_forward.c).
+func (h *Handle) Isolated(index int) (bool, error) {
+	l, err := h.ByIndex(index)
+	if err != nil || l.Master == 0 {
+		return false, err
+	}
+	if of, err := h.ByIndex(l.Master); err != nil || of.Type != "bridge" {
+		return false, err
+	}
+	port, err := h.h.LinkGetProtinfo(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}})
+	if err != nil {
+		return false, explain("read what a bridge has of its port", err, "")
+	}
+	return port.Isolated, nil
+}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -83,4 +84,39 @@ func texts(list []netip.Prefix) (all []string) {
 		all = append(all, p.String())
 	}
 	return all
+}
+
+// A port of a bridge is isolated if the bridge says so, and what is no port is not known to be.
+func TestIsolated(t *testing.T) {
+	m := testnet.New(t)
+	testnet.Skip(t, m.Do(func() error {
+		h, err := Open()
+		if err != nil {
+			return err
+		}
+		defer h.Close()
+		bridge, err := h.AddBridge(Bridge{Name: "b"})
+		if err != nil {
+			return err
+		}
+		index, err := h.AddVeth(Veth{Name: "v0", PeerName: "v1", PeerNS: m.NS, MTU: 1500})
+		if err != nil {
+			return err
+		}
+		if err := h.SetMaster(index, bridge); err != nil {
+			return err
+		}
+		if got, err := h.Isolated(bridge); got || err != nil {
+			t.Errorf("a bridge, which is no port: isolated: %t, error %v", got, err)
+		}
+		for _, want := range []bool{false, true} {
+			if err := h.h.LinkSetIsolated(&netlink.GenericLink{LinkAttrs: netlink.LinkAttrs{Index: index}}, want); err != nil {
+				return err
+			}
+			if got, err := h.Isolated(index); got != want || err != nil {
+				t.Errorf("isolated: %t, want %t, error %v", got, want, err)
+			}
+		}
+		return nil
+	}))
 }

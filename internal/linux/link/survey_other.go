@@ -9,3 +9,6 @@ func (*Handle) Survey() (Survey, error) { return Survey{}, unsupported() }
 
 // ID is not supported here.
 func (*Handle) ID(*os.File) (int, error) { return 0, unsupported() }
+
+// Isolated is unsupported here.
+func (*Handle) Isolated(int) (bool, error) { return false, unsupported() }
