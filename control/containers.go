@@ -89,9 +89,10 @@ func (s *scheduler) afterTrials(ctx context.Context, g *generation) {
 		if l == nil || l.before == nil || l.tried == 0 {
 			continue
 		}
-		metrics, doubt := used(l.before, s.contained(ctx, l), l.tried, runtime.LimitsIn(l.Stack), l.shortest)
-		if len(metrics) > 0 {
-			s.records.lab(measure.LabRecord{Generation: g.number, Lab: l.ID, Metrics: metrics})
+		record, doubt := used(l.before, s.contained(ctx, l), l.tried, runtime.LimitsIn(l.Stack), l.shortest)
+		if len(record.Metrics) > 0 {
+			record.Generation, record.Lab = g.number, l.ID
+			s.records.lab(record)
 		}
 		if doubt != "" {
 			s.doubt(l, doubt)
@@ -100,37 +101,44 @@ func (s *scheduler) afterTrials(ctx context.Context, g *generation) {
 }
 
 // used makes metrics of what containers have used in trials of some length together, the shortest of which is given,
-// and a doubt if the trials were too short for a limit of CPU time.
+// and a doubt if the trials were too short for a limit of CPU time. Both looks are outside of trials.
 func used(before, after []deploy.ContainerUse, tried time.Duration, limits runtime.Limits, shortest time.Duration,
-) (metrics map[string]float64, doubt string) {
-	metrics = map[string]float64{}
-	var cpu time.Duration
-	var memory, periods, throttled int64
+) (r measure.LabRecord, doubt string) {
+	metrics := func(u cgroup.Use) map[string]float64 {
+		m := map[string]float64{}
+		if u.CPU > 0 {
+			m[runtime.CPU] = u.CPU.Seconds() / tried.Seconds()
+		}
+		if u.Memory > 0 {
+			m[runtime.Memory] = float64(u.Memory)
+		}
+		if limits.CPUs > 0 && u.Periods > 0 {
+			m[runtime.Throttled] = float64(u.Throttled) / float64(u.Periods)
+		}
+		return m
+	}
+	var all cgroup.Use
 	for _, a := range after {
 		i := slices.IndexFunc(before, func(b deploy.ContainerUse) bool { return b.Host == a.Host && b.Name == a.Name })
 		if i < 0 {
 			continue
 		}
-		cpu += a.CPU - before[i].CPU
-		memory = max(memory, a.Memory)
-		periods += a.Periods - before[i].Periods
-		throttled += a.Throttled - before[i].Throttled
+		one := cgroup.Use{
+			CPU: a.CPU - before[i].CPU, Memory: a.Memory,
+			Periods: a.Periods - before[i].Periods, Throttled: a.Throttled - before[i].Throttled,
+		}
+		all.CPU += one.CPU
+		all.Memory = max(all.Memory, one.Memory)
+		all.Periods += one.Periods
+		all.Throttled += one.Throttled
+		r.Containers = append(r.Containers, measure.ContainerMetrics{Host: a.Host, Name: a.Name, Metrics: metrics(one)})
 	}
-	if cpu > 0 {
-		metrics[runtime.CPU] = cpu.Seconds() / tried.Seconds()
-	}
-	if memory > 0 {
-		metrics[runtime.Memory] = float64(memory)
-	}
-	if limits.CPUs == 0 || periods == 0 {
-		return metrics, ""
-	}
-	metrics[runtime.Throttled] = float64(throttled) / float64(periods)
-	if shortest < lastingTrial {
+	r.Metrics = metrics(all)
+	if limits.CPUs > 0 && all.Periods > 0 && shortest < lastingTrial {
 		doubt = fmt.Sprintf("the limit %q stopped containers in %d of the %d periods of %v in which they ran; trials of "+
 			"%v are short for it, and containers rest between them: a lasting load is stopped more often (use longer trials: "+
 			"--trial %v)",
-			limits, throttled, periods, runtime.Period*time.Microsecond, shortest, lastingTrial)
+			limits, all.Throttled, all.Periods, runtime.Period*time.Microsecond, shortest, lastingTrial)
 	}
-	return metrics, doubt
+	return r, doubt
 }

@@ -12,10 +12,12 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// What containers have used is that between two looks, of all of them together, and of the one with most memory.
+// What containers have used is that between two looks: of each, of all of them together, and of the one with most
+// memory.
 func TestUsed(t *testing.T) {
 	use := func(host1, name string, u cgroup.Use) deploy.ContainerUse {
 		return deploy.ContainerUse{Host: host1, ContainerUse: host.ContainerUse{Name: name, Use: u}}
@@ -30,32 +32,47 @@ func TestUsed(t *testing.T) {
 		use("host1", "came", cgroup.Use{CPU: time.Hour, Memory: 100}),
 	}
 	limits := runtime.Limits{CPUs: 0.5}
+	each := func(one, two map[string]float64) []measure.ContainerMetrics {
+		return []measure.ContainerMetrics{
+			{Host: "host1", Name: "src0", Metrics: one}, {Host: "host2", Name: "src0", Metrics: two},
+		}
+	}
+	limited := measure.LabRecord{
+		Metrics: map[string]float64{"cpu_containers": 0.75, "container_memory": 30, "container_throttled": 0.375},
+		Containers: each(
+			map[string]float64{"cpu_containers": 0.25, "container_memory": 20, "container_throttled": 0.5},
+			map[string]float64{"cpu_containers": 0.5, "container_memory": 30, "container_throttled": 0.25},
+		),
+	}
 	for _, c := range []struct {
 		name     string
 		limits   runtime.Limits
 		shortest time.Duration
 		after    []deploy.ContainerUse
-		want     map[string]float64
+		want     measure.LabRecord
 		doubt    string
 	}{
 		{
 			"long trials", limits, time.Second, after,
-			map[string]float64{"cpu_containers": 0.75, "container_memory": 30, "container_throttled": 0.375},
+			limited,
 			"",
 		},
 		{
 			"short trials", limits, 40 * time.Millisecond, after,
-			map[string]float64{"cpu_containers": 0.75, "container_memory": 30, "container_throttled": 0.375},
+			limited,
 			`the limit "0.5 CPUs" stopped containers in 15 of the 40 periods of 100ms in which they ran; trials of 40ms are short`,
 		},
 		{
 			"no limit of CPU time",
 			runtime.Limits{Memory: 64 << 20},
 			40 * time.Millisecond, after,
-			map[string]float64{"cpu_containers": 0.75, "container_memory": 30},
+			measure.LabRecord{Metrics: map[string]float64{"cpu_containers": 0.75, "container_memory": 30}, Containers: each(
+				map[string]float64{"cpu_containers": 0.25, "container_memory": 20},
+				map[string]float64{"cpu_containers": 0.5, "container_memory": 30},
+			)},
 			"",
 		},
-		{"all are gone", limits, time.Second, nil, map[string]float64{}, ""},
+		{"all are gone", limits, time.Second, nil, measure.LabRecord{Metrics: map[string]float64{}}, ""},
 	} {
 		got, doubt := used(before, c.after, 4*time.Second, c.limits, c.shortest)
 		if diff := cmp.Diff(c.want, got); diff != "" {

@@ -26,6 +26,7 @@ type Analysis struct {
 	// Proving is the time that proofs and audits took outside blocks, as a share of the measuring time; 0: not known.
 	Proving     float64
 	Labs        []LabFigure       // the cost of building and changing labs
+	Containers  []LabFigure       // what single containers used in trials
 	Rebuilt     []LabFigure       // the same for labs that were built once more, because a program had died
 	Rights      map[string]string // of containers, by lab, see [LabRights]
 	Nodes       []NodeUse         // of machines whose counters were read
@@ -269,7 +270,7 @@ func (a *analyzer) index() {
 		Changed: a.log.Changed, RunChanged: a.log.RunChanged,
 	}
 	a.out.Labs, a.out.Rebuilt = LabFigures(a.known, a.log.Labs, false), LabFigures(a.known, a.log.Labs, true)
-	a.out.Rights = LabRights(a.log.Labs)
+	a.out.Containers, a.out.Rights = ContainerFigures(a.known, a.log.Labs), LabRights(a.log.Labs)
 	a.out.Nodes, a.out.Passed, a.out.Heard = NodeUses(a.log.Blocks), PassedIn(a.log.Labs), HeardIn(a.log.Labs)
 	a.out.Load = LoadOf(a.log.Blocks)
 	a.out.Moved = a.run.Moved(a.out.Load)

@@ -199,12 +199,22 @@ type LabRecord struct {
 	Implementations map[string]string `json:"implementations,omitempty"`
 	// Facts holds the properties of the links of the first pair.
 	Facts map[string]string `json:"facts,omitempty"`
+	// Containers has the metrics of each container with a worker in the trials of a generation. Metrics then has their
+	// sums, or the largest.
+	Containers []ContainerMetrics `json:"containers,omitempty"`
 	// Rights are those of containers with processes of their own: one entry if all have the same.
 	Rights []Rights `json:"rights,omitempty"`
 	// Passed is what the devices of the hosts have counted in the trials of a generation, if somebody has read them.
 	Passed []Passed `json:"passed,omitempty"`
 	// Heard is what the hosts have got from each other in a proof, if somebody has listened.
 	Heard []Heard `json:"heard,omitempty"`
+}
+
+// ContainerMetrics are the metrics of one container of a lab.
+type ContainerMetrics struct {
+	Host    string             `json:"host"` // "host1"
+	Name    string             `json:"name"` // "src0"
+	Metrics map[string]float64 `json:"metrics"`
 }
 
 // Heard is what a host has got from others in a proof, in frames with the same outermost headers.

@@ -22,11 +22,43 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 	if len(figures) == 0 {
 		return Section{}, false
 	}
-	every := slices.Concat(figures, again)
 	cells := map[string]*measure.Cell{} // one of each lab
 	for i := range v.Run.Cells {
 		cells[v.Run.Cells[i].Lab] = &v.Run.Cells[i]
 	}
+	out := Section{Title: "Building and changing", Blocks: []Block{
+		{Text: v.labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: v.labTable(figures, again, cells, all)},
+	}}
+	if containers := few(v.Analysis.Containers); all && len(containers) > 0 {
+		text := "The same of each container, by its own cgroup."
+		if len(containers) < len(v.Analysis.Containers) {
+			text += fmt.Sprintf(" Labs with more than %d containers are only in CSV and JSON.", mostContainers)
+		}
+		out.Blocks = append(out.Blocks, Block{Text: text, Tone: Quiet}, Block{Table: v.labTable(containers, nil, cells, all)})
+	}
+	return out, true
+}
+
+// mostContainers is how many containers of a lab are listed; there may be hundreds.
+const mostContainers = 8
+
+// few returns the figures of containers without those of labs with more than [mostContainers].
+func few(figures []measure.LabFigure) []measure.LabFigure {
+	containers := map[string]map[string]bool{} // by lab
+	for _, f := range figures {
+		if containers[f.Lab] == nil {
+			containers[f.Lab] = map[string]bool{}
+		}
+		containers[f.Lab][f.Container] = true
+	}
+	return slices.DeleteFunc(slices.Clone(figures), func(f measure.LabFigure) bool {
+		return len(containers[f.Lab]) > mostContainers
+	})
+}
+
+// labTable returns a table of figures, with a row for each lab or container, and such of labs that were built again.
+func (v *Reading) labTable(figures, again []measure.LabFigure, cells map[string]*measure.Cell, all bool) *Table {
+	every := slices.Concat(figures, again)
 	where := common(every, cells)
 	t := &Table{Caption: where, Columns: []Column{{"", false}}}
 	var metrics []string
@@ -37,12 +69,12 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 		}
 	}
 	add := func(figures []measure.LabFigure, mark string) {
-		rows := map[string]int{}
+		rows := map[[2]string]int{} // by lab and container
 		for _, f := range figures {
-			i, known := rows[f.Lab]
+			i, known := rows[[2]string{f.Lab, f.Container}]
 			if !known {
 				i = len(t.Rows)
-				rows[f.Lab] = i
+				rows[[2]string{f.Lab, f.Container}] = i
 				row := make([]Field, 1+len(metrics))
 				id, place := labName(f.Lab, cells)
 				if where == "" && place != "" {
@@ -50,6 +82,9 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 				}
 				if id = Printable(id); cells[f.Lab] != nil && cells[f.Lab].Twin {
 					id += ", twin"
+				}
+				if f.Container != "" {
+					id += ", " + Printable(f.Container)
 				}
 				row[0] = Field{Text: id + mark}
 				t.Rows = append(t.Rows, row)
@@ -59,9 +94,7 @@ func (v *Reading) Labs(all bool) (Section, bool) {
 	}
 	add(figures, "")
 	add(again, ", rebuilt")
-	return Section{Title: "Building and changing", Blocks: []Block{
-		{Text: v.labText(figures, cells, all, len(again) > 0), Tone: Quiet}, {Table: t},
-	}}, true
+	return t
 }
 
 // labText returns the explanation of the figures.

@@ -39,7 +39,7 @@ func columns(kinds []string) []string {
 		"baseline", "parameters", "implementation", "limit", "limit_share",
 		"probe", "unprobed", "probe_ratio", "probe_ratio_lo", "probe_ratio_hi", "probe_difference", "probe_difference_lo",
 		"probe_difference_hi",
-		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over", "idle", "rights")
+		"mix", "lab_pairs", "enforced", "ended", "value_lo", "value_hi", "over", "idle", "rights", "container")
 }
 
 // A sheet writes CSV that a spreadsheet program cannot take for formulas.
@@ -92,11 +92,12 @@ func (s sheet) Write(fields []string) error {
 //	idle                          whether CPUs slept while they waited during its trials: awake, deep; empty if its
 //	                              records do not say so
 //	rights                        what root may do in the containers; empty if those have no processes of their own
+//	container                     in rows of one container of a lab: its host and its name, "host1/src0"
 //	ended                         why the run ended: "precise", "time", "interrupted", …; "no" if it did not; empty if
 //	                              its records do not say so (version 1)
 //
 // The cost of building a lab and of changing it follows in rows of its own, with the lab as the cell and no workload:
-// the median over generations, without labs that had to be built once more. Then come rows with the metric "proof"
+// the median over generations, without labs that had to be built once more. What single containers used in trials comes next. Then come rows with the metric "proof"
 // about what each lab protects: the parameter says which claim, the verdict what became of it.
 func CSV(w io.Writer, d *report.Data) error {
 	run, a := d.Run, d.Analysis
@@ -112,7 +113,7 @@ func CSV(w io.Writer, d *report.Data) error {
 		l := newRowLine(r)
 		if err := out.Write(slices.Concat(rowFields(r.Cell, l, kinds), probeFields(r, costs), mixFields(r.Cell),
 			[]string{ended(run, a)}, optional(l.ValueLo, l.ValueHi),
-			[]string{"", r.Cell.Idle, a.Rights[r.Cell.Lab]})); err != nil {
+			[]string{"", r.Cell.Idle, a.Rights[r.Cell.Lab], ""})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
@@ -120,11 +121,11 @@ func CSV(w io.Writer, d *report.Data) error {
 		l := newDirectLine(direct)
 		if err := out.Write(slices.Concat(rowFields(direct.Cell, l, kinds), probeFields(direct.Row, nil),
 			mixFields(direct.Cell), []string{ended(run, a)}, optional(nil, nil),
-			[]string{l.Over, direct.Cell.Idle, a.Rights[direct.Cell.Lab]})); err != nil {
+			[]string{l.Over, direct.Cell.Idle, a.Rights[direct.Cell.Lab], ""})); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
 	}
-	for _, f := range a.Labs {
+	for _, f := range slices.Concat(a.Labs, a.Containers) {
 		if err := out.Write(labFields(f, ended(run, a), kinds)); err != nil {
 			return fmt.Errorf("write csv: %w", err)
 		}
@@ -158,7 +159,7 @@ func rowFields(c *measure.Cell, l rowLine, kinds []string) []string {
 func labFields(f measure.LabFigure, ended string, kinds []string) []string {
 	values := map[string]string{
 		"cell": f.Lab, "metric": f.Metric, "unit": f.Unit, "value": bare(f.Value), "generations": strconv.Itoa(f.Generations),
-		"ended": ended,
+		"ended": ended, "container": f.Container,
 	}
 	var fields []string
 	for _, c := range columns(kinds) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/nettoll/nettoll/measure"
@@ -113,6 +114,7 @@ func (l rowLine) MarshalJSON() ([]byte, error) {
 type labLine struct {
 	Type        string  `json:"type"` // "lab"
 	Lab         string  `json:"lab"`
+	Container   string  `json:"container,omitempty"` // as in [CSV]
 	Metric      string  `json:"metric"`
 	Unit        string  `json:"unit"`
 	Value       float64 `json:"value"` // the median over generations
@@ -124,7 +126,7 @@ type labLine struct {
 }
 
 func newLabLine(f measure.LabFigure, rebuilt bool) labLine {
-	return labLine{"lab", f.Lab, f.Metric, f.Unit, f.Value, f.Least, f.Most, f.Generations, rebuilt}
+	return labLine{"lab", f.Lab, f.Container, f.Metric, f.Unit, f.Value, f.Least, f.Most, f.Generations, rebuilt}
 }
 
 type probeLine struct {
@@ -180,7 +182,7 @@ type failedLine struct {
 // versions, facts about the machine, and how much was measured); a "row" for each cell and metric, with the fields of
 // [CSV]; a "direct" for each stack against another one; a "probe" for each probed cell, with the cost of the probe; a
 // "beside" for each member of a mix and metric, with the effect of the other members; a "memory" for each group, with
-// how long its noise is remembered; a "lab" for the cost of each lab in each metric; a "spoiled" for each group whose
+// how long its noise is remembered; a "lab" for the cost of each lab in each metric, and for that of each container; a "spoiled" for each group whose
 // trials were judged (its spoiled blocks, those set aside, and the spoiled trials of each cell); and last the "failed"
 // cells, and each "warning", "proof" and "fact" as in the records. Unknown numbers are left out.
 func JSONL(w io.Writer, d *report.Data) error {
@@ -225,7 +227,7 @@ func lines(d *report.Data) []any {
 	for _, m := range a.Memories() {
 		list = append(list, newMemoryLine(m))
 	}
-	for _, f := range a.Labs {
+	for _, f := range slices.Concat(a.Labs, a.Containers) {
 		list = append(list, newLabLine(f, false))
 	}
 	for _, f := range a.Rebuilt {

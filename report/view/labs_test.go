@@ -2,6 +2,7 @@ package view_test
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,6 +38,20 @@ func TestLabs(t *testing.T) {
 			})
 		}
 	}
+	for i, name := range []string{"snk0", "src0"} {
+		m.log.Labs = append(m.log.Labs, measure.LabRecord{
+			Lab: "bridge/same-host/1", Metrics: map[string]float64{},
+			Containers: []measure.ContainerMetrics{{Host: "host1", Name: name, Metrics: map[string]float64{"setup_time": 0.04 + 0.01*float64(i)}}},
+		})
+	}
+	for i := range 9 { // more than a table lists
+		m.log.Labs = append(m.log.Labs, measure.LabRecord{
+			Lab: "host/same-host/1", Metrics: map[string]float64{},
+			Containers: []measure.ContainerMetrics{{
+				Host: "host1", Name: fmt.Sprintf("src%d", i), Metrics: map[string]float64{"setup_time": 0.06},
+			}},
+		})
+	}
 	shown := func(write func(b *bytes.Buffer) error) string {
 		t.Helper()
 		var b bytes.Buffer
@@ -65,6 +80,12 @@ func TestLabs(t *testing.T) {
 		`"metric":"setup_time","unit":"s","value":7,"least":7,"most":7,"generations":1,"rebuilt":true}`) ||
 		strings.Count(lines, `"rebuilt"`) != 4 {
 		t.Error("jsonl does not have the lab that was built once more")
+	}
+	if !strings.Contains(csv, ",setup_time,s,0.05,") || strings.Count(csv, ",host1/src") != 10 {
+		t.Error("csv does not have the figures of each container")
+	}
+	if !strings.Contains(lines, `"lab":"bridge/same-host/1","container":"host1/src0","metric":"setup_time","unit":"s","value":0.05`) {
+		t.Error("jsonl does not have the figures of a container")
 	}
 	for _, whole := range []string{
 		shown(func(b *bytes.Buffer) error { return page.Write(b, m.data(), report.Options{}) }),

@@ -133,7 +133,7 @@ func TestBeside(t *testing.T) {
 		"html":     {`<h2>Effect of the mix</h2>`, `data-l="alone">`},
 		"markdown": {`Effect of the mix`},
 		"jsonl":    {`(?m)^\{"type":"beside","cell":"bridge/.*"metric":"latency_p50",.*"over":"bridge/.*\+alone".*"verdict":"slower"`},
-		"csv":      {`(?m)^"bridge/[^"]*:udp-rr[^"]*",.*latency_p50,.*,2[.0-9]*,[0-9.]+,[0-9.]+,slower,.*,"bridge/.*\+alone",,$`},
+		"csv":      {`(?m)^"bridge/[^"]*:udp-rr[^"]*",.*latency_p50,.*,2[.0-9]*,[0-9.]+,[0-9.]+,slower,.*,"bridge/.*\+alone",,,$`},
 	} {
 		var b bytes.Buffer
 		if err := view.Write(&b, format, m.data(), report.Options{Width: 200}); err != nil {

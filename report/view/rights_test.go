@@ -44,7 +44,7 @@ func TestRights(t *testing.T) {
 		"markdown": {"| stack | network | runtime | implementation | root in containers |", "| kernel | " + rights + " |"},
 		"html":     {"root in containers", rights},
 		"jsonl":    {`"cell":"bridge/`, `"rights":"` + rights + `"`, `"unsent":12,"unsent_kinds":["TCP SYN"]`, `"not_tried":["hosts (nobody hears there)"]`},
-		"csv":      {",rights\n", `,"` + rights + `"` + "\n"},
+		"csv":      {",rights,container\n", `,"` + rights + `",` + "\n"},
 	} {
 		var b bytes.Buffer
 		if err := view.Write(&b, format, m.data(), report.Options{Width: 200}); err != nil {

@@ -72,6 +72,7 @@ func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 		}
 	}
 	burns(t, l, own["src0"], cpus)
+	apart(t, l, own)
 	runsOut(t, l, own["src0"])
 }
 
@@ -244,6 +245,28 @@ func use(t *testing.T, l deploy.Lab) deploy.ContainerUse {
 		t.Errorf("the container uses %d bytes, want 1 to %d", m, limitedMemory)
 	}
 	return list[i]
+}
+
+// apart wants a lab to report for each container what its own cgroup says to somebody outside. One of them has burnt CPU
+// time by then, and CPU time never gets less.
+func apart(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	least := map[string]time.Duration{}
+	for name, pid := range own {
+		least[name] = groupsOf(t, pid).used(t)
+	}
+	list, err := l.(deploy.Contained).ContainerUse(t.Context())
+	if err != nil || len(list) != len(own) {
+		t.Fatalf("containers %v (%v), want %d", list, err, len(own))
+	}
+	for _, u := range list {
+		if most := groupsOf(t, own[u.Name]).used(t); u.CPU < least[u.Name] || u.CPU > most {
+			t.Errorf("the lab says that %s has used %v, its cgroup says %v to %v", u.Name, u.CPU, least[u.Name], most)
+		}
+	}
+	if least["src0"] < 2*least["snk0"] {
+		t.Errorf("src0 has used %v and snk0 %v: nothing shows that they are told apart", least["src0"], least["snk0"])
+	}
 }
 
 // runsOut wants the kernel to end what needs more memory than the limit, and whoever waits for the worker to learn why.
