@@ -134,7 +134,8 @@ func (l Limits) Hierarchy() (h cgroup.Hierarchy, err error) {
 	return h, nil
 }
 
-// SetCPUs limits a control group to the CPUs, for a runtime that cannot do so itself.
+// SetCPUs makes the control group of a container, limited to the CPUs, for a runtime that cannot do so itself. The
+// program that makes the container finds the group and adds what it lacks, so nothing ever runs there on other CPUs.
 func (l Limits) SetCPUs(group string) error {
 	if l.CPUSet == nil {
 		return nil
@@ -143,7 +144,16 @@ func (l Limits) SetCPUs(group string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(h.Dir, group, "cpuset.cpus"), []byte(l.List()), 0o600)
+	if h.V2 { // groups there have the controllers that their parent passes on
+		if err := os.WriteFile(filepath.Join(h.Dir, "cgroup.subtree_control"), []byte("+cpuset"), 0o600); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(h.Dir, group)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "cpuset.cpus"), []byte(l.List()), 0o600)
 }
 
 // Limitable returns a [linux.UnsupportedError] unless containers can have all kinds of limits on this machine.

@@ -103,10 +103,10 @@ func (c Container) run(ctx context.Context, k *host.Kernel, h *runtime.Handing, 
 	if err != nil {
 		return err
 	}
-	if err := runtime.Run(cmd); err != nil {
+	if err := c.Limits.SetCPUs(cgroup); err != nil { // ctr can since 2.0 only
 		return err
 	}
-	return c.Limits.SetCPUs(cgroup) // ctr can since 2.0 only
+	return runtime.Run(cmd)
 }
 
 // profile is the flag that chooses the AppArmor profile; none if there is to be none.

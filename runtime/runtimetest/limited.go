@@ -51,6 +51,10 @@ func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
 	cpus := firstCPU(t)
 	for name, pid := range own {
+		if got, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil ||
+			strings.TrimSpace(string(got)) != fmt.Sprintf(began, 1) {
+			t.Errorf("the worker of %s %q (%v), want 1", name, got, err)
+		}
 		of := groupsOf(t, pid)
 		for file, want := range map[string]string{
 			"cpu.cfs_quota_us": "20000", "cpu.cfs_period_us": "100000", "cpu.max": "20000 100000",
