@@ -26,9 +26,11 @@ type Resident struct {
 	Tail *process.Tail
 	// Group is its control group.
 	Group cgroup.Group
-	// Ended says how it has ended, once it has.
-	Ended func() string
-	// Kill ends it; it may be gone. Done is closed when it is gone. If both are nil, [Kernel.Settle] sets them.
+	// Ended says how it has ended, once it has; Status is its exit status or signal then.
+	Ended  func(status string) string
+	Status func() string
+	// Kill ends it; it may be gone. Done is closed when it is gone. If both are nil, [Kernel.Settle] sets them, and
+	// Status.
 	Kill func()
 	Done <-chan struct{}
 
@@ -41,6 +43,12 @@ const HandedOption = "--handed"
 
 // ending is how long a worker that nobody else can kill at once has to end with its input.
 const ending = 200 * time.Millisecond
+
+// How waits for its end, and says how it has ended.
+func (r *Resident) How() string {
+	<-r.Done
+	return r.Ended(r.Status())
+}
 
 // Close kills it, waits for its end and closes its standard files. It is idempotent.
 func (r *Resident) Close() error {
@@ -82,7 +90,7 @@ func (k *Kernel) Settle(container string, worker Resident, pid int, stderr *os.F
 			return fmt.Errorf("find the worker of %s: %w", container, err)
 		}
 		r.Kill = func() { _ = found.Kill() }
-		if r.Done, err = process.Await(pid); err != nil {
+		if r.Done, r.Status, err = process.Await(pid); err != nil {
 			return err
 		}
 	}

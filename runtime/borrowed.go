@@ -45,9 +45,11 @@ type Borrowed struct {
 	Socket string
 	// Dir is a directory of the machine for the sockets of workers.
 	Dir string
-	// Process returns the PID of a container on the machine. Kill ends a container, which may be gone.
+	// Process returns the PID of a container on the machine. Kill ends a container, which may be gone. Status says how
+	// one has ended: "exit status 137".
 	Process func(container string) (int, error)
 	Kill    func(container string)
+	Status  func(container string) string
 }
 
 // answering is how long a daemon of the machine may take to answer.

@@ -62,6 +62,7 @@ func (s *Starting) Started(k *host.Kernel, pid int) error {
 	r, proc := host.Resident{In: s.ours[0], Out: s.ours[1], Ended: s.ended}, "/proc"
 	if s.by != nil {
 		proc, r.Kill = s.by.Path(proc), func() { s.by.Kill(s.known) }
+		r.Status = func() string { return s.by.Status(s.known) }
 		k.Joined(pid)
 	}
 	group, err := cgroup.Of(proc, pid)
@@ -77,12 +78,12 @@ func (s *Starting) Started(k *host.Kernel, pid int) error {
 	return err
 }
 
-// ended says how the worker has ended.
-func (s *Starting) ended() string {
+// ended says how the worker has ended, given its exit status or signal.
+func (s *Starting) ended(status string) string {
 	if s.OutOfMemory() {
 		return s.Limits.exceeded()
 	}
-	how := "it has ended, and its container with it"
+	how := fmt.Sprintf("it has ended (%s), and its container with it", status)
 	if s := s.rights.suspicion(); s != "" {
 		how += "; " + s
 	}

@@ -491,10 +491,7 @@ func (a *server) take(w *child, spec host.WorkerSpec) error {
 	w.tail = r.Tail
 	w.rpc = protocol.Dial(r.Out, r.In, nil)
 	w.end = r.Kill
-	w.wait = func() string {
-		<-r.Done
-		return r.Ended()
-	}
+	w.wait = r.How
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -304,6 +305,13 @@ func (m machine) borrowed(k *host.Kernel) (*runtime.Borrowed, error) {
 		},
 		Kill: func(container string) {
 			_, _ = m.run(context.Background(), k, "kill", container) // it may be gone
+		},
+		Status: func(container string) string {
+			code, err := m.run(context.Background(), k, "wait", container)
+			if err != nil {
+				return process.Ended(nil)
+			}
+			return "exit status " + code
 		},
 	}, nil
 }

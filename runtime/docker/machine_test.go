@@ -142,8 +142,7 @@ func TestMachineDies(t *testing.T) {
 		t.Errorf("another image without the daemon: %v", err)
 	}
 	worker.Kill()
-	<-worker.Done
-	if how := worker.Ended(); !strings.Contains(how, named+" does not answer") {
+	if how := worker.How(); !strings.Contains(how, named+" does not answer") {
 		t.Errorf("the worker has ended: %q", how)
 	}
 	if err := s.Undo(t.Context(), k); err == nil || !strings.Contains(err.Error(), named) ||

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -480,20 +481,28 @@ func pinned(t *testing.T, l deploy.Lab, own map[string]int) {
 	}
 }
 
-// dies wants the death of a container to be noticed.
+// dies wants the death of a container to be noticed, with the signal or the exit status of its worker.
 func dies(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
-	w := start(t, l)
-	p, err := os.FindProcess(own["src0"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	ended(t, w)
-	if err := w.Err(); err == nil || !strings.Contains(err.Error(), "container") {
-		t.Errorf("the container died: %v", err)
+	for name, by := range map[string]struct {
+		signal syscall.Signal
+		want   []string // a daemon of the machine reports a signal as a shell does
+	}{
+		"src0": {syscall.SIGKILL, []string{"(signal: killed)", "(exit status 137)"}},
+		"snk0": {syscall.SIGQUIT, []string{"(exit status 2)"}}, // by the Go runtime
+	} {
+		w, err := l.Start(t.Context(), 1, spec(name, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(own[name], by.signal); err != nil {
+			t.Fatal(err)
+		}
+		ended(t, w)
+		if err := w.Err(); err == nil || !strings.Contains(err.Error(), "its container") ||
+			!slices.ContainsFunc(by.want, func(s string) bool { return strings.Contains(err.Error(), s) }) {
+			t.Errorf("the container of %s died by %v: %v, want one of %q", name, by.signal, err, by.want)
+		}
 	}
 	const gone = "worker of src0: want present, got absent"
 	if err := l.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), gone) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
@@ -25,7 +27,7 @@ func TestAwait(t *testing.T) {
 	if _, err := fmt.Sscan(string(out), &pid); err != nil {
 		t.Fatal(err)
 	}
-	done, err := Await(pid)
+	done, _, err := Await(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +75,42 @@ func TestAwait(t *testing.T) {
 	}
 	if got := RunTimeIn(proc, pid); got != 0 {
 		t.Errorf("a process that is gone has used %v", got)
+	}
+}
+
+// How a process has ended is known whether or not somebody has waited for it already.
+func TestAwaitStatus(t *testing.T) {
+	for script, want := range map[string]string{
+		"read x; exit 0": "exit status 0", "read x; exit 3": "exit status 3", "read x; kill -TERM $$": "signal: terminated",
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, how, err := Await(cmd.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = in.Close()
+		if got := how(); got != want {
+			t.Errorf("%q: %q, want %q", script, got, want)
+		}
+		_ = cmd.Wait() // it says the same
+		if err := unix.IoctlPidfdInfo(fd, &unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}); err != nil {
+			want = Ended(nil) // before Linux 6.15
+		}
+		if got := exited(fd, cmd.Process.Pid); got != want {
+			t.Errorf("%q, once waited for: %q, want %q", script, got, want)
+		}
+		_ = unix.Close(fd)
 	}
 }
 

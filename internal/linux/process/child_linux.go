@@ -168,12 +168,10 @@ func (c *Child) End() string {
 	switch {
 	case !c.ended:
 		return "still running"
-	case c.status.Signaled():
-		return "signal: " + c.status.Signal().String()
-	case c.status.ExitStatus() != 0:
-		return fmt.Sprintf("exit status %d", c.status.ExitStatus())
+	case c.status == 0:
+		return ""
 	}
-	return ""
+	return ending(c.status)
 }
 
 // Killed reports whether a signal ended the program.

@@ -75,7 +75,9 @@ func Handed(string, []string) (in, out *os.File, files map[string]*os.File, err 
 func LimitMemory(int64) error { return unsupported("limit memory") }
 
 // Await is not supported here.
-func Await(int) (<-chan struct{}, error) { return nil, unsupported("watch a process") }
+func Await(int) (<-chan struct{}, func() string, error) {
+	return nil, nil, unsupported("watch a process")
+}
 
 // Isolate is not supported here.
 func Isolate(string, bool) error { return unsupported("make namespaces a host") }
