@@ -21,6 +21,7 @@ import (
 	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/host/journal"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/network"
@@ -36,6 +37,7 @@ var (
 	only = flag.String("only", "",
 		"attack the labs that match this regular expression, and those without a filter of the same networks")
 	on      = flag.String("network", "", "attack only labs of these networks, such as \"ipvlan ipvlan(mode=l3)\"")
+	by      = flag.String("by", "", "attack the networks that this runtime builds, such as \"docker\", in its containers")
 	which   = flag.String("attacks", "", "make only the attacks that match this regular expression")
 	table   = flag.String("table", "", "write the table to this file; - is standard output")
 	sampled = flag.Bool("sampled", false, "with -all: try some ports of every range, never all ports")
@@ -50,14 +52,14 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// variants crosses those parameters of a part that are words, but for some.
+// variants crosses those parameters of a part that are words, but for some and for those that are given.
 func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List, crossed bool,
-	but ...string,
+	given part.Params, but ...string,
 ) stack.Stack {
 	t.Helper()
-	all := []part.Params{{}}
+	all := []part.Params{given}
 	for _, p := range list {
-		if p.Values == nil || slices.Contains(but, p.Name) {
+		if _, is := given[p.Name]; is || p.Values == nil || slices.Contains(but, p.Name) {
 			continue
 		}
 		before := all
@@ -68,8 +70,8 @@ func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List
 			if v == p.Default || v == "auto" {
 				continue
 			}
-			for _, given := range before {
-				more := maps.Clone(given)
+			for _, params := range before {
+				more := maps.Clone(params)
 				more[p.Name] = v
 				all = append(all, more)
 			}
@@ -85,18 +87,32 @@ func variants(t *testing.T, kinds stack.Kinds, kind, name string, list part.List
 	return choices
 }
 
-// stacks returns all labs of the catalogue, or of one network, and what is left out with the reason.
+// stacks returns all labs of the catalogue, of one network or of those that a runtime builds, and what is left out with
+// the reason.
 func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omission) {
 	t.Helper()
 	parts := catalogue.New().Parts()
-	filters := variants(t, parts.Kinds, "filter", stack.None, nil, false)
+	filters := variants(t, parts.Kinds, "filter", stack.None, nil, false, part.Params{})
 	for _, f := range stack.PartsOf[filter.Filter](parts.Kinds) {
 		d := f.Describe()
-		filters = append(filters, variants(t, parts.Kinds, "filter", d.Name, d.Params, true, filter.Decoys)...)
+		filters = append(filters, variants(t, parts.Kinds, "filter", d.Name, d.Params, true, part.Params{},
+			filter.Decoys)...)
+	}
+	given, factors := part.Params{}, []stack.Stack{filters}
+	if *by != "" {
+		runtime, err := parts.Kinds.Choose("runtime", *by, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, factors = part.Params{"by": *by}, append(factors, stack.Stack{runtime})
 	}
 	for _, n := range stack.PartsOf[network.Network](parts.Kinds) {
 		d := n.Describe()
-		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, network.LinkParams().Names()...) {
+		if p, err := d.Params.Find("network", "by"); *by != "" && (err != nil || !slices.Contains(p.Values, *by)) {
+			continue
+		}
+		for _, choice := range variants(t, parts.Kinds, "network", d.Name, d.Params, false, given,
+			network.LinkParams().Names()...) {
 			if *on != "" && !slices.Contains(strings.Fields(*on), choice.ID()) {
 				continue
 			}
@@ -107,7 +123,7 @@ func stacks(t *testing.T) (labs []*experiment.Resolved, omitted []experiment.Omi
 			}
 			e := experiment.Base(parts)
 			e.Factors = experiment.Factors{
-				Parts: []stack.Stack{{choice}, filters}, Placements: experiment.Placements(), Pairs: []int{2, 3},
+				Parts: append([]stack.Stack{{choice}}, factors...), Placements: experiment.Placements(), Pairs: []int{2, 3},
 				Families: experiment.Families(), Affinities: experiment.Affinities()[:1],
 			}
 			e.Workloads = []experiment.Load{{Choice: experiment.Choice{Name: "udp-rr"}}}
@@ -138,7 +154,8 @@ type row struct {
 	took     time.Duration
 }
 
-func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
+func attacked(t *testing.T, r *experiment.Resolved) (row row) {
+	ctx := t.Context()
 	row.lab = r.Labs[0]
 	began := time.Now()
 	defer func() { row.took = time.Since(began) }()
@@ -153,7 +170,7 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 		failed(err)
 		return row
 	}
-	s, err := built(ctx, r)
+	s, err := built(t, r)
 	if err != nil {
 		failed(err)
 		return row
@@ -174,10 +191,12 @@ func attacked(ctx context.Context, r *experiment.Resolved) (row row) {
 // building is held while a lab is built: of several at a time each would take longer, with the same limit.
 var building sync.Mutex
 
-func built(ctx context.Context, r *experiment.Resolved) (*control.LiveLab, error) {
+func built(t *testing.T, r *experiment.Resolved) (*control.LiveLab, error) {
 	building.Lock()
 	defer building.Unlock()
-	return control.Stand(ctx, r, &local.Deployment{})
+	return control.Stand(t.Context(), r, &local.Deployment{
+		Journals: journal.Place{Dir: t.TempDir(), Steps: catalogue.New().Steps()},
+	})
 }
 
 // attacks are those that are made. To fill tables takes seconds for each lab: TestFullTable does it once.
@@ -260,7 +279,7 @@ func TestMatrix(t *testing.T) {
 	for range *workers {
 		group.Go(func() {
 			for i := range next {
-				rows[i] = attacked(t.Context(), chosen[i])
+				rows[i] = attacked(t, chosen[i])
 				if *all {
 					flaws := rows[i].flaws()
 					said := fmt.Sprintf("%d of %d: %s, %.1f s, %d flaws", i+1, len(chosen), rows[i].lab.ID, rows[i].took.Seconds(),
@@ -511,6 +530,53 @@ func TestUnshown(t *testing.T) {
 		if got := unshown(rows, rows[i]); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", rows[i].lab.ID, got, want)
 		}
+	}
+}
+
+// With -by, labs are those of networks that the runtime builds, with its containers and the filters that stand there.
+// They can be built and attacked.
+func TestBy(t *testing.T) {
+	testnet.Root(t)
+	defer func() { *by = "" }()
+	for _, c := range []struct {
+		by, lab string
+		filters []string // labs that there are, too
+	}{
+		{"lxc", "bridge(by=lxc)@lxc/same-host/2", []string{
+			"bridge(by=lxc)+nftables(antispoof=true)@lxc/cross-host/3", "macvlan(by=lxc,mode=vepa)+iptables@lxc/same-host/3",
+		}},
+	} {
+		t.Run(c.lab, func(t *testing.T) {
+			*by = c.by
+			labs, _ := stacks(t)
+			var ids []string
+			for _, r := range labs {
+				id := r.Labs[0].ID
+				ids = append(ids, id)
+				if !strings.Contains(id, "(by="+c.by) || !strings.Contains(id, "@"+c.by+"/") {
+					t.Errorf("lab %s", id)
+				}
+			}
+			for _, id := range append(c.filters, c.lab) {
+				if !slices.Contains(ids, id) {
+					t.Fatalf("there is no lab %s", id)
+				}
+			}
+			r := labs[slices.Index(ids, c.lab)]
+			testnet.Skip(t, r.Labs[0].Stack.Check())
+			s, err := built(t, r)
+			testnet.Skip(t, err)
+			defer s.Close()
+			target, err := s.Target()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range run(t, target, threat.Replies) {
+				if o.Sent == 0 || len(o.Missing) > 0 {
+					t.Errorf("%s: %d tries, missing: %q", o.Family, o.Sent, o.Missing)
+				}
+			}
+		})
 	}
 }
 
