@@ -45,7 +45,7 @@ func (l *lab) described(mtu int) proof.Lab {
 	at, _ := filter.At(l.Stack)
 	d := proof.Lab{
 		Families: l.talking(), MTU: mtu, Filtered: f != nil, Stateful: f != nil && params.On(filter.Stateful),
-		Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
+		Published: published(l.Lab), Inside: f != nil && at == network.InContainer, Uncounted: l.uncounted,
 	}
 	if under := l.spec.Net.Underlay; len(l.spec.Net.Hosts) > 1 {
 		d.Patience = proof.Patience{Trip: 2 * (under.Delay + under.Jitter), Lossy: under.Loss > 0}

@@ -21,6 +21,9 @@ type Lab struct {
 	Filtered bool
 	// Stateful says that answers pass by connection tracking, and that otherwise they pass by rules of their own.
 	Stateful bool
+	// Published says that others reach sinks alone, at published ports: a source gets answers, and nothing that only looks
+	// like one.
+	Published bool
 	// Inside says that the filter stands inside the containers, behind their links.
 	Inside bool
 	// Uncounted are workloads of which nobody knows how many packets their trials take.

@@ -534,7 +534,7 @@ func TestUnshown(t *testing.T) {
 }
 
 // With -by, labs are those of networks that the runtime builds, with its containers and the filters that stand there.
-// They can be built and attacked.
+// They can be built and attacked. If others reach sinks alone, what looks like an answer need not reach a source.
 func TestBy(t *testing.T) {
 	testnet.Root(t)
 	defer func() { *by = "" }()
@@ -545,6 +545,7 @@ func TestBy(t *testing.T) {
 		{"lxc", "bridge(by=lxc)@lxc/same-host/2", []string{
 			"bridge(by=lxc)+nftables(antispoof=true)@lxc/cross-host/3", "macvlan(by=lxc,mode=vepa)+iptables@lxc/same-host/3",
 		}},
+		{"podman", "nat(by=podman)@podman/cross-host/2", []string{"macvlan(by=podman)+nftables@podman/same-host/3"}},
 	} {
 		t.Run(c.lab, func(t *testing.T) {
 			*by = c.by

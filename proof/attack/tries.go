@@ -289,7 +289,7 @@ func (s *stand) replies(v6 bool) (list []try) {
 					return fine // the source has begun
 				case s.Stateful || !s.listed(v6) || at != source.index || port < source.First || port > source.Last:
 					return hole
-				case target == source.Public(v6):
+				case target == source.Public(v6) && !s.Published:
 					return allowed
 				}
 				return fine
