@@ -97,8 +97,9 @@ func (s sheet) Write(fields []string) error {
 //	                              its records do not say so (version 1)
 //
 // The cost of building a lab and of changing it follows in rows of its own, with the lab as the cell and no workload:
-// the median over generations, without labs that had to be built once more. What single containers used in trials comes next. Then come rows with the metric "proof"
-// about what each lab protects: the parameter says which claim, the verdict what became of it.
+// the median over generations, without labs that had to be built once more. What single containers used in trials comes
+// next. Then come rows with the metric "proof" about what each lab protects: the parameter says which claim, the
+// verdict what became of it.
 func CSV(w io.Writer, d *report.Data) error {
 	run, a := d.Run, d.Analysis
 	out, kinds := newSheet(w), run.Kinds()

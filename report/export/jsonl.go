@@ -182,9 +182,10 @@ type failedLine struct {
 // versions, facts about the machine, and how much was measured); a "row" for each cell and metric, with the fields of
 // [CSV]; a "direct" for each stack against another one; a "probe" for each probed cell, with the cost of the probe; a
 // "beside" for each member of a mix and metric, with the effect of the other members; a "memory" for each group, with
-// how long its noise is remembered; a "lab" for the cost of each lab in each metric, and for that of each container; a "spoiled" for each group whose
-// trials were judged (its spoiled blocks, those set aside, and the spoiled trials of each cell); and last the "failed"
-// cells, and each "warning", "proof" and "fact" as in the records. Unknown numbers are left out.
+// how long its noise is remembered; a "lab" for the cost of each lab in each metric, and for that of each container; a
+// "spoiled" for each group whose trials were judged (its spoiled blocks, those set aside, and the spoiled trials of
+// each cell); and last the "failed" cells, and each "warning", "proof" and "fact" as in the records. Unknown numbers
+// are left out.
 func JSONL(w io.Writer, d *report.Data) error {
 	out := NewEncoder(w)
 	for _, line := range lines(d) {

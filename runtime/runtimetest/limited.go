@@ -251,8 +251,8 @@ func use(t *testing.T, l deploy.Lab) deploy.ContainerUse {
 	return list[i]
 }
 
-// apart wants a lab to report for each container what its own cgroup says to somebody outside. One of them has burnt CPU
-// time by then, and CPU time never gets less.
+// apart wants a lab to report for each container what its own cgroup says to somebody outside. One of them has burnt
+// CPU time by then, and CPU time never gets less.
 func apart(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
 	least := map[string]time.Duration{}
