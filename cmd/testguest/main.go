@@ -79,7 +79,7 @@ type options struct {
 // The resources of a guest; memory is in bytes.
 const (
 	cpus   = 2
-	memory = 2 << 30
+	memory = 5 << 29
 )
 
 // test runs the tests and returns 0 if all passed, else 1.

@@ -146,7 +146,8 @@ func assemble(spec Spec) (_ *os.File, err error) {
 		return nil, err
 	}
 	defer image.Close()
-	if _, err := io.Copy(f, image); err != nil {
+	programs, err := io.Copy(f, image)
+	if err != nil {
 		return nil, err
 	}
 	if spec.Files != nil {
@@ -156,7 +157,30 @@ func assemble(spec Spec) (_ *os.File, err error) {
 	}
 	var script Archive
 	script.Data("script", 0o755, "#!/bin/sh\n"+spec.Script)
-	return f, script.Write(f)
+	if err := script.Write(f); err != nil {
+		return nil, err
+	}
+	all, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, err
+	}
+	return f, fits(programs, all-programs, spec.Memory)
+}
+
+// kept is how much memory a kernel keeps for itself, rounded up.
+const kept = 128 << 20
+
+// fits returns an error if a guest with that memory has no room for its files. A kernel unpacks them from an archive of
+// the same size, and limits its first file system to half of the memory that is left beside the archive
+// (mm/shmem.c, shmem_default_max_blocks). What does not fit is silently missing in the guest.
+func fits(programs, added int64, memory uint64) error {
+	room := (int64(memory) - kept) / 3
+	if programs+added <= room {
+		return nil
+	}
+	return fmt.Errorf("its files are too large: %d MiB of programs and modules and %d MiB of tests; "+
+		"the limit is %d MiB with %d MiB of memory (test fewer packages at a time, or give guests more memory)",
+		programs>>20, added>>20, room>>20, memory>>20)
 }
 
 // alone takes a lock of this machine, and calls wait once if another process holds it. The lock is an abstract socket

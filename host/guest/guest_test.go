@@ -260,6 +260,45 @@ func TestArchive(t *testing.T) {
 	}
 }
 
+// Files for which a guest has no room are refused before it boots.
+func TestFits(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		programs, added int64
+		memory          uint64
+		want            string
+	}{
+		{0, 0, kept, ""},
+		{400 * mib, 200 * mib, kept + 1800*mib, ""},
+		{
+			400 * mib, 200*mib + 1, kept + 1800*mib, "its files are too large: 400 MiB of programs and modules and 200 MiB " +
+				"of tests; the limit is 600 MiB with 1928 MiB of memory (test fewer packages at a time, or give guests more " +
+				"memory)",
+		},
+		{1, 0, kept / 2, "its files are too large"},
+	} {
+		err := fits(c.programs, c.added, c.memory)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("fits(%d, %d, %d): %v, want %q", c.programs, c.added, c.memory, err, c.want)
+		}
+	}
+	root := filepath.Join(t.TempDir(), "root.cpio")
+	if err := os.WriteFile(root, make([]byte, mib), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var files Archive
+	files.Data("test", 0o755, strings.Repeat("x", mib))
+	for memory, want := range map[uint64]bool{kept + 5*mib: false, kept + 7*mib: true} {
+		f, err := assemble(Spec{Image: Image{Root: root}, Files: &files, Memory: memory})
+		if (err == nil) != want {
+			t.Errorf("2 MiB of files in a guest with %d bytes of memory: %v", memory, err)
+		}
+		if err == nil {
+			_ = f.Close()
+		}
+	}
+}
+
 func TestAlone(t *testing.T) {
 	name := fmt.Sprintf("@nettoll-guest-test-%d", os.Getpid())
 	release, err := alone(t.Context(), name, func() { t.Error("the first waits") })
