@@ -21,6 +21,7 @@ func packages() []string {
 		busybox-static busybox dash kmod netbase iproute2 iputils-ping ethtool nftables iptables ebtables ipset conntrack
 		openvswitch-switch openvswitch-common tcpdump iperf3 wireguard-tools
 		runc crun lxc liblxc-common docker.io containerd podman conmon netavark golang-github-containers-common apparmor
+		containernetworking-plugins
 	`)
 }
 

@@ -44,8 +44,10 @@ func TestInside(t *testing.T) {
 		"bridges and filters": "test -e /proc/sys/net/bridge/bridge-nf-call-iptables",
 		"types of the kernel": "test -s /sys/kernel/btf/vmlinux",
 		"other programs":      "ethtool --version && tcpdump --version && ping -V && ss -V && bridge -V",
-		"a control group":     "mkdir /sys/fs/cgroup/t && rmdir /sys/fs/cgroup/t",
-		"two processors":      "test $(nproc) = 2",
+		"CNI plugins": "for p in ipvlan vlan host-local; do echo '{\"cniVersion\": \"1.0.0\"}' | CNI_COMMAND=VERSION " +
+			"/usr/lib/cni/$p; done",
+		"a control group": "mkdir /sys/fs/cgroup/t && rmdir /sys/fs/cgroup/t",
+		"two processors":  "test $(nproc) = 2",
 	}
 	for kind, how := range map[string]string{
 		"dummy": "", "ipip": "local 10.0.0.1 remote 10.0.0.2", "gre": "local 10.0.0.1 remote 10.0.0.2",
