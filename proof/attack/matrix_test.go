@@ -455,7 +455,7 @@ func known(l experiment.Lab, a attack.Attack) string {
 		{threat.Stray, `nat`, isolated},
 		{threat.Stray, `ovs\(.*flows=explicit.*\)`, flows},
 		{threat.Takeover, `ovs\(.*flows=explicit.*\)`, flows},
-		{threat.FromHost, `macvlan|passthrough|ipvlan|cni\(plugin=(host-device|macvlan|ipvlan)\)`, apart},
+		{threat.FromHost, `macvlan|passthrough|ipvlan|cni\(plugin=(host-device|macvlan|ipvlan|vlan)\)`, apart},
 	} {
 		if one.attack == a && regexp.MustCompile("^(?:"+one.network+")").MatchString(l.Stack[0].ID()) {
 			return one.why
@@ -518,10 +518,12 @@ func TestUnshown(t *testing.T) {
 		made("bridge+nftables/cross-host/2", all, closed()...), // its control was not attacked
 		made("ovs/same-host/2", nil, taken(1, 0)...),
 		made("ovs+ovs(antispoof=true)/same-host/2", all, taken(0, 0)...),
+		made("cni(plugin=vlan)/same-host/2", nil, attack.Outcome{Attack: threat.FromHost, Sent: 3}),
+		made("cni(plugin=vlan)+iptables/same-host/2", all, attack.Outcome{Attack: threat.FromHost, Sent: 3}),
 	}
 	const never = ": it is claimed, and nothing arrives without the filter either"
 	const aim = "takeover: it is claimed, and it does not succeed on the control either against: source"
-	for i, want := range [][]string{nil, {"ports", "stray"}, nil, nil, {"ports", "router"}, nil, nil, {aim}} {
+	for i, want := range [][]string{nil, {"ports", "stray"}, nil, nil, {"ports", "router"}, nil, nil, {aim}, nil, nil} {
 		for k := range want {
 			if want[k] != aim {
 				want[k] += never
