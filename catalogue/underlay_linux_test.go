@@ -270,17 +270,30 @@ func TestLongWay(t *testing.T) {
 			return b.Hosts[i].Kernel.Do(e.Namespace, f)
 		}}
 	}
-	if err := where[workload.Source].Do(func() error { // neighbours are asked for
-		c, err := net.Dial("udp4", netip.AddrPortFrom(b.Ends[1][0].IPv4, 9).String())
-		if err != nil {
+	socket := func(side workload.Side) *net.UDPConn {
+		var c *net.UDPConn
+		if err := where[side].Do(func() (err error) {
+			c, err = net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.AddrPortFrom(where[side].Address, 9)))
 			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		_, err = c.Write([]byte("known?"))
-		return errors.Join(err, c.Close())
-	}); err != nil {
-		t.Fatal(err)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
-	time.Sleep(5 * lab.Underlay.Delay) // the question, the answer, the datagram, and an error of ICMP after it
+	near, far := socket(workload.Source), socket(workload.Sink)
+	for _, way := range [][2]*net.UDPConn{{near, far}, {far, near}} { // once an answer is there, all neighbours are known
+		from, to := way[0], way[1]
+		if _, err := from.WriteTo([]byte("known?"), to.LocalAddr()); err != nil {
+			t.Fatal(err)
+		}
+		if err := to.SetReadDeadline(time.Now().Add(20 * lab.Underlay.Delay)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := to.ReadFrom(make([]byte, 16)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	r := workloadtest.NewRig(t, kv.Workload{}, workloadtest.Options{
 		Pairs: 1, Length: 2 * time.Second, Given: map[string]string{"clients": "5"}, Where: where,
 	})

@@ -262,20 +262,19 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 
 // apart says whether the bridges of hosts pass nothing from one container to another.
 func (s *stand) apart() (apart bool, err error) {
-	apart = true
 	for _, e := range s.ends {
-		for _, l := range e.machine.links {
-			if l.Name != e.Link || !apart {
-				continue
-			}
-			err = errors.Join(err, within(e.machine.ns, func(h *link.Handle) (err error) {
-				apart, err = h.Isolated(l.Index)
-				return err
-			}))
+		i := slices.IndexFunc(e.machine.links, func(l link.Surveyed) bool { return l.Name == e.Link })
+		if i < 0 {
+			return false, nil
 		}
-		apart = apart && e.Link != ""
+		if err := within(e.machine.ns, func(h *link.Handle) (err error) {
+			apart, err = h.Isolated(e.machine.links[i].Index)
+			return err
+		}); err != nil || !apart {
+			return false, err
+		}
 	}
-	return apart, err
+	return true, nil
 }
 
 // thieves is from how many pairs is stolen, and how many containers do, over all pairs. If there are more, some do, but

@@ -1,11 +1,9 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -53,7 +51,7 @@ func zombie(pid int) (syscall.WaitStatus, bool) {
 	if err != nil {
 		return 0, false
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	fields := afterName(string(text))
 	if len(fields) == 0 || fields[0] != "Z" {
 		return 0, false
 	}

@@ -105,11 +105,16 @@ func family(pid int) []int {
 	return pids
 }
 
-// times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat. The second field is a name in
-// parentheses, which may contain any character.
+// afterName returns the fields of /proc/PID/stat from the third on. The second one is a name in parentheses, which may
+// contain any character.
+func afterName(stat string) []string {
+	return strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+}
+
+// times reads utime, cutime and cstime, fields 14, 16 and 17 of /proc/PID/stat.
 func times(stat string) (user, waitedUser, waitedSystem time.Duration) {
 	const third = 3
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	fields := afterName(stat)
 	field := func(n int) time.Duration {
 		if n-third >= len(fields) {
 			return 0
