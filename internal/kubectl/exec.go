@@ -67,6 +67,7 @@ type Process struct {
 
 	client      *Client
 	conn        *websocket.Conn
+	pinged      <-chan struct{} // one value for a ping that was written
 	protocol    string
 	success     int
 	in          stdin
@@ -96,7 +97,7 @@ func (c *Client) Exec(ctx context.Context, t Target) (*Process, error) {
 		query.Encode()
 	p := &Process{client: c, success: t.Success, done: make(chan struct{}), heard: time.Now()}
 	err := c.persist(ctx, func() (again bool, pause time.Duration, err error) {
-		p.conn, err = c.dial(ctx, at)
+		p.conn, p.pinged, err = c.dial(ctx, at)
 		again, pause = transient(http.MethodPost, err)
 		return again, pause, err
 	})
@@ -119,31 +120,33 @@ func (c *Client) Exec(ctx context.Context, t Target) (*Process, error) {
 	return p, nil
 }
 
-// dial opens a WebSocket.
-func (c *Client) dial(ctx context.Context, at string) (*websocket.Conn, error) {
-	u := &upgrade{client: c}
+// dial opens a WebSocket. A value comes through the channel when a ping has been written.
+func (c *Client) dial(ctx context.Context, at string) (*websocket.Conn, <-chan struct{}, error) {
+	u := &upgrade{client: c, pinged: make(chan struct{}, 1)}
 	conn, _, err := websocket.Dial(ctx, at, &websocket.DialOptions{
 		HTTPClient: &http.Client{Transport: u}, Subprotocols: []string{protocol5, protocol4},
 	})
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	case u.err != nil:
-		return nil, u.err
+		return nil, nil, u.err
 	case err != nil:
-		return nil, err
+		return nil, nil, err
 	}
 	if got := conn.Subprotocol(); got != protocol5 && got != protocol4 {
 		_ = conn.CloseNow()
-		return nil, fmt.Errorf("the API server chose protocol %q (valid: %s, %s)", got, protocol5, protocol4)
+		return nil, nil, fmt.Errorf("the API server chose protocol %q (valid: %s, %s)", got, protocol5, protocol4)
 	}
-	return conn, nil
+	return conn, u.pinged, nil
 }
 
-// upgrade is a transport that keeps the error of a request: the WebSocket library reads a kilobyte of a refusal only.
+// upgrade is a transport that keeps the error of a request: the WebSocket library reads a kilobyte of a refusal only. It
+// also tells when a ping has been written, which the library does not.
 type upgrade struct {
 	client *Client
 	err    error
+	pinged chan struct{}
 }
 
 func (u *upgrade) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -158,7 +161,30 @@ func (u *upgrade) RoundTrip(r *http.Request) (*http.Response, error) {
 	if u.err != nil {
 		return nil, u.err
 	}
+	if body, ok := response.Body.(io.ReadWriteCloser); ok {
+		response.Body = &upgraded{body, u.pinged}
+	}
 	return response, nil
+}
+
+// upgraded is a connection behind its upgrade. The library writes each frame at once if it is small.
+type upgraded struct {
+	io.ReadWriteCloser
+	pinged chan<- struct{}
+}
+
+// pingFrame is the first byte of a ping: FIN and its opcode (RFC 6455, section 5.2).
+const pingFrame = 0x89
+
+func (u *upgraded) Write(p []byte) (int, error) {
+	n, err := u.ReadWriteCloser.Write(p)
+	if err == nil && len(p) > 0 && p[0] == pingFrame {
+		select {
+		case u.pinged <- struct{}{}:
+		default: // the bytes of a message before it looked like a ping, too
+		}
+	}
+	return n, err
 }
 
 // Wait waits until the program has ended, or the connection has. It waits also until the outputs are received, which

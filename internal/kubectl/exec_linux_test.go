@@ -417,6 +417,24 @@ func TestExecSmallInput(t *testing.T) {
 	}
 }
 
+// No ping comes after the end of the input: the program may end at it, and a ping that nobody reads then ends the proxy's
+// connection before the program's status has passed.
+func TestExecCloseAfterInput(t *testing.T) {
+	c := program(t, protocol5, conversation.cat)
+	for i := range 300 {
+		p := start(t, c, Target{})
+		closed := make(chan error, 1)
+		go func() {
+			_, err := p.Stdin.Write(make([]byte, window/2+i*100)) // enough to ask for room with a ping
+			closed <- errors.Join(err, p.Stdin.Close())
+		}()
+		_, err := io.Copy(io.Discard, p.Stdout)
+		if err := errors.Join(err, <-closed, p.Wait()); err != nil {
+			t.Fatalf("round %d: %v", i, err)
+		}
+	}
+}
+
 // A connection without answers is lost: at once if nothing can be in the way, and if the API server is not there
 // either.
 func TestExecDead(t *testing.T) {

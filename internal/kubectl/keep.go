@@ -19,20 +19,21 @@ import (
 func (p *Process) keep() {
 	l := p.client.limits
 	for {
+		hurry := false
 		for due := false; !due; {
 			select {
 			case <-p.done:
 				return
 			case <-p.in.hurry:
-				due = true
+				due, hurry = true, true
 			case <-time.After(l.ping - p.silence(time.Time{})):
 				due = p.silence(time.Time{}) >= l.ping
 			}
 		}
-		mark, before := p.in.mark()
+		sent, taken := p.in.mark()
 		pinged := time.Now()
 		answer := make(chan error, 1)
-		go func() { answer <- p.conn.Ping(context.Background()) }() // it ends with the connection
+		go func() { answer <- p.in.ping(hurry) }()
 		for answered := false; !answered; {
 			select {
 			case <-p.done:
@@ -41,14 +42,13 @@ func (p *Process) keep() {
 				if err != nil {
 					return // the connection has ended; receive comes to its end when it has read what came before
 				}
-				p.in.took(mark)
 				p.hear()
 				answered = true
 			case <-time.After(l.quiet / 5):
 				if p.silence(pinged) < l.quiet {
 					break
 				}
-				if mark > before && p.client.there() {
+				if sent > taken && p.client.there() {
 					pinged = time.Now()
 					break
 				}

@@ -27,7 +27,7 @@ type stdin struct {
 	process *Process
 	hurry   chan struct{} // a ping would make room in the window
 
-	writing sync.Mutex // held while a message is written
+	writing sync.Mutex // held while a message or a ping is written
 
 	mu      sync.Mutex // protects what follows
 	changed sync.Cond  // on mu
@@ -43,30 +43,45 @@ func (s *stdin) begin(p *Process) {
 
 // Write sends bytes in messages of a size that leaves room for pings.
 func (s *stdin) Write(p []byte) (int, error) {
-	s.writing.Lock()
-	defer s.writing.Unlock()
 	frame := make([]byte, 0, 1+min(len(p), most)) // it begins with the channel
 	for n := 0; n < len(p); {
 		part := p[n:min(n+most, len(p))]
-		if err := s.room(int64(len(part)) + overhead); err != nil {
-			return n, err
-		}
+		s.room(int64(len(part)) + overhead)
 		frame = append(append(frame[:0], stdinChannel), part...)
-		if err := s.process.conn.Write(context.Background(), websocket.MessageBinary, frame); err != nil {
-			return n, s.failed(err)
+		if err := s.send(frame); err != nil {
+			return n, err
 		}
 		n += len(part)
 	}
 	return len(p), nil
 }
 
-// room waits for room in the window, and takes it.
-func (s *stdin) room(n int64) error {
+// room waits for room in the window, or until nothing more may be written.
+func (s *stdin) room(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.sent+n-s.taken > window && !s.closed && s.over == nil {
 		s.changed.Wait()
 	}
+}
+
+// send writes a message of input.
+func (s *stdin) send(frame []byte) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if err := s.count(int64(len(frame)) - 1 + overhead); err != nil {
+		return err
+	}
+	if err := s.process.conn.Write(context.Background(), websocket.MessageBinary, frame); err != nil {
+		return s.failed(err)
+	}
+	return nil
+}
+
+// count counts what is about to be sent. It returns an error if nothing more may be.
+func (s *stdin) count(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case s.closed:
 		return fmt.Errorf("write to a program: %w", io.ErrClosedPipe)
@@ -74,13 +89,18 @@ func (s *stdin) room(n int64) error {
 		return s.over
 	}
 	s.sent += n
+	s.hasten()
+	return nil
+}
+
+// hasten asks for a ping if much is on its way.
+func (s *stdin) hasten() {
 	if s.sent-s.taken > window/2 {
 		select {
 		case s.hurry <- struct{}{}:
 		default: // it is said already
 		}
 	}
-	return nil
 }
 
 // failed is the error of a write.
@@ -124,17 +144,46 @@ func (s *stdin) mark() (sent, taken int64) {
 	return s.sent, s.taken
 }
 
+// ping sends a ping and waits for its answer, or for the end of the connection. A ping that is only for room is not sent
+// behind the end of the input: nobody needs room any more, and the program may end at once.
+func (s *stdin) ping(forRoom bool) error {
+	answer := make(chan error, 1)
+	s.writing.Lock()
+	sent, _ := s.mark()
+	if forRoom && s.isClosed() {
+		s.writing.Unlock()
+		return nil
+	}
+	select {
+	case <-s.process.pinged: // bytes of a message that looked like a ping
+	default:
+	}
+	go func() { answer <- s.process.conn.Ping(context.Background()) }()
+	select {
+	case <-s.process.pinged: // it is written, and what comes now is behind it
+	case err := <-answer:
+		answer <- err
+	}
+	s.writing.Unlock()
+	err := <-answer
+	if err == nil {
+		s.took(sent)
+	}
+	return err
+}
+
+func (s *stdin) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // took notes that the server took what was sent up to a mark.
 func (s *stdin) took(mark int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = mark
-	if s.sent-s.taken > window/2 {
-		select {
-		case s.hurry <- struct{}{}:
-		default: // it is said already
-		}
-	}
+	s.hasten()
 	s.changed.Broadcast()
 }
 
