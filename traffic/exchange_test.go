@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"runtime"
 	"runtime/debug"
@@ -138,24 +139,24 @@ func TestExchangeCounts(t *testing.T) {
 			return e, seen
 		}
 		t.Run(name, func(t *testing.T) {
-			var seen int64
-			e := witness.Undisturbed(t, witness.Limit{Lost: DrainLimit / 2}, func() (e *Exchange) {
-				e, seen = once(t)
-				return e
+			witness.Until(t, witness.Limit{Lost: DrainLimit / 2}, func() error {
+				e, seen := once(t)
+				s, latencies := e.Sample, e.Recorders[Latency].Count
+				switch {
+				case s.Total != seen || s.Sent != seen || s.Received != seen-1 || s.Late != 4 || s.Doubt != "":
+					return fmt.Errorf("the other end saw %d requests and did not answer one: %+v", seen, s)
+				case latencies != s.Received:
+					return fmt.Errorf("%d latencies of %d answers", latencies, s.Received)
+				case e.Schedule == nil:
+					return nil
+				case e.Recorders[Service].Count != s.Received || e.Recorders[Departure].Count != s.Sent:
+					return fmt.Errorf("%d service times, %d departures of %+v", e.Recorders[Service].Count,
+						e.Recorders[Departure].Count, s)
+				case e.flying != 1:
+					return fmt.Errorf("%d in flight at the end", e.flying)
+				}
+				return nil
 			})
-			s := e.Sample
-			if s.Total != seen || s.Sent != seen || s.Received != seen-1 || s.Late != 4 || s.Doubt != "" {
-				t.Errorf("the other end saw %d requests and did not answer one: %+v", seen, s)
-			}
-			if n := e.Recorders[Latency].Count; n != s.Received {
-				t.Errorf("%d latencies of %d answers", n, s.Received)
-			}
-			if e.Schedule != nil && (e.Recorders[Service].Count != s.Received || e.Recorders[Departure].Count != s.Sent) {
-				t.Errorf("%d service times, %d departures of %d", e.Recorders[Service].Count, e.Recorders[Departure].Count, s.Sent)
-			}
-			if e.Schedule != nil && e.flying != 1 {
-				t.Errorf("%d in flight at the end", e.flying)
-			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package networktest
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,11 +23,12 @@ func TestUnderlayRate(t *testing.T) {
 			lab := Lab(2, 1)
 			lab.Underlay.Rate = rate
 			b := raised(t, n, lab)
-			limit := witness.Limit{Lost: 50 * time.Millisecond}
-			got := witness.Undisturbed(t, limit, func() float64 { return arriving(t, b) })
-			if got < 0.9*rate || got > 1.1*rate {
-				t.Errorf("%.1f Mbit/s of frames arrive over an underlay of %.1f", got/1e6, rate/1e6)
-			}
+			witness.Until(t, witness.Limit{Lost: 50 * time.Millisecond}, func() error {
+				if got := arriving(t, b); got < 0.9*rate || got > 1.1*rate {
+					return fmt.Errorf("%.1f Mbit/s of frames arrive over an underlay of %.1f", got/1e6, rate/1e6)
+				}
+				return nil
+			})
 		})
 	}
 }

@@ -183,15 +183,9 @@ func calm() {
 	}
 }
 
-// Undisturbed calls try until a try was disturbed by no more than the limit, and returns its result. Only the witness
-// decides whether a try is repeated, not the result. If too many tries were disturbed, the test fails with the
-// observations.
-func Undisturbed[T any](t testing.TB, limit Limit, try func() T) T {
-	t.Helper()
-	return Several(t, limit, 1, try)[0]
-}
-
-// Several is like Undisturbed, for this number of tries.
+// Several calls try until this number of tries was disturbed by no more than the limit, and returns their results. Only
+// the witness decides whether a try is repeated, not the result. If too many tries were disturbed, the test fails with
+// the observations. On a busy machine they may all be: a test of what a disturbance can only spoil is one for [Until].
 func Several[T any](t testing.TB, limit Limit, want int, try func() T) []T {
 	t.Helper()
 	return several(t, limit, want, try, func() func() Seen {
@@ -202,7 +196,7 @@ func Several[T any](t testing.TB, limit Limit, want int, try func() T) []T {
 
 // Until calls try until it returns nil. A failed try is repeated only if it was disturbed by more than the limit;
 // otherwise the test fails with the error and the observations. It is for what may fail on a busy machine but must not
-// fail on a quiet one, for which [Undisturbed] could wait for a quiet moment without end.
+// fail on a quiet one.
 func Until(t testing.TB, limit Limit, try func() error) {
 	t.Helper()
 	until(t, limit, try, func() func() Seen {
