@@ -33,6 +33,7 @@ const underlayMTU = 1500
 //   - wire: those datagrams pass the underlay in frames of the lowest carrier's protocol, whose length is that of the
 //     overheads of all. Nothing in any frame, those of fragments, streams and answers included, can be read.
 //   - way: packets went to the neighbours in the plan, and every device counted them.
+//   - path MTU: containers whose MTU is that of the underlay learn what fits.
 //   - route around: host 1 has a route to the containers of host 2 over the underlay. Verify notices it. What passes
 //     then can be read on the underlay, or is still encrypted: eBPF may redirect packets without asking for a route.
 //   - undo: all is gone, without a trace.
@@ -130,6 +131,7 @@ func (s *composed) shared(t *testing.T) (stood bool) {
 		next, counted, err := s.bed.Carry(t, s.network)
 		report(t, errors.Join(err, next, counted, s.bed.Verify(t)))
 	})
+	t.Run("path MTU", func(t *testing.T) { report(t, s.bed.PathMTU(s.network)) })
 	t.Run("route around", func(t *testing.T) { report(t, s.around(t)) })
 	t.Run("undo", func(t *testing.T) { report(t, s.undo(before)) })
 	return true

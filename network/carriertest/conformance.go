@@ -216,7 +216,8 @@ func (p Passage) Readable(frame []byte) bool {
 type Judge func(Passage) error
 
 // OnWire captures what passes the underlay in both directions from the first packet on, and has it judged: payloads
-// small and of full size in both families. It also sends more than the span takes.
+// small and of full size in both families. It also sends more than the span takes, from hosts and from containers, see
+// [networktest.Bed.PathMTU].
 func OnWire(t testing.TB, n network.Network, between stack.Stack, judge Judge) (err error) {
 	lab, err := network.Compose(networktest.Lab(2, 1), between)
 	if err != nil {
@@ -263,7 +264,7 @@ func OnWire(t testing.TB, n network.Network, between stack.Stack, judge Judge) (
 			}
 		}
 	}
-	return nil
+	return b.PathMTU(n)
 }
 
 // A Tap is what the underlay receives from a host. What is written to it goes to the host.

@@ -19,9 +19,10 @@
 //     There the same program is on the uplink, and redirects into the container. On an uplink without Ethernet
 //     frames, such as a tunnel of layer 3, it is another program, which first gives packets the header of a frame.
 //
-// The program leaves other packets to the host's stack: those for the host itself and for nobody, broadcasts, and
-// packets whose time to live is at its end, which the stack answers. The stack has routes to all containers and all
-// ranges, and forwards: without the program, a host is that of the network "routed".
+// The program leaves other packets to the host's stack: those for the host itself and for nobody, broadcasts, packets
+// whose time to live is at its end, and packets that are larger than the MTU of the uplink. The stack answers the last
+// two, or cuts what is too large. It has routes to all containers and all ranges, and forwards: without the program, a
+// host is that of the network "routed".
 //
 // It counts each packet that it sends on, in a variable for each CPU: 2 ns of 1.6 µs where it was tried
 // (BPF_PROG_TEST_RUN, the programs before and after in turn, 26 November 2026). Proofs need that.

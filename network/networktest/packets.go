@@ -68,6 +68,7 @@ const (
 	portBack
 	portDiscarding
 	portStream
+	portStreamBack
 	portLargest
 )
 
@@ -127,7 +128,7 @@ func (b *Bed) Packets(n network.Network) error {
 				func() error { return datagrams(sink, source, f.name, portBack, whole, small, full) },
 				func() error { return datagrams(source, sink, f.name, portLargest, cut, largest) },
 				func() error { return tooLarge(source, sink, f.name, full+1) },
-				func() error { return transfer(source, sink, f.name, lab.MTU-f.header-tcpHeader) },
+				func() error { return transfer(source, sink, f.name, portStream, lab.MTU-f.header-tcpHeader) },
 				func() error {
 					if translated(n, lab) {
 						return nil
@@ -250,11 +251,11 @@ func tooLarge(source, sink end, family string, size int) error {
 
 // transfer sends a stream, in segments of at least that number of bytes. The sink must see the address by which others
 // know the source.
-func transfer(source, sink end, family string, segment int) error {
+func transfer(source, sink end, family string, port uint16, segment int) error {
 	var listener *net.TCPListener
 	if err := sock.Rebind(func() error {
 		return sink.kernel.Do(sink.Namespace, func() (err error) {
-			listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, portStream)))
+			listener, err = net.ListenTCP("tcp", net.TCPAddrFromAddrPort(sink.bind(family, port)))
 			return err
 		})
 	}); err != nil {
@@ -273,7 +274,7 @@ func transfer(source, sink end, family string, segment int) error {
 				return err
 			}
 			defer c.Close()
-			if got, want := c.RemoteAddr().String(), source.public(family, portStream).String(); got != want {
+			if got, want := c.RemoteAddr().String(), source.public(family, port).String(); got != want {
 				return fmt.Errorf("it comes from %s, want %s", got, want)
 			}
 			if err := c.SetDeadline(time.Now().Add(seriesPatience())); err != nil {
@@ -292,8 +293,8 @@ func transfer(source, sink end, family string, segment int) error {
 	// The socket is made on the calling thread, as there is no name to look up.
 	var c net.Conn
 	err := source.kernel.Do(source.Namespace, func() (err error) {
-		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source.bind(family, portStream)), Timeout: patience}
-		c, err = d.Dial("tcp", sink.public(family, portStream).String())
+		d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(source.bind(family, port)), Timeout: patience}
+		c, err = d.Dial("tcp", sink.public(family, port).String())
 		return err
 	})
 	if err != nil {

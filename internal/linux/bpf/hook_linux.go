@@ -50,6 +50,7 @@ func (h Hook) attachType() ebpf.AttachType {
 type Links struct {
 	h     *netlink.Handle
 	index map[string]int
+	mtu   map[string]int
 	xdp   map[int]uint32 // the program at a link
 	bare  map[string]bool
 	xfrm  map[string]bool
@@ -61,7 +62,7 @@ func Open() (*Links, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	l := &Links{h: h, index: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}, xfrm: map[string]bool{}}
+	l := &Links{h: h, index: map[string]int{}, mtu: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}, xfrm: map[string]bool{}}
 	var list []netlink.Link
 	for range maxDumps {
 		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -74,7 +75,7 @@ func Open() (*Links, error) {
 	}
 	for _, found := range list {
 		a := found.Attrs()
-		l.index[a.Name] = a.Index
+		l.index[a.Name], l.mtu[a.Name] = a.Index, a.MTU
 		l.xfrm[a.Name] = found.Type() == "xfrm"
 		l.bare[a.Name] = a.EncapType != "ether" && a.EncapType != "loopback"
 		if a.Xdp != nil && a.Xdp.Attached {
@@ -92,6 +93,9 @@ func (l *Links) Close() { l.h.Close() }
 
 // Index returns the index of the link with this name; 0 if there is none.
 func (l *Links) Index(name string) int { return l.index[name] }
+
+// MTU returns that of the link with this name, in bytes; 0 if there is none.
+func (l *Links) MTU(name string) int { return l.mtu[name] }
 
 // Bare reports whether packets on the link with this name have no Ethernet header, as on a layer-3 tunnel.
 func (l *Links) Bare(name string) bool { return l.bare[name] }

@@ -50,7 +50,8 @@ func (t Table) entries(links *bpf.Links) (tables, error) {
 		if r.To.Addr().Is6() {
 			m = objectMapRanges6
 		}
-		value := append(binary.NativeEndian.AppendUint32(nil, uint32(index)), r.Via.AsSlice()...)
+		value := binary.NativeEndian.AppendUint32(nil, uint32(index))
+		value = append(binary.NativeEndian.AppendUint32(value, uint32(links.MTU(r.Link))), r.Via.AsSlice()...)
 		e[m][key(r.To)] = string(tunnel(value, r.Encap))
 	}
 	return e, nil

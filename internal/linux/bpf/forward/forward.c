@@ -5,10 +5,13 @@
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/in.h>
 #include <linux/in6.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
 #include <linux/pkt_cls.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
@@ -49,12 +52,14 @@ struct tunnel {
 // A range of containers of another host. Addresses are as packets have them.
 struct range4 {
 	__u32 link; // index of the uplink
+	__u32 mtu;  // of that, in bytes
 	__u32 via;  // the other host
 	struct tunnel tunnel;
 };
 
 struct range6 {
 	__u32 link;
+	__u32 mtu;
 	struct in6_addr via;
 	struct tunnel tunnel;
 };
@@ -153,6 +158,25 @@ static __always_inline int tunnelled(struct __sk_buff *skb, const struct tunnel 
 	return bpf_skb_set_tunnel_key(skb, &key, sizeof(key), t->flags & ~TUNNELLED);
 }
 
+// fits says whether a packet is within an MTU; of a large segment, each packet that it will become. One that is not, the
+// stack gets: it cuts the packet, or answers with the MTU (RFC 1812, section 5.3.1; RFC 8201, section 4). above is
+// where the transport's header begins.
+static __always_inline int fits(const struct __sk_buff *skb, __u32 mtu, void *above, __u8 protocol)
+{
+	void *ip = (void *)(long)skb->data + sizeof(struct ethhdr), *end = (void *)(long)skb->data_end;
+	const struct tcphdr *tcp = above;
+	__u32 header = sizeof(struct udphdr);
+
+	if (!skb->gso_size)
+		return skb->len - sizeof(struct ethhdr) <= mtu;
+	if (protocol == IPPROTO_TCP) {
+		if ((void *)(tcp + 1) > end)
+			return 0;
+		header = tcp->doff * 4;
+	}
+	return above - ip + header + skb->gso_size <= mtu;
+}
+
 // forward sends a packet on. peer: straight into the container, past the host's link to it; otherwise out of that link.
 static __always_inline int forward(struct __sk_buff *skb, int peer)
 {
@@ -174,7 +198,7 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 			const struct range4 *r = bpf_map_lookup_elem(&ranges4, &key);
 			struct bpf_redir_neigh next = {.nh_family = AF_INET};
 
-			if (!r)
+			if (!r || !fits(skb, r->mtu, (void *)ip + ip->ihl * 4, ip->protocol))
 				return NEXT;
 			age(ip);
 			next.ipv4_nh = r->via;
@@ -195,7 +219,7 @@ static __always_inline int forward(struct __sk_buff *skb, int peer)
 			struct key6 key = {.bits = 128, .to = ip->daddr};
 
 			r = bpf_map_lookup_elem(&ranges6, &key);
-			if (!r)
+			if (!r || !fits(skb, r->mtu, ip + 1, ip->nexthdr))
 				return NEXT;
 		}
 		// No checksum of its own covers the hop limit: where the NIC has summed the whole packet up, that sum changes.
