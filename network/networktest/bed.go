@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -153,12 +154,16 @@ func (b *Bed) Apply(t testing.TB) error {
 	return nil
 }
 
-// Verify asks every machine whether what was applied still stands.
+// Verify asks every machine whether what was applied still stands: all at once, as a run does. What one of them waits
+// for may need another one to ask again.
 func (b *Bed) Verify(t testing.TB) error {
-	var errs []error
-	for _, m := range b.all() {
-		errs = append(errs, m.Stack.Verify(t.Context(), m.Kernel))
+	all := b.all()
+	errs := make([]error, len(all))
+	var asked sync.WaitGroup
+	for i, m := range all {
+		asked.Go(func() { errs[i] = m.Stack.Verify(t.Context(), m.Kernel) })
 	}
+	asked.Wait()
 	return errors.Join(errs...)
 }
 
