@@ -164,6 +164,35 @@ func TestResolveWithoutPortsOnACluster(t *testing.T) {
 	}
 }
 
+// A network that takes one pair is left out with more, and refused if nothing else is to be measured.
+func TestResolvePairs(t *testing.T) {
+	const (
+		one    = "macvlan(by=docker,mode=passthru)@docker"
+		reason = "docker makes no two networks of the same addresses on a host, and with mode=passthru each container has " +
+			"one (valid here: 1 pair, or another mode)"
+	)
+	e := read(t, "factors: {network: {macvlan: {by: docker, mode: [passthru, bridge]}}, runtime: docker, "+
+		"placement: cross-host, pairs: [1, 2]}\nworkloads: [udp-rr]\n")
+	r := resolve(t, e, 2)
+	with := map[int]bool{}
+	for _, l := range r.Labs {
+		with[l.Pairs] = with[l.Pairs] || strings.HasPrefix(l.ID, one+"/")
+	}
+	if diff := cmp.Diff(map[int]bool{1: true, 2: false}, with); diff != "" {
+		t.Errorf("built with so many pairs (-want +got):\n%s", diff)
+	}
+	if want := (experiment.Omission{What: one + "/cross-host/2", Reason: reason, Stack: one}); !slices.Contains(
+		r.Omitted, want) {
+		t.Errorf("left out: %+v, want %+v among it", r.Omitted, want)
+	}
+	alone := read(t, "baseline: "+one+"\nfactors: {network: {macvlan: {by: docker}}, runtime: docker, "+
+		"placement: cross-host, pairs: 2}\nworkloads: [udp-rr]\n")
+	_, err := experiment.Resolve(alone, catalogue.New().Parts(), 2)
+	if err == nil || !strings.Contains(err.Error(), "nothing is left to measure ("+one+"/cross-host/2: "+reason) {
+		t.Errorf("alone: %v, want %q", err, reason)
+	}
+}
+
 func TestResolveErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -436,6 +436,11 @@ func (s Stack) excluded(named string, g group) (what, reason string) {
 	if reason := s.Parts.Refuse(g.hosts); reason != "" {
 		return named + "/" + string(g.placement), reason
 	}
+	if x, params, ok := stack.PartOf[network.PairExcluder](s.Parts); ok {
+		if reason := x.ExcludePairs(g.pairs, params); reason != "" {
+			return named + "/" + g.place(), reason
+		}
+	}
 	translator, ofTranslator, translates := stack.PartOf[network.Translator](s.Parts)
 	sharer, ofSharer, shares := stack.PartOf[network.Sharer](s.Parts)
 	translates, shares = translates && translator.Translates(g.hosts, ofTranslator), shares && sharer.Shares(ofSharer)

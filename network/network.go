@@ -51,6 +51,12 @@ type Excluder interface {
 	Exclude(hosts int, p part.Params) string
 }
 
+// A PairExcluder is a network that cannot have any number of pairs.
+type PairExcluder interface {
+	// ExcludePairs returns the reason why labs of so many pairs are left out, "" if they are not.
+	ExcludePairs(pairs int, p part.Params) string
+}
+
 // A Trier is a network with values of quiet parameters that doctor tries, as it does those of all others: they need
 // programs of their own.
 type Trier interface {

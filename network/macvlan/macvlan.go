@@ -65,14 +65,28 @@ func (Network) FilterPoint(part.Params) (network.Point, string) { return network
 func (Network) Exclude(hosts int, p part.Params) string {
 	switch {
 	case hosts > 1:
-	case network.BuiltBy(p) == network.ByDocker && p[mode] == passthru:
-		return "docker makes no two networks of the same addresses on a host, and with mode=passthru each container has " +
-			"one (valid here: mode=bridge, mode=vepa)"
+	case single(p):
+		return alone + " (valid here: mode=bridge, mode=vepa)"
 	case p[mode] == private:
 		return "with mode=private containers of one host cannot reach each other (valid here: mode=bridge, mode=vepa)"
 	}
 	return ""
 }
+
+// ExcludePairs leaves out labs whose networks Docker does not make: of two pairs, some host has two containers.
+func (Network) ExcludePairs(pairs int, p part.Params) string {
+	if pairs > 1 && single(p) {
+		return alone + " (valid here: 1 pair, or another mode)"
+	}
+	return ""
+}
+
+// alone is why a host has only one container.
+const alone = "docker makes no two networks of the same addresses on a host, and with mode=passthru each container " +
+	"has one"
+
+// single says whether a host has only one container.
+func single(p part.Params) bool { return network.BuiltBy(p) == network.ByDocker && p[mode] == passthru }
 
 // Wired says that in mode passthru each container has a link of its own to the switch, below its macvlan.
 func (Network) Wired(p part.Params) (wired, moved bool) { return p[mode] == passthru, false }

@@ -100,6 +100,26 @@ func TestExclude(t *testing.T) {
 	}
 }
 
+// TestExcludePairs wants no second container on a host of whose containers each would have a network of Docker.
+func TestExcludePairs(t *testing.T) {
+	for _, c := range []struct {
+		mode, by string
+		pairs    int
+		want     bool
+	}{
+		{"passthru", "docker", 1, false},
+		{"passthru", "docker", 2, true},
+		{"passthru", "nettoll", 2, false},
+		{"passthru", "podman", 2, false},
+		{"bridge", "docker", 2, false},
+	} {
+		got := (macvlan.Network{}).ExcludePairs(c.pairs, part.Params{"mode": c.mode, "by": c.by})
+		if got != "" != c.want {
+			t.Errorf("mode %s by %s with %d pairs: %q", c.mode, c.by, c.pairs, got)
+		}
+	}
+}
+
 // TestPorts wants a switch of one host not to be given more links than it has ports.
 func TestPorts(t *testing.T) {
 	lab := networktest.Lab(1, 512)
