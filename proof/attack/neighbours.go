@@ -11,7 +11,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nettoll/nettoll/internal/linux/conntrack"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/proof/busy"
 	"github.com/nettoll/nettoll/proof/packet"
@@ -219,6 +221,9 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 			continue
 		}
 		defer back.close()
+		if flow.answered, err = flow.tracked(); err != nil {
+			return err
+		}
 		flows = append(flows, flow, back)
 	}
 	if len(flows) == 0 {
@@ -250,7 +255,7 @@ func (s *stand) takeover(o *Outcome, v6 bool) error {
 	}
 	// Attacks that come next need the addresses where they were.
 	for _, f := range flows {
-		if heard, err := f.returns(v6); err != nil {
+		if heard, _, err := f.restore(v6); err != nil {
 			return err
 		} else if !heard {
 			o.Missing = append(o.Missing, fmt.Sprintf("a datagram from %s to %s, after all addresses were given back",
@@ -317,17 +322,65 @@ func (s *stand) steal(o *Outcome, f *flow, from *end, done map[string]bool, v6 b
 		case !heard:
 			said += "nowhere"
 		}
-		o.aimed(w.aim, stolen || !heard, said)
 		if !stolen && heard {
+			o.aimed(w.aim, false, said)
 			continue
 		}
 		done[w.what] = true
 		// The next theft shows something only if this one is undone.
-		if heard, err := f.returns(v6); err != nil || !heard {
-			return err // the end of the attack says so
+		again, lasts, err := f.restore(v6)
+		if err != nil {
+			return err
+		}
+		if o.aimed(w.aim, true, said+lasts); !again {
+			return nil // the end of the attack says so
 		}
 	}
 	return nil
+}
+
+// restore undoes a theft for good, and says whether a datagram arrives again and what lasted of the theft: if bridge-nf
+// is on, what the bridge gives to a thief passes the firewall of its host. A masqueraded flow that leaves by another
+// link is dropped there, and tracked anew (nf_nat_oif_changed, net/netfilter/nf_nat_core.c). Docker's rule does not
+// translate what stays on the bridge: then the flow is not translated for as long as it goes on, wherever it leaves.
+func (f *flow) restore(v6 bool) (heard bool, lasts string, err error) {
+	if heard, err = f.returns(v6); err != nil || !heard {
+		return heard, "", err
+	}
+	now, err := f.tracked()
+	if err != nil || now == f.answered || !now.IsValid() || !f.answered.IsValid() {
+		return true, "", err
+	}
+	lasts = fmt.Sprintf("; until its host forgets the flow, answers reach it at %s and not, as before, at %s", now,
+		f.answered)
+	if err := netns.Do(int(f.source.machine.ns.Fd()), func() error {
+		return conntrack.Forget(conntrack.Way{Source: f.at, Destination: f.to})
+	}); err != nil {
+		return true, lasts, err
+	}
+	heard, err = f.returns(v6)
+	return heard, lasts, err
+}
+
+// tracked returns where answers to a flow reach the host of its source; the zero value if the host does not track it.
+func (f *flow) tracked() (at netip.AddrPort, err error) {
+	m := f.source.machine
+	if n, err := m.tracked(); err != nil || n == 0 {
+		return at, err
+	}
+	err = netns.Do(int(m.ns.Fd()), func() error {
+		list, err := conntrack.List()
+		for _, t := range list {
+			if t.Protocol == syscall.IPPROTO_UDP && t.Original == (conntrack.Way{Source: f.at, Destination: f.to}) {
+				at = t.Reply.Destination
+			}
+		}
+		return err
+	})
+	if errors.Is(err, errors.ErrUnsupported) { // a kernel that does not list what it tracks
+		err = nil
+	}
+	return at, err
 }
 
 // thefts are those by a container of the addresses that a flow needs.
@@ -579,6 +632,7 @@ type flow struct {
 	aim          string // what its sink is for pairs
 	socket       *net.UDPConn
 	at, to       netip.AddrPort
+	answered     netip.AddrPort // where answers reached the host of the source before any theft, see tracked
 }
 
 // returns says where source and sink are until a datagram arrives again. Open vSwitch learns from what its datapath

@@ -104,11 +104,20 @@ func nested(b []byte, from int) []byte {
 }
 
 // tuple appends one direction of a UDP connection.
-func tuple(b []byte, kind uint16, from, to [4]byte, source, destination uint16) []byte {
+func tuple(b []byte, kind uint16, w Way) []byte {
+	source, destination := w.Source.Port(), w.Destination.Port()
 	b, whole := nest(b, kind)
 	b, part := nest(b, nl.CTA_TUPLE_IP)
-	b = attribute(b, nl.CTA_IP_V4_SRC, from[:]...)
-	b = nested(attribute(b, nl.CTA_IP_V4_DST, to[:]...), part)
+	if w.Source.Addr().Is4() {
+		from, to := w.Source.Addr().As4(), w.Destination.Addr().As4()
+		b = attribute(b, nl.CTA_IP_V4_SRC, from[:]...)
+		b = attribute(b, nl.CTA_IP_V4_DST, to[:]...)
+	} else {
+		from, to := w.Source.Addr().As16(), w.Destination.Addr().As16()
+		b = attribute(b, nl.CTA_IP_V6_SRC, from[:]...)
+		b = attribute(b, nl.CTA_IP_V6_DST, to[:]...)
+	}
+	b = nested(b, part)
 	b, part = nest(b, nl.CTA_TUPLE_PROTO)
 	b = attribute(b, nl.CTA_PROTO_NUM, unix.IPPROTO_UDP)
 	b = attribute(b, nl.CTA_PROTO_SRC_PORT, byte(source>>8), byte(source))
@@ -129,7 +138,7 @@ func Fill(f Filling) error {
 	}
 	defer c.close()
 	var buf []byte
-	from, to, public := f.Source.As4(), f.Destination.As4(), f.Public.As4()
+	public := f.Public.As4()
 	for i := range f.Count {
 		flags := uint16(unix.NLM_F_CREATE | unix.NLM_F_EXCL)
 		last := i == f.Count-1 || i%atOnce == atOnce-1
@@ -139,8 +148,9 @@ func Fill(f Filling) error {
 		start := len(buf)
 		source, destination := ports(i)
 		buf = c.begin(buf, nl.IPCTNL_MSG_CT_NEW, flags, unix.AF_INET)
-		buf = tuple(buf, nl.CTA_TUPLE_ORIG, from, to, source, destination)
-		buf = tuple(buf, nl.CTA_TUPLE_REPLY, to, from, destination, source)
+		from, to := netip.AddrPortFrom(f.Source, source), netip.AddrPortFrom(f.Destination, destination)
+		buf = tuple(buf, nl.CTA_TUPLE_ORIG, Way{from, to})
+		buf = tuple(buf, nl.CTA_TUPLE_REPLY, Way{to, from})
 		var at int
 		buf, at = nest(buf, ctaNATSrc)
 		buf = nested(attribute(attribute(buf, ctaMinIP, public[:]...), ctaMaxIP, public[:]...), at)
@@ -171,6 +181,24 @@ func FlushUnassured() error {
 	return explain("forget tracked connections that are not assured", flush(func(b []byte) []byte {
 		return number(number(b, ctaStatus, 0), ctaStatusMask, assured)
 	}))
+}
+
+// Forget removes a UDP connection by its original direction, if it is there.
+func Forget(w Way) error {
+	family := byte(unix.AF_INET)
+	if w.Source.Addr().Is6() {
+		family = unix.AF_INET6
+	}
+	c, err := dial()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	b := c.begin(nil, nl.IPCTNL_MSG_CT_DELETE, unix.NLM_F_ACK, family)
+	if err = c.exchange(end(tuple(b, nl.CTA_TUPLE_ORIG, w), 0), nil); errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return explain("forget a tracked connection", err)
 }
 
 // flush removes the connections that match the attributes that filter appends.

@@ -86,7 +86,19 @@ func TestFill(t *testing.T) {
 		if n, err := conntrack.Total(); n != 1 || err != nil {
 			t.Errorf("Total = %d, %v, want 1", n, err)
 		}
-		return conntrack.Flush(mark)
+		// It is forgotten by its original direction alone, and forgetting what is not there succeeds.
+		other := conntrack.Way{Source: p("10.1.254.1:1025"), Destination: p("192.0.2.1:1")}
+		six := conntrack.Way{Source: p("[fd00::1]:1024"), Destination: p("[fd00::2]:1")}
+		for i, way := range []conntrack.Way{other, six, want[0].Original, want[0].Original} {
+			if err := conntrack.Forget(way); err != nil {
+				return err
+			}
+			left := 1 - i/2
+			if n, err := conntrack.Total(); n != left || err != nil {
+				t.Errorf("after %v was forgotten: Total = %d, %v, want %d", way, n, err, left)
+			}
+		}
+		return nil
 	}))
 }
 

@@ -21,6 +21,9 @@ func Flush(uint32) error { return unsupported() }
 // FlushUnassured is not supported here.
 func FlushUnassured() error { return unsupported() }
 
+// Forget is not supported here.
+func Forget(Way) error { return unsupported() }
+
 // Count is not supported here.
 func Count(uint32) (int, error) { return 0, unsupported() }
 
