@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof/busy"
@@ -120,8 +121,8 @@ type probe struct {
 	expect expectation
 	// send sends it, and returns how many frames that were.
 	send func(key string) (frames int, err error)
-	// asks, in place of send: it says whether the sender was answered, and may take its time.
-	asks func() bool
+	// asks, in place of send: it says whether the sender was answered within a time.
+	asks func(within time.Duration) bool
 	// to is who has to take it for its own, if it passes, and at which port; nil: anybody who hears it.
 	to   *end
 	port uint16
@@ -181,14 +182,20 @@ func (s *stand) held(ctx context.Context, name, text string, list []probe) (Held
 	return h.done(), nil
 }
 
-// ask sends probes, and waits for what comes of them. It returns how many frames that were.
+// ask sends probes, and waits for what comes of them. It returns how many frames that were. An answer that has to come
+// may be late: a switch whose daemon got no CPU asks it about the first packet of a flow, and TCP repeats one that was
+// lost after 1 s, 3 s and 7 s.
 func (s *stand) ask(list []probe) (sent int, err error) {
 	var asked sync.WaitGroup
 	defer asked.Wait()
 	for _, p := range list {
 		if p.asks != nil {
+			within := patience
+			if p.expect == passes {
+				within = longest
+			}
 			asked.Go(func() {
-				if p.asks() {
+				if p.asks(within) {
 					p.yes.Store(true)
 				}
 			})

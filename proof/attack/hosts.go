@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -180,8 +181,10 @@ func (s *stand) forHost(from *end, m *machine, a netip.Addr) (list []probe) {
 	add("a datagram of a socket", probe{send: func(key string) (int, error) {
 		return 1, sendFrom(from.ns, netip.AddrPortFrom(own, 0), at, key)
 	}})
-	add("a connection", probe{asks: func() bool { return from.connects(at) }})
-	add("an echo", probe{asks: func() bool { return echoed(from.ns, own, a, small, patience) == nil }})
+	add("a connection", probe{asks: func(within time.Duration) bool { return from.connects(at, within) }})
+	add("an echo", probe{asks: func(within time.Duration) bool {
+		return echoed(from.ns, own, a, small, within) == nil
+	}})
 	return list
 }
 
@@ -221,7 +224,9 @@ func (s *stand) fromHosts(ctx context.Context) (Held, error) {
 				probe{
 					text: told("the answer to an echo of the host", to, here, v6), v6: v6, own: m,
 					expect: expect(!s.Filtered || s.Stateful && s.ByConnection),
-					asks:   func() bool { return echoed(m.ns, anywhere, target, small, patience) == nil },
+					asks: func(within time.Duration) bool {
+						return echoed(m.ns, anywhere, target, small, within) == nil
+					},
 				})
 		}
 	}

@@ -50,8 +50,8 @@ func (e *end) dial(to netip.AddrPort, within time.Duration) (net.Conn, error) {
 }
 
 // connects says whether a service of that port accepts a container's connection.
-func (e *end) connects(to netip.AddrPort) bool {
-	c, err := e.dial(to, patience)
+func (e *end) connects(to netip.AddrPort, within time.Duration) bool {
+	c, err := e.dial(to, within)
 	if err == nil {
 		_ = c.Close()
 	}
@@ -141,13 +141,15 @@ func (s *stand) bySockets(from, to *end, v6 bool, outs []*net.UDPConn) (list []p
 					}})
 			}
 			add(fmt.Sprintf("tcp %s from %s to %s", family, from.Name, at), may,
-				probe{asks: func() bool { return from.connects(at) }})
+				probe{asks: func(within time.Duration) bool { return from.connects(at, within) }})
 		}
 		if s.translates() {
 			continue // what has no ports is for the host itself
 		}
 		add(fmt.Sprintf("icmp %s from %s to %s", family, from.Name, target), s.listed(v6) && s.paired(from, to),
-			probe{asks: func() bool { return echoed(from.ns, from.Own(v6), target, small, patience) == nil }})
+			probe{asks: func(within time.Duration) bool {
+				return echoed(from.ns, from.Own(v6), target, small, within) == nil
+			}})
 		add(fmt.Sprintf("protocol %d, %s from %s to %s", experimental, family, from.Name, target), false,
 			probe{send: func(key string) (int, error) { return 1, from.shout(target, key) }})
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +55,30 @@ func TestQuiet(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What has to be answered may be late, as where TCP has to repeat a packet. What must not be is not waited for as long.
+func TestLateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := func(within time.Duration) bool {
+			const repeated = 3500 * time.Millisecond
+			time.Sleep(min(within, repeated))
+			return within >= repeated
+		}
+		s := newStand(Target{})
+		for _, want := range []expectation{passes, refused} {
+			p, began := probe{expect: want, asks: late, yes: new(atomic.Bool)}, time.Now()
+			if _, err := s.ask([]probe{p}); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.heard(p); got != (want == passes) {
+				t.Errorf("expectation %d: answered: %t", want, got)
+			}
+			if took := time.Since(began); want == refused && took > time.Second {
+				t.Errorf("an answer that must not come is waited for %v", took)
+			}
+		}
+	})
 }
 
 // What waits at a tap that is not read, as on a busy machine, has arrived all the same.
