@@ -44,10 +44,15 @@ func (Network) Describe() network.Description {
 	}
 }
 
-// claims are those of a switch that learns, and of a host that tracks connections.
-func claims(int, part.Params) threat.Claims {
-	return slices.Concat(network.Passes(), network.Floods("the bridge"), threat.Leaves(
+// claims are those of a switch that learns, and of a host that tracks connections. The ports of our own bridge are
+// isolated: a frame for another container goes nowhere (net/bridge/br_private.h, br_skb_isolated).
+func claims(_ int, p part.Params) threat.Claims {
+	own := slices.Concat(network.Passes(), network.Floods("the bridge"), threat.Leaves(
 		"two containers that may talk can fill the table of translations, which their host has for all", threat.Starvation))
+	if network.RuledBy(p) != "" {
+		return own
+	}
+	return slices.Concat(own, threat.Withstands(threat.Stray))
 }
 
 // Check says which of the parameters cannot be had here.

@@ -179,6 +179,33 @@ func nowhere() map[string]string {
 	}
 }
 
+// Networks that look at the IP address of a packet, or pass nothing between containers, withstand an attack or not:
+// what they do not claim to withstand succeeds without a filter.
+func TestUnfiltered(t *testing.T) {
+	for _, c := range []struct {
+		id      string
+		attack  attack.Attack
+		claimed bool
+	}{
+		{"ipvlan/cross-host/2", threat.Stray, false},
+		{"ovs(flows=explicit)/same-host/2", threat.Stray, true},
+		{"ovs(flows=explicit)/same-host/2", threat.Takeover, false},
+		{"nat/cross-host/2", threat.Stray, true},
+	} {
+		t.Run(c.id+"/"+string(c.attack), func(t *testing.T) {
+			_, target := stood(t, c.id)
+			if claimed := target.Claims.Claimed(c.attack); claimed != c.claimed {
+				t.Errorf("claimed: %t, want %t", claimed, c.claimed)
+			}
+			for _, o := range run(t, target, c.attack) {
+				if o.Sent == 0 || o.Arrived > 0 == c.claimed || len(o.Missing) > 0 {
+					t.Errorf("%s: %d of %d arrive: %q; missing: %q", o.Family, o.Arrived, o.Sent, o.Holes, o.Missing)
+				}
+			}
+		})
+	}
+}
+
 // A host whose own stack hears what its switch hears answers for the gateway too, and takes packets past the switch:
 // both are noticed. It is what the network ovs did once.
 func TestBypassIsNoticed(t *testing.T) {

@@ -235,7 +235,8 @@ func (s *stand) fromHosts(ctx context.Context) (Held, error) {
 }
 
 // stray sends to the addresses of hosts in frames for other containers. Where filters stand inside, the containers take
-// the addresses meanwhile: else they would hear nothing of it.
+// the addresses meanwhile: else they would hear nothing of it. So do links of ipvlan, which get only what is for an
+// address of theirs (drivers/net/ipvlan/ipvlan_core.c, ipvlan_addr_lookup), with a filter or without.
 func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 	var addresses []netip.Addr
 	for _, m := range s.machines {
@@ -247,7 +248,7 @@ func (s *stand) stray(o *Outcome, v6 bool) (err error) {
 	}
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	addresses = slices.Compact(addresses)
-	if s.Inside {
+	if s.Inside || slices.ContainsFunc(s.ends, func(e *end) bool { return e.bare }) {
 		taken := s.take(addresses, (*link.Handle).AddAddress)
 		if len(s.ends) > 0 && s.ends[0].refused(taken) { // all have the same rights
 			o.unsent(len(s.ends), noAddress)

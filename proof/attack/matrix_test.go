@@ -440,10 +440,8 @@ func cell(rows []row, r row, a attack.Attack) string {
 // is not known: what the network does not pass, although it does not claim that.
 func known(l experiment.Lab, a attack.Attack) string {
 	const (
-		alone    = "each link has one container, and the host takes no frame that is for another one"
-		isolated = "the ports of the bridge are isolated from each other"
-		flows    = "the switch passes a frame to the container whose MAC and IP address it has, and to no other"
-		apart    = "what is on a link of the host does not reach the host itself"
+		alone = "each link has one container, and the host takes no frame that is for another one"
+		apart = "what is on a link of the host does not reach the host itself"
 	)
 	for _, one := range []struct {
 		attack  attack.Attack
@@ -452,9 +450,6 @@ func known(l experiment.Lab, a attack.Attack) string {
 	}{
 		{threat.Stray, `routed|ebpf|cni\(plugin=ptp\)`, alone},
 		{threat.Takeover, `routed|ebpf|cni\(plugin=ptp\)`, alone},
-		{threat.Stray, `nat`, isolated},
-		{threat.Stray, `ovs\(.*flows=explicit.*\)`, flows},
-		{threat.Takeover, `ovs\(.*flows=explicit.*\)`, flows},
 		{threat.FromHost, `macvlan|passthrough|ipvlan|cni\(plugin=(host-device|macvlan|ipvlan|vlan)\)`, apart},
 	} {
 		if one.attack == a && regexp.MustCompile("^(?:"+one.network+")").MatchString(l.Stack[0].ID()) {

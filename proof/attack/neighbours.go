@@ -389,7 +389,8 @@ func (s *stand) thefts(f *flow, from *end, v6 bool) []theft {
 	list := []theft{
 		{
 			aim: f.aim, what: "says it has the address of " + f.sink.Name, undone: back,
-			frames: from.claim(f.sink.Own(v6), append(s.ways(from, f.source), f.source.mac, f.sink.mac)...),
+			frames: append(from.claim(f.sink.Own(v6), append(s.ways(from, f.source), f.source.mac, f.sink.mac)...),
+				from.tells(f.source, from.mac, f.sink.Own(v6))),
 		},
 		{
 			aim: f.aim, what: "sends with the MAC address of " + f.sink.Name, undone: back,
@@ -408,7 +409,8 @@ func (s *stand) thefts(f *flow, from *end, v6 bool) []theft {
 		if mac, err := net.ParseMAC(f.source.gateway(gate)[0]); err == nil && gate.Is6() == v6 {
 			w := theft{
 				aim: gateways, what: "says it has the address of the gateway " + gate.String(),
-				frames: from.claim(gate, f.source.mac), undone: f.sink.announce(mac, gate),
+				frames: append(from.claim(gate, f.source.mac), from.tells(f.source, from.mac, gate)),
+				undone: append(f.sink.announce(mac, gate), f.sink.tells(f.source, mac, gate)),
 			}
 			direct := f.source.direct(f.to.Addr())
 			if direct {
@@ -608,7 +610,7 @@ func (e *end) here(v6 bool, other *end) [][]byte {
 	frames := e.announce(e.mac, e.Own(v6))
 	f := slices.Clone(frames[0])
 	copy(f, other.mac)
-	return append(frames, f)
+	return append(frames, f, e.tells(other, e.mac, e.Own(v6)))
 }
 
 // claim says to all, and to some, that an address is here.
@@ -695,8 +697,9 @@ func (f *flow) answer(v6 bool) (*flow, error) {
 	return b, nil
 }
 
-// send sends datagrams until a thief hears one, or the sink does, and says who has. What is heard by nobody is sent
-// some times, as a busy machine is late.
+// send sends datagrams until a thief hears one, or the sink takes one, and says who has. The sink does not take a frame
+// for another MAC address that comes to its link. What is heard by nobody is sent some times, as a busy machine is
+// late.
 func (f *flow) send(thief *end) (stolen, heard bool) {
 	const rounds = 16 // about a second
 	for range rounds {
@@ -708,7 +711,7 @@ func (f *flow) send(thief *end) (stolen, heard bool) {
 			}
 		}
 		stolen = f.s.until(func() bool {
-			heard = heard || len(f.s.taps.got(atLink, f.sink.index, f.s.number)) > 0
+			heard = heard || len(f.s.taps.got(inside, f.sink.index, f.s.number)) > 0
 			return thief != nil && len(f.s.taps.got(atLink, thief.index, f.s.number)) > 0
 		}, settle/2)
 		if stolen || heard {

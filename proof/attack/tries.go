@@ -429,6 +429,16 @@ func (e *end) announce(mac net.HardwareAddr, of netip.Addr) [][]byte {
 		packet.Advertisement(mac, of, all))}
 }
 
+// tells says to one container alone that an address is at a MAC address. A switch that passes packets by the addresses
+// in them passes it there, and what is said to all nowhere.
+func (e *end) tells(to *end, mac net.HardwareAddr, of netip.Addr) []byte {
+	own := to.Own(of.Is6())
+	if of.Is6() {
+		return packet.Frame(to.mac, e.mac, packet.TypeIPv6, packet.Advertisement(mac, of, own))
+	}
+	return packet.Frame(to.mac, e.mac, packet.TypeARP, packet.ARP(packet.Reply, mac, of, to.mac, own))
+}
+
 // router says to all others that here is a router: RFC 4861, section 4.2, with an option that nobody knows (RFC 4727);
 // RFC 1256, section 3.
 func (s *stand) router(v6 bool) (list []try) {
