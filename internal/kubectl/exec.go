@@ -141,8 +141,8 @@ func (c *Client) dial(ctx context.Context, at string) (*websocket.Conn, <-chan s
 	return conn, u.pinged, nil
 }
 
-// upgrade is a transport that keeps the error of a request: the WebSocket library reads a kilobyte of a refusal only. It
-// also tells when a ping has been written, which the library does not.
+// upgrade is a transport that keeps the error of a request: the WebSocket library reads a kilobyte of a refusal only.
+// It also tells when a ping has been written, which the library does not.
 type upgrade struct {
 	client *Client
 	err    error

@@ -144,8 +144,8 @@ func (s *stdin) mark() (sent, taken int64) {
 	return s.sent, s.taken
 }
 
-// ping sends a ping and waits for its answer, or for the end of the connection. A ping that is only for room is not sent
-// behind the end of the input: nobody needs room any more, and the program may end at once.
+// ping sends a ping and waits for its answer, or for the end of the connection. A ping that is only for room is not
+// sent behind the end of the input: nobody needs room any more, and the program may end at once.
 func (s *stdin) ping(forRoom bool) error {
 	answer := make(chan error, 1)
 	s.writing.Lock()

@@ -371,7 +371,7 @@ func (f *flow) tracked() (at netip.AddrPort, err error) {
 	err = netns.Do(int(m.ns.Fd()), func() error {
 		list, err := conntrack.List()
 		for _, t := range list {
-			if t.Protocol == syscall.IPPROTO_UDP && t.Original == (conntrack.Way{Source: f.at, Destination: f.to}) {
+			if t.Protocol == packet.UDP && t.Original == (conntrack.Way{Source: f.at, Destination: f.to}) {
 				at = t.Reply.Destination
 			}
 		}

@@ -62,7 +62,10 @@ func Open() (*Links, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open rtnetlink socket: %w", err)
 	}
-	l := &Links{h: h, index: map[string]int{}, mtu: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{}, xfrm: map[string]bool{}}
+	l := &Links{
+		h: h, index: map[string]int{}, mtu: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{},
+		xfrm: map[string]bool{},
+	}
 	var list []netlink.Link
 	for range maxDumps {
 		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
