@@ -12,10 +12,12 @@ import (
 	"github.com/nettoll/nettoll/workload"
 )
 
-// newWays asks the network which way its packets take. It is nil if that does not say.
+// newWays asks the network which way its packets take. It is nil if that does not say. Of an attacher only the ends of
+// that way are known, if containers have a second interface.
 func newWays(l *lab, site *network.Site) *proof.Ways {
-	tracer, _, ok := stack.PartOf[network.Tracer](l.Stack)
-	if !ok {
+	tracer, params, ok := stack.PartOf[network.Tracer](l.Stack)
+	attacher, ends := tracer.(network.Attacher)
+	if !ok || ends && attacher.Attached(params) == "" {
 		return nil
 	}
 	stop := func(s network.Spot) network.Stop {
@@ -43,7 +45,7 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 	if evidence != nil {
 		wire = evidence
 	}
-	return proof.NewWays(paths, wire, trips, func(
+	ways := proof.NewWays(paths, wire, trips, func(
 		ctx context.Context, hops bool, mark []byte, keep bool,
 	) ([]host.Trace, error) {
 		questions := paths.Questions(hops)
@@ -56,6 +58,11 @@ func newWays(l *lab, site *network.Site) *proof.Ways {
 		}
 		return traces, err
 	})
+	if ends {
+		ways.Text = "packets pass the second interface of containers, and do not leave them by the first one, " +
+			network.Inner
+	}
+	return ways
 }
 
 // sendsLarge says whether a workload may give the kernel segments that are larger than a packet: streams, segmented

@@ -13,6 +13,8 @@ import (
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
@@ -126,6 +128,30 @@ func TestPathsOfTrials(t *testing.T) {
 		step.do()
 		if said := said(); !strings.Contains(said, step.want) || (step.want == "") != (said == "") {
 			t.Errorf("%s: %q, want %q", step.what, said, step.want)
+		}
+	}
+}
+
+// attaching is a network whose containers may have a second interface.
+type attaching struct{ to string }
+
+func (a attaching) Attached(part.Params) string { return a.to }
+
+func (attaching) Trace(network.Trip) network.Way { return network.Way{} }
+
+// An attacher says the way of packets only if containers have a second interface. The claim then says no more than
+// that.
+func TestWaysOfAttacher(t *testing.T) {
+	for to, want := range map[string]string{"": "", "lab/fast": "packets pass the second interface of containers"} {
+		l := &lab{Lab: experiment.Lab{Stack: stack.Stack{{Part: stack.Part{Value: attaching{to}}}}}}
+		text := ""
+		for _, c := range (proof.Lab{}).Claims(newWays(l, &network.Site{})) {
+			if c.Name == proof.Path {
+				text = c.Text + ": " + c.Expected
+			}
+		}
+		if !strings.HasPrefix(text, want) || (text == "") != (want == "") || strings.Contains(text, "neighbours") {
+			t.Errorf("attached to %q: the claim is %q, want %q…", to, text, want)
 		}
 	}
 }

@@ -116,6 +116,13 @@ type Slow interface {
 	Takes(p part.Params) time.Duration
 }
 
+// An Attacher is a network that may give each container a second interface, which packets then pass in the place of the
+// first one, [Inner].
+type Attacher interface {
+	// Attached names the network of that interface; "" if there is none.
+	Attached(p part.Params) string
+}
+
 // A Sharer is a network in which the containers of a host share its namespace, and so its ports.
 type Sharer interface {
 	// Shares says whether that is so.

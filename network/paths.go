@@ -29,7 +29,7 @@ func (p *Paths) Add(name string, w Way) {
 	for _, h := range w.Hops {
 		p.hosts = max(p.hosts, h.Host)
 	}
-	for _, list := range [][]Count{w.Counters, w.Still} {
+	for _, list := range [][]Count{w.Counters, w.Still, w.Avoided} {
 		for _, c := range list {
 			p.hosts = max(p.hosts, c.Host)
 		}
@@ -166,6 +166,9 @@ func (p *Paths) Counted(before, after []host.Trace, carried, sent []int64) (miss
 		for _, c := range t.way.Still {
 			add(c, i, 0, true)
 		}
+		for _, c := range t.way.Avoided {
+			add(c, i, 0, false)
+		}
 	}
 	var less, more []error
 	for _, c := range order {
@@ -214,6 +217,11 @@ func (p *Paths) Beyond(before, after []host.Trace, lasted time.Duration) error {
 			sources[c][first] = max(sources[c][first], 1)
 			if p.Large && t.way.cuts(p.Cut) {
 				sources[c][first] = mostPieces
+			}
+		}
+		for _, c := range t.way.Avoided {
+			if sources[c] == nil {
+				sources[c], order = map[Count]int64{}, append(order, c)
 			}
 		}
 	}

@@ -41,6 +41,8 @@ type Way struct {
 	Merged int
 	// Still are counters that none of its packets moves, and nothing else in the lab does.
 	Still []Count
+	// Avoided are counters that none of its packets moves. Strays of the lab may.
+	Avoided []Count
 	// Ports are those of the underlay's switch that receive its packets: none on one host.
 	Ports []string
 }

@@ -158,6 +158,9 @@ func (l Lab) path(ways *Ways) Claim {
 		Ways:     ways,
 		Text:     "packets go to the neighbours that the plan has, and were counted at every device on their way",
 	}
+	if ways.Text != "" {
+		c.Text, c.Expected = ways.Text, "as many packets as arrived, and no more than strays where none is to pass"
+	}
 	if len(l.Uncounted) > 0 {
 		c.Text += fmt.Sprintf(" (of %s: at least 1 packet, that of the proof)", strings.Join(l.Uncounted, ", "))
 	}

@@ -51,6 +51,10 @@ type Wire interface {
 
 // Ways holds the ways of packets according to the plan of a lab, and how many packets are known to have taken them.
 type Ways struct {
+	// Text is what the claim of the path says if the plan does not know every device on the way, as a sentence without its
+	// full stop; "" if it does.
+	Text string
+
 	plan  Plan
 	wire  Wire // nil: nothing is between hosts
 	mark  []byte
