@@ -5,7 +5,9 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/sysfs"
+	"github.com/nettoll/nettoll/traffic"
 )
 
 // A Link is a network device.
@@ -16,6 +18,22 @@ type Link struct {
 	// Index is its number in the namespace, and Below that of the device below it, see [sysfs.Below]; 0: not known.
 	Index int `json:"index"`
 	Below int `json:"below,omitempty"`
+}
+
+// CountDevices reads what the devices of a network namespace have counted. It needs no rights.
+func CountDevices(h *link.Handle) ([]traffic.DeviceCount, error) {
+	links, err := h.Traffic()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]traffic.DeviceCount, len(links))
+	for i, l := range links {
+		list[i] = traffic.DeviceCount{
+			Name: l.Name, Index: l.Index, Received: int64(l.Received), Sent: int64(l.Sent),
+			ReceivedBytes: int64(l.ReceivedBytes), SentBytes: int64(l.SentBytes), Dropped: int64(l.Dropped),
+		}
+	}
+	return list, nil
 }
 
 // OwnLinks lists those of the network namespace of this process. It needs no rights.

@@ -12,6 +12,7 @@ import (
 const (
 	Rights     = "rights"      // nothing → rights.Rights: what the kernel lets this process do
 	Links      = "links"       // nothing → []Link: those of the namespace of this process
+	Devices    = "devices"     // nothing → []traffic.DeviceCount: what they have counted
 	Begin      = "begin"       // BeginParams → nothing
 	Congestion = "congestion"  // CongestionParams → []string
 	Open       = "open"        // OpenParams → nothing; the sinks of a cell before its sources

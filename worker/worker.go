@@ -19,6 +19,7 @@ import (
 
 	"github.com/nettoll/nettoll/driver"
 	"github.com/nettoll/nettoll/host/protocol"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/internal/linux/sock"
 	"github.com/nettoll/nettoll/internal/linux/thread"
@@ -95,6 +96,7 @@ func (w *Worker) Methods() protocol.Methods {
 		Begin:      method(w, (*Worker).begin),
 		Rights:     method(w, (*Worker).rights),
 		Links:      method(w, (*Worker).links),
+		Devices:    method(w, (*Worker).devices),
 		Congestion: method(w, (*Worker).congestion),
 		Open:       method(w, (*Worker).open),
 		Ready:      method(w, (*Worker).ready),
@@ -334,6 +336,15 @@ func (w *Worker) ready(nothing) (nothing, error) {
 func (w *Worker) rights(nothing) (rights.Rights, error) { return rights.Own() }
 
 func (w *Worker) links(nothing) ([]Link, error) { return OwnLinks() }
+
+func (w *Worker) devices(nothing) ([]traffic.DeviceCount, error) {
+	h, err := link.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	return CountDevices(h)
+}
 
 func (w *Worker) facts(nothing) ([]EndpointFacts, error) {
 	all := []EndpointFacts{}

@@ -22,6 +22,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 	"github.com/nettoll/nettoll/traffic"
+	"github.com/nettoll/nettoll/worker"
 )
 
 const (
@@ -144,17 +145,8 @@ func (m *monitor) read() (r traffic.Reading, err error) {
 		r.Softirqd = m.softirqd()
 	}
 	r.Memory, _ = procfs.UsedMemory()
-	links, err := m.links.Traffic()
-	if err != nil {
-		return r, err
-	}
-	for _, l := range links {
-		r.Devices = append(r.Devices, traffic.DeviceCount{
-			Name: l.Name, Index: l.Index, Received: int64(l.Received), Sent: int64(l.Sent),
-			ReceivedBytes: int64(l.ReceivedBytes), SentBytes: int64(l.SentBytes), Dropped: int64(l.Dropped),
-		})
-	}
-	return r, nil
+	r.Devices, err = worker.CountDevices(m.links)
+	return r, err
 }
 
 // begin begins to watch programs.
