@@ -1,6 +1,6 @@
 // Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N] [-network NAME]
-// [-proxy] [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user, which reaches the cluster by
-// kubectl, and stops the cluster when that ends. See testkube -help.
+// [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user, which reaches the
+// cluster by kubectl, and stops the cluster when that ends. See testkube -help.
 package main
 
 import (
@@ -34,7 +34,7 @@ Kubernetes, which takes up to ten minutes. The machine's own network is not chan
 loopback port.
 
 Usage:
-  testkube [-nodes N] [-network NAME] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
+  testkube [-nodes N] [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
 
 The command has these in its environment:
   KUBECONFIG        of the administrator; kubectl is in PATH
@@ -70,6 +70,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	flags.IntVar(&options.Nodes, "nodes", 2, "number of nodes, 1 to 9")
 	flags.StringVar(&options.Network, "network", testkube.Bridge,
 		"how pods are joined: bridge, or calico, which enforces NetworkPolicy and is built once, in minutes")
+	flags.BoolVar(&options.Multus, "multus", false,
+		"give pods further interfaces by NetworkAttachmentDefinitions; Multus is built once, in minutes")
 	flags.BoolVar(&options.Proxy, "proxy", false, "start kube-proxy, so that services have addresses that work")
 	flags.Func("nettoll", "`PROGRAM` of the image nettoll:latest that nodes have", func(program string) error {
 		options.Images = append(options.Images, testkube.Image{

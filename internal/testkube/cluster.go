@@ -26,6 +26,8 @@ type Options struct {
 	Nodes int
 	// Network is how pods are joined: [Bridge], which "" means, or [Calico], which enforces NetworkPolicy.
 	Network string
+	// Multus gives pods further interfaces, by NetworkAttachmentDefinitions. It is built in addition, once.
+	Multus bool
 	// Proxy starts kube-proxy on every node: services have addresses that work.
 	Proxy bool
 	// Images are what pods can be made of. They are on every node.
@@ -41,6 +43,7 @@ type Cluster struct {
 	lock    *os.File
 	binary  string
 	policy  string // the binary with the programs of Calico; "" for none
+	multus  string // that of Multus; "" for none
 	ca      *authority
 	control *machine
 	bridge  int // the underlay, in the control plane
@@ -93,6 +96,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
+	if o.Multus {
+		if c.multus, err = multus().Build(ctx, o.Say); err != nil {
+			return nil, err
+		}
+	}
 	if err := Clean(); err != nil {
 		return nil, err
 	}
@@ -132,6 +140,9 @@ func (c *Cluster) begin(ctx context.Context) error {
 	group, within = errgroup.WithContext(ctx)
 	if c.options.Network == Calico {
 		group.Go(func() error { return c.prepareCalico(within) })
+	}
+	if c.options.Multus {
+		group.Go(func() error { return c.prepareMultus(within) })
 	}
 	for _, n := range c.nodes {
 		group.Go(func() error { return n.start(within) })

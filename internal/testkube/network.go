@@ -110,28 +110,34 @@ HealthPort = %d
 // felixHealth is the port at which Felix says whether it is ready.
 const felixHealth = 9099
 
-// furnishCalico writes the files of Calico on the node, with a directory of all plugins.
-func (n *Node) furnishCalico(plugins string) error {
+// furnishCalico writes the files of Calico on the node.
+func (n *Node) furnishCalico() error {
 	c, m := n.cluster, n.machine
 	if err := c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, "calico.kubeconfig")); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(m.dir, "felix.cfg"), []byte(n.felixConfig()), 0o600); err != nil {
-		return err
-	}
-	dir := filepath.Join(m.dir, "plugins")
+	return os.WriteFile(filepath.Join(m.dir, "felix.cfg"), []byte(n.felixConfig()), 0o600)
+}
+
+// furnishPlugins makes a directory of all plugins on the node: those of the machine, and those that were built.
+func (n *Node) furnishPlugins(machines string) error {
+	dir := filepath.Join(n.machine.dir, "plugins")
 	if err := os.RemoveAll(dir); err != nil { // of a node that starts again
 		return err
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	for _, name := range []string{"host-local", "loopback"} {
-		if err := os.Symlink(filepath.Join(plugins, name), filepath.Join(dir, name)); err != nil {
+	at := map[string]string{"calico": policyProgram, "multus": multusProgram}
+	for _, name := range []string{"bridge", "host-local", "loopback", "macvlan"} {
+		at[name] = filepath.Join(machines, name)
+	}
+	for name, path := range at {
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
-	return os.Symlink(policyProgram, filepath.Join(dir, "calico"))
+	return nil
 }
 
 // calicoConflist is the configuration of Calico's plugin.

@@ -63,6 +63,9 @@ func (n *Node) start(ctx context.Context) error {
 	if c.policy != "" {
 		binds = append(binds, process.Bind{From: c.policy, To: policyProgram})
 	}
+	if c.multus != "" {
+		binds = append(binds, process.Bind{From: c.multus, To: multusProgram})
+	}
 	if err := m.start(ctx, c.binary, spec{
 		Node: process.Node{
 			Binds: binds,
@@ -151,7 +154,17 @@ func (n *Node) furnish() error {
 		return err
 	}
 	if c.policy != "" {
-		if err := n.furnishCalico(plugins); err != nil {
+		if err := n.furnishCalico(); err != nil {
+			return err
+		}
+	}
+	if c.multus != "" {
+		if err := n.furnishMultus(); err != nil {
+			return err
+		}
+	}
+	if c.policy != "" || c.multus != "" {
+		if err := n.furnishPlugins(plugins); err != nil {
 			return err
 		}
 		plugins = inside + "/plugins"
@@ -246,12 +259,16 @@ func (n *Node) conflist() object {
 	ipam := object{
 		"type": "host-local", "ranges": ranges, "routes": []object{{"dst": "0.0.0.0/0"}, {"dst": "::/0"}},
 	}
-	if n.cluster.policy != "" {
-		return n.calicoConflist(ipam)
-	}
-	return object{"cniVersion": "0.4.0", "name": "pods", "plugins": []object{{
+	conf := object{"cniVersion": "0.4.0", "name": "pods", "plugins": []object{{
 		"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true, "ipam": ipam,
 	}}}
+	if n.cluster.policy != "" {
+		conf = n.calicoConflist(ipam)
+	}
+	if n.cluster.multus != "" {
+		return multusConflist(conf)
+	}
+	return conf
 }
 
 // join joins the node to the underlay, with a route to the pods of each other node.
