@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/nettoll/nettoll/byhand"
@@ -158,7 +159,7 @@ func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) deploy.
 			all = append(all, stack.Stack{c})
 		}
 	}
-	privileged := false
+	privileged, secondary := false, []string(nil)
 	for _, s := range all {
 		whole, err := kinds.Complete(s)
 		if err != nil {
@@ -166,13 +167,18 @@ func there(e experiment.Experiment, kinds stack.Kinds, say func(string)) deploy.
 		}
 		shared, params, ok := stack.PartOf[network.Sharer](whole)
 		privileged = privileged || ok && shared.Shares(params)
+		if a, params, ok := stack.PartOf[network.Attacher](whole); ok && a.Attached(params) != "" {
+			secondary = append(secondary, a.Attached(params))
+		}
 	}
+	slices.Sort(secondary)
+	secondary = slices.Compact(secondary)
 	var several kubernetes.Several
 	for _, c := range e.Clusters {
 		d := &kubernetes.Deployment{
 			Options: kubectl.Options{Context: c.Context}, Namespace: c.Namespace,
 			Image: cmp.Or(c.Image, experiment.DefaultImage), Hosts: e.MostHosts(), Say: say,
-			Monitor: c.Monitor != "", Taps: c.Monitor == experiment.MonitorWire,
+			Monitor: c.Monitor != "", Taps: c.Monitor == experiment.MonitorWire, Secondary: secondary,
 		}
 		d.Privileged = privileged || d.Monitor
 		if len(e.Clusters) == 1 {

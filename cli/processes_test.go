@@ -48,6 +48,21 @@ func TestThere(t *testing.T) {
 	}
 }
 
+// The deployment knows which definitions stacks name, each once.
+func TestThereSecondary(t *testing.T) {
+	c := catalogue.New()
+	e, err := experiment.Read("f.yaml", []byte("hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\n"+
+		"factors: {network: [{cni: {secondary: [lab/fast, lab/a]}}]}\n"+
+		"stacks: [{name: s, network: {cni: {secondary: lab/fast}}}]\nworkloads: udp-rr\n"), nil, c.Parts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, ok := there(e, c.Cluster, nil).(*kubernetes.Deployment)
+	if !ok || !slices.Equal(d.Secondary, []string{"lab/a", "lab/fast"}) {
+		t.Errorf("%+v, want lab/a and lab/fast", d)
+	}
+}
+
 // A monitor is asked for with the hosts, and its pods need a namespace that allows them.
 func TestThereMonitored(t *testing.T) {
 	c := catalogue.New()

@@ -32,6 +32,9 @@ func (filters) Refuse(s stack.Stack, _ int) string {
 	if shared, params, ok := stack.PartOf[network.Sharer](s); f != nil && ok && shared.Shares(params) {
 		return "policies do not apply to pods that share the network of their node (choose network cni)"
 	}
+	if a, params, ok := stack.PartOf[network.Attacher](s); f != nil && ok && a.Attached(params) != "" {
+		return "policies do not apply to the second interface of pods (leave out secondary)"
+	}
 	return ""
 }
 

@@ -41,6 +41,10 @@ func (networks) Parts() []stack.Part {
 			}, {
 				Name: node, Default: ofSink, Values: []string{ofSink, ofSource},
 				Summary: "which node that is: the one of the sink, or the source's own, which sends packets on to the sink",
+			}, {
+				Name: secondary, Check: definition, Quiet: true,
+				Summary: "NAMESPACE/NAME of a NetworkAttachmentDefinition: packets pass the second interface that pods get by it " +
+					"(Multus), and not the one that every pod has",
 			}},
 		}},
 	}
@@ -50,6 +54,8 @@ func (networks) Parts() []stack.Part {
 func (networks) Refuse(s stack.Stack, hosts int) string {
 	_, params, ok := stack.PartOf[Network](s)
 	switch {
+	case ok && params[secondary] != "" && params[via] != direct:
+		return "services lead to the interface that every pod has (leave out secondary or via)"
 	case !ok || params[node] != ofSource:
 		return ""
 	case params[via] != nodePort:
@@ -80,7 +86,24 @@ const (
 	ofSource = "source"
 )
 
+// secondary is the parameter that names what a second interface of pods is attached to.
+const secondary = "secondary"
+
+// definition checks the name of a NetworkAttachmentDefinition.
+func definition(text string) (string, error) {
+	if text != "" && !definitions.MatchString(text) {
+		return "", fmt.Errorf("invalid name %q of a NetworkAttachmentDefinition (valid: NAMESPACE/NAME)", text)
+	}
+	return text, nil
+}
+
+// definitions matches the name of a namespace (a DNS label) and that of an object in it (a DNS subdomain), as
+// Kubernetes has them. An annotation that asks for several interfaces has more, which this is not.
+var definitions = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`)
+
 var (
+	_ network.Attacher      = Network{}
+	_ network.Tracer        = Network{}
 	_ network.Sharer        = Network{}
 	_ network.HostPublisher = Network{}
 	_ network.Translator    = Network{}
@@ -102,6 +125,21 @@ func (Network) PublishedAt(pair network.Pair, p part.Params) (host int, ok bool)
 
 // Translates implements [network.Translator]: the address of a service is nobody's, and that of a node not the pod's.
 func (n Network) Translates(_ int, p part.Params) bool { return n.Publishes(p) }
+
+// Attached implements [network.Attacher].
+func (Network) Attached(p part.Params) string { return p[secondary] }
+
+// Trace implements [network.Tracer]. What the packets pass between the interfaces of pods is the cluster's. There is
+// more to hear than that, if others are on the network.
+func (Network) Trace(t network.Trip) (w network.Way) {
+	w.Sent(t.From.Host, t.From.Endpoint.Namespace, t.From.Endpoint.Inner, "")
+	w.Received(t.To.Host, t.To.Endpoint.Namespace, t.To.Endpoint.Inner, "")
+	w.Counters[1].Repeats = true
+	w.Avoided = []network.Count{{
+		Host: t.From.Host.Index, Counter: host.Sent(t.From.Endpoint.Namespace, network.Inner, ""),
+	}}
+	return w
+}
 
 // runtimes is the kind of runtimes, of which a cluster has one.
 type runtimes struct{}

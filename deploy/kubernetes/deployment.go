@@ -55,6 +55,8 @@ type Deployment struct {
 	Monitor bool
 	// Taps has these pods listen to what nodes get from each other during proofs, for which they have CAP_NET_RAW.
 	Taps bool
+	// Secondary are the NetworkAttachmentDefinitions (NAMESPACE/NAME) that stacks name. Facts say what they are.
+	Secondary []string
 	// Say, if not nil, is told what the deployment waits for.
 	Say func(text string)
 
@@ -163,6 +165,9 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 	if d.Namespace != "" { // else it is another one in each part of a run
 		d.cluster["namespace"] = d.Namespace
 	}
+	if all := describeDefinitions(ctx, d.client.Get, d.Secondary); all != nil {
+		d.cluster["secondary_networks"] = all
+	}
 	if plugins := d.plugins(ctx); plugins != nil {
 		d.cluster["network_plugins"] = plugins
 	}
@@ -256,12 +261,20 @@ func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine,
 	return list, nil
 }
 
-// Check reaches the cluster, which says whether labs can be built: they are all made of pods like the scouts.
+// Check reaches the cluster, which says whether labs can be built: they are all made of pods like the scouts, but for
+// second interfaces.
 func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	return slices.Repeat([]error{crowded(d.nodes, labs)}, len(labs)), nil
+	full := crowded(d.nodes, labs)
+	wrong := make([]error, len(labs))
+	for i, l := range labs {
+		if wrong[i] = full; full == nil {
+			wrong[i] = attachable(ctx, d.client.Get, l.Stack)
+		}
+	}
+	return wrong, nil
 }
 
 // crowded returns nil, or why labs do not stand on nodes at the same time: a node has room for a number of pods. Where

@@ -23,6 +23,8 @@ const (
 	quiet = 2 * time.Second
 	// refusedAfter is when the events of a Job are read that has no pods: it tells there that it may not make any.
 	refusedAfter = time.Second
+	// unattachedAfter is when the events of a pod are read that is to have a second interface and does not run.
+	unattachedAfter = 10 * time.Second
 	// removeLimit is how long pods may take to go, which have a second to end.
 	removeLimit = 30 * time.Second
 )
@@ -79,6 +81,11 @@ func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
 			if why := p.never(); why != "" {
 				return nil, fmt.Errorf("pod %q: %s%s", p.Metadata.Name, why, d.imageHint(why))
 			}
+			if j.attach != "" && len(p.Status.IPs) == 0 && time.Since(began) > unattachedAfter {
+				if why := d.refused(ctx, "Pod", p.Metadata.Name); why != "" {
+					return nil, fmt.Errorf("pod %q gets no interface by %q: %s", p.Metadata.Name, j.attach, why)
+				}
+			}
 			if waits == "" {
 				waits = fmt.Sprintf("pod %q, of %d that are to run: %s", p.Metadata.Name, j.pods, p.waits())
 			}
@@ -116,8 +123,8 @@ func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
 	return list.Items, nil
 }
 
-// refused returns why the cluster does not make the pods of a Job or DaemonSet, as its events tell; "" if they tell
-// nothing.
+// refused returns why the cluster does not make the pods of a Job or DaemonSet, or a node not the network of a pod, as
+// their events tell; "" if they tell nothing.
 func (d *Deployment) refused(ctx context.Context, kind, name string) string {
 	var list struct {
 		Items []struct {
@@ -130,7 +137,7 @@ func (d *Deployment) refused(ctx context.Context, kind, name string) string {
 		return ""
 	}
 	for _, e := range list.Items {
-		if e.Reason == "FailedCreate" {
+		if e.Reason == "FailedCreate" || e.Reason == "FailedCreatePodSandBox" {
 			return e.Message
 		}
 	}

@@ -191,6 +191,7 @@ func TestCluster(t *testing.T) {
 	t.Run("policy", func(t *testing.T) { u.policy(t) })
 	t.Run("policy unenforced", func(t *testing.T) { u.unenforced(t) })
 	t.Run("rights", func(t *testing.T) { u.rights(t) })
+	t.Run("unattached", func(t *testing.T) { u.unattached(t) })
 	t.Run("services", func(t *testing.T) { u.services(t) })
 	t.Run("several", func(t *testing.T) { u.several(t) })
 	t.Run("restarts", func(t *testing.T) { u.restarts(t) })

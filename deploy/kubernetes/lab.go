@@ -15,7 +15,6 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/protocol"
-	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/stack"
@@ -45,10 +44,12 @@ type lab struct {
 	pods       [][]pod   // by host and container, as they were when the lab was built
 	services   []service // of the sink of each pair; nil if it has none
 	shares     bool      // the network of their node
+	attach     string    // names the NetworkAttachmentDefinition of the second interface of pods; "": they have none
 	below      [][]int   // by host and container: the index of the device below the pod's link; 0: not known
 
 	mu      sync.Mutex
 	started map[string]*running // workers that nobody has asked for yet, by pod
+	workers map[string]*running // the last one of each pod
 }
 
 var (
@@ -66,11 +67,11 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 	l := &lab{
 		deployment: g.Deployment, name: g.jobName("lab"), spec: s,
 		jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
-		below: make([][]int, len(s.Net.Hosts)), shares: shares,
+		below: make([][]int, len(s.Net.Hosts)), shares: shares, attach: attachedTo(s.Stack),
 		site: &network.Site{
 			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
 		},
-		started: map[string]*running{},
+		started: map[string]*running{}, workers: map[string]*running{},
 	}
 	defer func() {
 		if err != nil {
@@ -95,7 +96,7 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, er
 		}
 		j := jobSpec{
 			name: l.jobs[i], run: g.run, lab: l.name, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
-			shares: shares,
+			shares: shares, attach: l.attach,
 		}
 		group.Go(func() (err error) {
 			l.pods[i], err = g.create(inGroup, j)
@@ -119,6 +120,10 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 		for i, p := range pods {
 			group.Go(func() error {
 				name := l.spec.Net.Hosts[h].Containers[i].Name
+				e, err := p.endpoint(l.attach)
+				if err != nil {
+					return err
+				}
 				w, err := l.work(inGroup, h, name)
 				if err != nil {
 					return err
@@ -127,9 +132,11 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 				if err := w.Call(inGroup, worker.Links, nil, &links); err != nil {
 					return errors.Join(err, w.Kill())
 				}
-				e := network.Endpoint{}
-				if e.IPv4, e.IPv6 = p.addresses(); !shares {
+				if !shares {
 					e.Namespace = name
+				}
+				if l.attach != "" {
+					e.Inner = innerOf(links, e)
 				}
 				own := mtuOf(links, e)
 				mu.Lock()
@@ -143,7 +150,7 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 					mtu = own
 				}
 				if own == 0 {
-					return fmt.Errorf("pod %q: no link of it has one of its addresses %v", p.Metadata.Name, p.Status.IPs)
+					return fmt.Errorf("pod %q: no link of it has one of its addresses %v and %v", p.Metadata.Name, e.IPv4, e.IPv6)
 				}
 				return nil
 			})
@@ -157,6 +164,16 @@ func (l *lab) settle(ctx context.Context, shares bool) error {
 		return err
 	}
 	return l.talk()
+}
+
+// innerOf returns the name of the link with an address of a container; "" if none has one.
+func innerOf(links []worker.Link, e network.Endpoint) string {
+	for _, l := range links {
+		if slices.ContainsFunc(l.Addresses, func(a netip.Addr) bool { return a == e.IPv4 || a == e.IPv6 }) {
+			return l.Name
+		}
+	}
+	return ""
 }
 
 // mtuOf returns the least MTU of links with an address of a container; 0 if none has one.
@@ -189,6 +206,10 @@ func (l *lab) talk() error {
 		for h, ends := range l.site.Endpoints {
 			for i, e := range ends {
 				if !e.Bind(family).IsValid() {
+					if l.attach != "" {
+						return fmt.Errorf("pod %q has no %s address at %s, its interface by %q: that does not give any",
+							l.pods[h][i].Metadata.Name, family, e.Inner, l.attach)
+					}
 					return fmt.Errorf("pod %q has no %s address, or its service has none: the cluster does not have that family",
 						l.pods[h][i].Metadata.Name, family)
 				}
@@ -205,8 +226,15 @@ func (l *lab) work(ctx context.Context, h int, container string) (*running, erro
 	if i < 0 {
 		return nil, fmt.Errorf("host %q has no container %q", on.Name(), container)
 	}
-	return l.deployment.start(ctx, fmt.Sprintf("worker %s@%s", container, on.Name()), l.pods[h][i].Metadata.Name,
-		workerCommand, "--container", container)
+	pod := l.pods[h][i].Metadata.Name
+	r, err := l.deployment.start(ctx, fmt.Sprintf("worker %s@%s", container, on.Name()), pod, workerCommand, "--container",
+		container)
+	if err == nil {
+		l.mu.Lock()
+		l.workers[pod] = r
+		l.mu.Unlock()
+	}
+	return r, err
 }
 
 // Site describes the containers.
@@ -287,6 +315,9 @@ func differs(p pod, now []pod) error {
 		return fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name, cmp.Or(now[i].never(), now[i].waits()))
 	case !slices.Equal(now[i].Status.IPs, p.Status.IPs):
 		return fmt.Errorf("pod %q had the addresses %v and has %v", p.Metadata.Name, p.Status.IPs, now[i].Status.IPs)
+	case now[i].Metadata.Annotations[statusAnnotation] != p.Metadata.Annotations[statusAnnotation]:
+		return fmt.Errorf("pod %q had the networks %s and has %s", p.Metadata.Name, p.Metadata.Annotations[statusAnnotation],
+			now[i].Metadata.Annotations[statusAnnotation])
 	}
 	return nil
 }
@@ -296,13 +327,6 @@ func (l *lab) Died(context.Context) string { return "" }
 
 // Logs returns nothing: no program of a lab runs on nodes.
 func (l *lab) Logs(context.Context) ([]deploy.Log, error) { return nil, nil }
-
-// Trace is not possible: the way of packets between pods is the cluster's.
-func (l *lab) Trace(context.Context, []host.Question) ([]host.Trace, error) {
-	return nil, &linux.UnsupportedError{
-		What: "ask which way packets take", Missing: "a right on the nodes of the cluster",
-	}
-}
 
 // Meters implements [deploy.Metered]. A device of the node that is below the link of one pod alone leads only there.
 func (l *lab) Meters() []deploy.Metering {

@@ -53,7 +53,8 @@ type jobSpec struct {
 	pods      int
 	// node is the one on which they are; "": each is on another one, which the cluster chooses.
 	node   string
-	shares bool // the network of their node
+	shares bool   // the network of their node
+	attach string // names a NetworkAttachmentDefinition by which they get a second interface; "": they get none
 	// runs are the first process of each pod and its arguments; nil: one that waits for others.
 	runs []string
 	// daemons says that it is a DaemonSet, see monitorsOf.
@@ -108,6 +109,10 @@ func (j jobSpec) object() object {
 	if !j.shares { // the node's are not ours; this one is safe for Kubernetes, and lets a pod send echo requests
 		security["sysctls"] = []object{{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}}
 	}
+	meta := object{"labels": labels}
+	if j.attach != "" {
+		meta["annotations"] = object{askAnnotation: j.attach}
+	}
 	return object{
 		"apiVersion": "batch/v1", "kind": "Job",
 		"metadata": object{"name": j.name, "labels": labels},
@@ -115,7 +120,7 @@ func (j jobSpec) object() object {
 			"completionMode": "Indexed", "completions": j.pods, "parallelism": j.pods, "backoffLimit": 0,
 			"ttlSecondsAfterFinished": keep,
 			"template": object{
-				"metadata": object{"labels": labels},
+				"metadata": meta,
 				"spec": object{
 					"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
 					"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
@@ -137,10 +142,11 @@ const (
 // A pod is what the API tells of a pod, as far as it is needed here.
 type pod struct {
 	Metadata struct {
-		Name     string            `json:"name"`
-		UID      string            `json:"uid"`
-		Labels   map[string]string `json:"labels"`
-		Deletion string            `json:"deletionTimestamp"`
+		Name        string            `json:"name"`
+		UID         string            `json:"uid"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+		Deletion    string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		Node string `json:"nodeName"`

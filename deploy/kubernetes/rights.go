@@ -35,6 +35,11 @@ func factRights() []Right {
 			verb: "list", group: "apps", resource: "daemonsets", everywhere: true, Without: says + "which network plugin it is",
 		},
 		{
+			verb: "get", group: attachGroup, resource: definitions, everywhere: true,
+			Without: "it is not known before pods are made whether the network of cni(secondary=…) is there, and " + says +
+				"what it is",
+		},
+		{
 			verb: "get", resource: "nodes", everywhere: true,
 			Without: says + "which system, container runtime and kubelet nodes have",
 		},

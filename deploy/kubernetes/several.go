@@ -87,7 +87,10 @@ func (s *Several) Check(ctx context.Context, labs []deploy.Spec) ([]error, error
 	}
 	wrong := make([]error, len(labs))
 	for i, l := range labs {
-		_, wrong[i] = s.on(l.Stack)
+		d, err := s.on(l.Stack)
+		if wrong[i] = err; err == nil {
+			wrong[i] = attachable(ctx, d.client.Get, l.Stack)
+		}
 	}
 	return wrong, nil
 }

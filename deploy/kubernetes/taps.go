@@ -106,10 +106,11 @@ func (l *lab) eachNode(ctx context.Context, f func(i int, m *running) error) err
 }
 
 // Encrypted implements [deploy.Tapped]: it says what the settings of the cluster say. Pods that share the network of
-// their node send as that does.
+// their node send as that does, and a second interface as its network does.
 func (l *lab) Encrypted() string {
 	said, _ := l.deployment.cluster[podEncryption].(string)
-	if l.shares || said == "" || strings.HasPrefix(said, off) || strings.Contains(said, " for ") { // of one family only
+	if l.shares || l.attach != "" || said == "" || strings.HasPrefix(said, off) ||
+		strings.Contains(said, " for ") { // of one family only
 		return ""
 	}
 	return said
