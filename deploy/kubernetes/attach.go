@@ -229,6 +229,9 @@ func (l *lab) count(ctx context.Context, pod, container string) (map[string]uint
 	l.mu.Lock()
 	r := l.workers[pod]
 	l.mu.Unlock()
+	if r == nil {
+		return nil, fmt.Errorf("pod %q has no worker that counts its packets", pod)
+	}
 	var devices []traffic.DeviceCount
 	if err := r.Call(ctx, worker.Devices, nil, &devices); err != nil {
 		return nil, err

@@ -179,7 +179,8 @@ func TestEndpoint(t *testing.T) {
 func TestInner(t *testing.T) {
 	at := func(text string) []netip.Addr { return []netip.Addr{netip.MustParseAddr(text)} }
 	links := []worker.Link{
-		{Name: "lo", Addresses: at("127.0.0.1")}, {Name: "eth0", Addresses: at("10.244.1.7")},
+		{Name: "lo", Addresses: at("127.0.0.1")},
+		{Name: "eth0", Addresses: at("10.244.1.7")},
 		{Name: "net1", Addresses: at("fd00::7")},
 	}
 	for text, want := range map[string]string{"10.244.1.7": "eth0", "fd00::7": "net1", "10.1.1.1": ""} {
