@@ -166,9 +166,11 @@ func compare(before, now reading) Seen {
 // most returns the number of tries for a wanted number: at least 20, of which at most four in five are repetitions.
 func most(want int) int { return max(20, 5*want) }
 
-// calm waits briefly until the machine has spare CPUs. Its observations are not evidence; it only saves tries.
+// calm waits briefly until the machine has spare CPUs, for longer than the period in which a host counts the CPU time
+// that it gives a virtual machine (100 ms by default, Documentation/scheduler/sched-bwc.rst). Its observations are not
+// evidence; it only saves tries.
 func calm() {
-	const window, idle, patience = 50 * time.Millisecond, 0.7, time.Second
+	const window, idle, patience = 200 * time.Millisecond, 0.7, time.Second
 	for start := time.Now(); time.Since(start) < patience; {
 		before, err := machine()
 		if err != nil {
