@@ -42,7 +42,6 @@ func (p *Process) keep() {
 				if err != nil {
 					return // the connection has ended; receive comes to its end when it has read what came before
 				}
-				p.hear()
 				answered = true
 			case <-time.After(l.quiet / 5):
 				if p.silence(pinged) < l.quiet {

@@ -168,6 +168,7 @@ func (s *stdin) ping(forRoom bool) error {
 	err := <-answer
 	if err == nil {
 		s.took(sent)
+		s.process.hear()
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -115,29 +114,24 @@ func (b *Bed) Packets(n network.Network) error {
 	lab := b.Lab
 	for i := range b.pairs() {
 		source, sink := b.ends("src", i), b.ends("snk", i)
-		for _, f := range []struct {
-			name   string
-			header int
-		}{{"ipv4", 20}, {"ipv6", 40}} { // RFC 791 section 3.1, RFC 8200 section 3
-			if !slices.Contains(b.families(), f.name) {
-				continue
-			}
-			full := lab.MTU - f.header - udpHeader
+		for _, family := range b.families() {
+			ip := lab.MTU - ipHeader(family)
+			full := ip - udpHeader
 			for _, try := range []func() error{
-				func() error { return datagrams(source, sink, f.name, portForth, whole, small, full) },
-				func() error { return datagrams(sink, source, f.name, portBack, whole, small, full) },
-				func() error { return datagrams(source, sink, f.name, portLargest, cut, largest) },
-				func() error { return tooLarge(source, sink, f.name, full+1) },
-				func() error { return transfer(source, sink, f.name, portStream, lab.MTU-f.header-tcpHeader) },
+				func() error { return datagrams(source, sink, family, portForth, whole, small, full) },
+				func() error { return datagrams(sink, source, family, portBack, whole, small, full) },
+				func() error { return datagrams(source, sink, family, portLargest, cut, largest) },
+				func() error { return tooLarge(source, sink, family, full+1) },
+				func() error { return transfer(source, sink, family, portStream, ip-tcpHeader) },
 				func() error {
 					if translated(n, lab) {
 						return nil
 					}
-					return echoes(source, sink, f.name, small, lab.MTU-f.header-echoHeader)
+					return echoes(source, sink, family, small, ip-echoHeader)
 				},
 			} {
 				if err := try(); err != nil {
-					return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(f.name), sink.Public(f.name), err)
+					return fmt.Errorf("%s to %s, %s to %s: %w", source.name, sink.name, source.Bind(family), sink.Public(family), err)
 				}
 			}
 		}

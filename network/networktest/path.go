@@ -34,6 +34,9 @@ func (b *Bed) Paths(n network.Network) (*network.Paths, error) {
 
 func families() []string { return []string{"ipv4", "ipv6"} }
 
+// ipHeader is the length in bytes of the header of a family: RFC 791 section 3.1, RFC 8200 section 3.
+func ipHeader(family string) int { return map[string]int{"ipv4": 20, "ipv6": 40}[family] }
+
 // families are those of which all containers have addresses.
 func (b *Bed) families() []string {
 	return slices.DeleteFunc(families(), func(family string) bool {

@@ -3,7 +3,6 @@ package networktest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"syscall"
 	"time"
 
@@ -11,9 +10,9 @@ import (
 	"github.com/nettoll/nettoll/network"
 )
 
-// PathMTU gives both ends of the first pair links with the MTU of the underlay, as somebody does who does not know what
-// tunnels add. It wants them to learn what fits from the hosts on the way (RFC 1191, RFC 8201): a stream passes in
-// segments that fit, and the container's own kernel refuses a datagram that is one byte larger and may not be cut.
+// PathMTU gives containers links with the MTU of the underlay, as somebody does who does not know what tunnels add. It
+// wants the first pair to learn what fits from the hosts on the way (RFC 1191, RFC 8201): a stream passes in segments
+// that fit, and the container's own kernel refuses a datagram that is one byte larger and may not be cut.
 //
 // Containers whose link has no other end at the host share a device of the host, and can have no larger MTU: there is
 // nothing to learn.
@@ -33,24 +32,18 @@ func (b *Bed) PathMTU(n network.Network) (err error) {
 		}
 	}
 	source, sink := b.ends("src", 0), b.ends("snk", 0)
-	for _, f := range []struct {
-		name   string
-		header int
-	}{{"ipv4", 20}, {"ipv6", 40}} { // RFC 791 section 3.1, RFC 8200 section 3
-		if !slices.Contains(b.families(), f.name) {
-			continue
-		}
-		full := b.Lab.MTU - f.header - udpHeader
-		err := learn(source, sink, f.name, full)
+	for _, family := range b.families() {
+		ip := b.Lab.MTU - ipHeader(family)
+		err := learn(source, sink, family, ip-udpHeader)
 		if err == nil && !translated(n, b.Lab) {
-			err = transfer(sink, source, f.name, portStreamBack, b.Lab.MTU-f.header-tcpHeader)
+			err = transfer(sink, source, family, portStreamBack, ip-tcpHeader)
 		}
 		if err == nil {
-			err = datagrams(source, sink, f.name, portForth, whole, full)
+			err = datagrams(source, sink, family, portForth, whole, ip-udpHeader)
 		}
 		if err != nil {
 			return fmt.Errorf("containers with an MTU of %d bytes on a path of %d, over %s: %w", b.Lab.Spans[0].MTU, b.Lab.MTU,
-				f.name, err)
+				family, err)
 		}
 	}
 	return nil

@@ -159,7 +159,7 @@ static __always_inline int tunnelled(struct __sk_buff *skb, const struct tunnel 
 }
 
 // fits says whether a packet is within an MTU; of a large segment, each packet that it will become. One that is not, the
-// stack gets: it cuts the packet, or answers with the MTU (RFC 1812, section 5.3.1; RFC 8201, section 4). above is
+// stack gets: it cuts the packet, or answers with the MTU (RFC 1812, section 5.2.6; RFC 4443, section 3.2). above is
 // where the transport's header begins.
 static __always_inline int fits(const struct __sk_buff *skb, __u32 mtu, void *above, __u8 protocol)
 {
