@@ -3,6 +3,7 @@ package witness
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/big"
 	"os"
@@ -163,8 +164,17 @@ func compare(before, now reading) Seen {
 	return s
 }
 
-// most returns the number of tries for a wanted number: at least 20, of which at most four in five are repetitions.
-func most(want int) int { return max(20, 5*want) }
+// tries yields the numbers of tries, from 1. They end when there were as many as given and a minute has passed: a host
+// may take time from most of the tries for tens of seconds, and undisturbed ones are as good then as later.
+func tries(least int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for start, n := time.Now(), 1; n <= least || time.Since(start) < time.Minute; n++ {
+			if !yield(n) {
+				return
+			}
+		}
+	}
+}
 
 // calm waits briefly until the machine has spare CPUs, for longer than the period in which a host counts the CPU time
 // that it gives a virtual machine (100 ms by default, Documentation/scheduler/sched-bwc.rst). Its observations are not
@@ -209,7 +219,8 @@ func Until(t testing.TB, limit Limit, try func() error) {
 
 func until(t testing.TB, limit Limit, try func() error, watch func() func() Seen, rest func()) {
 	t.Helper()
-	for range most(1) {
+	all := 0
+	for all = range tries(20) {
 		seen := watch()
 		err := try()
 		if err == nil {
@@ -223,14 +234,14 @@ func until(t testing.TB, limit Limit, try func() error, watch func() func() Seen
 		t.Logf("to be repeated: %v (%v)", err, s)
 		rest()
 	}
-	t.Fatalf("all of %d tries failed, and each was disturbed (%v): this machine is too busy for the test", most(1), limit)
+	t.Fatalf("all of %d tries failed, and each was disturbed (%v): this machine is too busy for the test", all, limit)
 }
 
 func several[T any](t testing.TB, limit Limit, want int, try func() T, watch func() func() Seen, rest func()) []T {
 	t.Helper()
 	var sound []T
 	var saw []string
-	for range most(want) {
+	for range tries(max(20, 5*want)) {
 		seen := watch()
 		got := try()
 		if s := seen(); !limit.holds(s) {
@@ -246,8 +257,8 @@ func several[T any](t testing.TB, limit Limit, want int, try func() T, watch fun
 		}
 	}
 	t.Fatalf("%d of %d tries were disturbed (%v), and %d undisturbed ones are needed: this machine is too busy for the "+
-		"test. The witness saw:\n\t%s",
-		len(saw), most(want), limit, want, strings.Join(saw, "\n\t"))
+		"test. In the last of them the witness saw:\n\t%s",
+		len(saw), len(saw)+len(sound), limit, want, strings.Join(saw[max(0, len(saw)-20):], "\n\t"))
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/thread"
@@ -182,7 +183,11 @@ func (r *recorder) Fatalf(f string, a ...any) { r.fatal = fmt.Sprintf(f, a...) }
 // Only the witness decides which tries count, not their results. Too many disturbed tries fail the test with the
 // observations.
 func TestSeveral(t *testing.T) {
+	const half = time.Second / 2 // that a try takes
 	limit := Limit{Lost: time.Millisecond}
+	synced := func(t *testing.T, name string, f func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+	}
 	for _, tt := range []struct {
 		name   string
 		want   int
@@ -198,17 +203,20 @@ func TestSeveral(t *testing.T) {
 			return Seen{Steal: time.Duration(3-try) * time.Millisecond}
 		}, []int{2}, false},
 		{"never quiet", 1, func(int) Seen { return Seen{Delay: time.Second, Thread: "worker 7"} }, nil, true},
-		{"hardly ever quiet", 10, func(try int) Seen { return Seen{Steal: time.Duration(try%6) * time.Second} }, nil, true},
+		{"hardly ever quiet", 3, func(try int) Seen {
+			return Seen{Steal: time.Duration(try%30) * time.Second}
+		}, []int{30, 60, 90}, false},
+		{"too rarely quiet", 5, func(try int) Seen { return Seen{Steal: time.Duration(try%30) * time.Second} }, nil, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		synced(t, tt.name, func(t *testing.T) {
 			r, tries := &recorder{TB: t}, 0
-			got := several(r, limit, tt.want, func() int { tries++; return tries },
+			got := several(r, limit, tt.want, func() int { tries++; time.Sleep(half); return tries },
 				func() func() Seen { return func() Seen { return tt.saw(tries) } }, func() {})
 			if failed := r.fatal != ""; failed != tt.failed || fmt.Sprint(got) != fmt.Sprint(tt.tries) {
 				t.Errorf("tries %v counted, want %v; it failed with %q", got, tt.tries, r.fatal)
 			}
-			if tt.failed && (tries != most(tt.want) || !strings.Contains(r.fatal, tt.saw(1).String())) {
-				t.Errorf("after %d tries, of %d: %q", tries, most(tt.want), r.fatal)
+			if tt.failed && (tries != 120 || !strings.Contains(r.fatal, tt.saw(119).String())) {
+				t.Errorf("after %d tries, want those of a minute, 120: %q", tries, r.fatal)
 			}
 		})
 	}
@@ -222,11 +230,13 @@ func TestSeveral(t *testing.T) {
 		{"good at once", 1, Seen{}, 1, ""},
 		{"bad and quiet", 2, Seen{}, 1, "try 1"},
 		{"bad while disturbed", 3, Seen{Delay: time.Second}, 3, ""},
-		{"always bad, always disturbed", 0, Seen{Steal: time.Second}, most(1), "all of 20 tries failed"},
+		{"good late", 100, Seen{Delay: time.Second}, 100, ""},
+		{"always bad, always disturbed", 0, Seen{Steal: time.Second}, 120, "all of 120 tries failed"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		synced(t, tt.name, func(t *testing.T) {
 			r, tries := &recorder{TB: t}, 0
 			until(r, limit, func() error {
+				time.Sleep(half)
 				if tries++; tries == tt.good {
 					return nil
 				}
