@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -11,6 +12,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/runtime"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // lastingTrial is from how long on a trial is stopped by a limit of CPU time nearly as a lasting load is: 10 periods.
@@ -141,4 +143,31 @@ func used(before, after []deploy.ContainerUse, tried time.Duration, limits runti
 			limits, all.Throttled, all.Periods, runtime.Period*time.Microsecond, shortest, lastingTrial)
 	}
 	return r, doubt
+}
+
+// levels warns if labs are compared whose workers are in control groups of other levels: containers, and what is in
+// the group of this process. It is "" if there are no such labs.
+func levels(labs []experiment.Lab, group string) string {
+	own := strings.Count(strings.TrimSuffix(group, "/"), "/")
+	if own < 2 { // in the first level, as those of most runtimes, or not in any
+		return ""
+	}
+	inside := ""
+	var beside bool
+	for _, l := range labs {
+		c, _, ok := stack.PartOf[runtime.Runtime](l.Stack)
+		g, params, groups := stack.PartOf[runtime.Grouper](l.Stack)
+		switch {
+		case ok && runtime.Inside(l.Stack):
+			inside = c.Describe().Name
+		case !groups || !g.Grouped(params):
+			beside = true
+		}
+	}
+	if inside == "" || !beside {
+		return ""
+	}
+	return fmt.Sprintf("workers outside of containers were in a control group of level %d (%s), and those in containers of %s "+
+		"in one of the first level or the second one; the deeper it is, the longer a thread takes to sleep and to wake up; "+
+		"compare with runtime netns(group=own)", own, group, inside)
 }

@@ -166,3 +166,37 @@ func confinedAs(t *testing.T, r *experiment.Resolved, cpus []int) error {
 	}
 	return nil
 }
+
+// Workers outside of containers that are deeper in control groups are warned of where they are compared with workers in
+// containers, and nowhere else.
+func TestLevels(t *testing.T) {
+	parts := catalogue.New().Parts()
+	const (
+		deep = "/user.slice/user-0.slice/session-1.scope"
+		own  = "{netns: {group: own}}"
+	)
+	for _, c := range []struct{ baseline, runtimes, group, want string }{
+		{"netns", "[netns, oci]", deep, "in a control group of level 3 (" + deep + "), and those in containers of oci"},
+		{"netns", "[oci, lxc]", "/a/b", "of level 2 (/a/b), and those in containers of lxc"},
+		{own, "[netns, oci]", deep, "level 3"},
+		{own, "[" + own + ", oci]", deep, ""},
+		{"oci", "[oci, lxc]", deep, ""},
+		{"netns", "[netns, " + own + "]", deep, ""},
+		{"netns", "[netns, oci]", "/nettoll.service", ""},
+		{"netns", "[netns, oci]", "/", ""},
+		{"netns", "[netns, oci]", "", ""},
+	} {
+		e, err := experiment.Read("f.yaml", []byte("baseline: {network: host, runtime: "+c.baseline+
+			"}\nfactors: {network: bridge, placement: same-host, runtime: "+c.runtimes+"}\nworkloads: [udp-rr]\n"), nil, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := experiment.Resolve(e, parts, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := levels(r.Labs, c.group); c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s over %s in %q: %q, want %q", c.runtimes, c.baseline, c.group, got, c.want)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/machine"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/measure"
@@ -91,6 +92,11 @@ func (s *scheduler) doubts() {
 				"for that; stop what fills it, as all network namespaces share it, and measure again, or raise "+
 				"net.%s.neigh.default.gc_thresh3", strings.Replace(family, "ip", "IP", 1), full[family], family),
 		})
+	}
+	if group, err := cgroup.Scheduled(); err == nil {
+		if text := levels(s.options.Resolved.Labs, group); text != "" {
+			s.records.warn(measure.Warning{Text: text})
+		}
 	}
 	for _, note := range s.options.Resolved.Notes {
 		s.records.warn(measure.Warning{Text: note})

@@ -46,6 +46,7 @@ type opened struct {
 	report    Report
 	programs  []*Running
 	residents map[string]*Resident // by container
+	groups    []string             // of workers beside containers, the next one first
 	spaces    map[string]*space    // by reference
 	gone      map[string]time.Time // removed namespaces, by reference, with the time
 	tap       tap                  // the active tap; nil: none

@@ -108,6 +108,26 @@ func (k *Kernel) Settle(container string, worker Resident, pid int, stderr *os.F
 	return k.Hold(r)
 }
 
+// GroupWorkers has workers beside containers that start from now on join control groups of [cgroup.MakeLeaf], in turn.
+// Without any they stay in that of their parent.
+func (k *Kernel) GroupWorkers(names []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.groups = names
+}
+
+// Enroll moves a worker beside containers into the next control group of [Kernel.GroupWorkers].
+func (k *Kernel) Enroll(pid int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.groups) == 0 {
+		return nil
+	}
+	next := k.groups[0]
+	k.groups = append(k.groups[1:len(k.groups):len(k.groups)], next)
+	return cgroup.Move(pid, next)
+}
+
 // A ContainerUse is what a container with a worker has used so far.
 type ContainerUse struct {
 	Name string `json:"name"`

@@ -121,6 +121,13 @@ func Inside(s stack.Stack) bool {
 	return ok && p.Populated(params)
 }
 
+// A Grouper is a runtime that may give the workers beside containers a control group of the first level.
+type Grouper interface {
+	Runtime
+	// Grouped reports whether it does with these parameters.
+	Grouped(p part.Params) bool
+}
+
 // A Commanding runtime makes containers by a command that users give by hand, too.
 type Commanding interface {
 	Runtime

@@ -310,7 +310,7 @@ func (a *server) exec(ctx context.Context, c host.Command) (host.Output, error) 
 	cmd.Cancel = func() error { return process.KillGroup(cmd) }
 	cmd.WaitDelay = waitDelay
 	err = a.kernel.Do(c.Namespace, func() error {
-		return process.RunHere(cmd, process.Options{CPUs: c.CPUs, Group: true})
+		return process.RunHere(cmd, process.Options{CPUs: c.CPUs, Session: true})
 	})
 	out := host.Output{Stdout: stdout.data, Stderr: stderr.data}
 	_, exited := errors.AsType[*exec.ExitError](err)
@@ -465,10 +465,19 @@ func (a *server) spawn(w *child, spec host.WorkerSpec) error {
 		return err
 	}
 	cmd.Stdin, cmd.Stdout = theirIn, theirOut
-	err = process.Start(cmd, process.Options{CPUs: spec.CPUs})
+	// Threads of one session may share the weight of one of them, on all CPUs together (sched(7), autogroup): beside other
+	// work a worker would get half of its CPU.
+	err = process.Start(cmd, process.Options{CPUs: spec.CPUs, Session: true})
 	_ = theirIn.Close()
 	_ = theirOut.Close()
 	if err != nil {
+		_ = in.Close()
+		_ = out.Close()
+		return err
+	}
+	if err := a.kernel.Enroll(cmd.Process.Pid); err != nil { // it waits for its input, and has opened nothing yet
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // its end is expected
 		_ = in.Close()
 		_ = out.Close()
 		return err

@@ -16,6 +16,7 @@ func TestMain(m *testing.M) { runtimetest.Main(m) }
 func TestConformance(t *testing.T) {
 	runtimetest.Conformance(t, netns.Runtime{})
 	runtimetest.Entered(t, netns.Runtime{}, nil)
+	t.Run("group=own", func(t *testing.T) { runtimetest.Grouped(t, netns.Runtime{}, map[string]string{"group": "own"}) })
 }
 
 func TestContainers(t *testing.T) {

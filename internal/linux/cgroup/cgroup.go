@@ -56,6 +56,7 @@ func read(r io.Reader) (list []Hierarchy, err error) {
 		} else if !h.V2 {
 			continue
 		}
+		list = slices.DeleteFunc(list, func(below Hierarchy) bool { return below.Dir == h.Dir }) // it is mounted over
 		list = append(list, h)
 	}
 	return list, lines.Err()

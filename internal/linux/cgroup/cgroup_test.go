@@ -11,6 +11,7 @@ func TestRead(t *testing.T) {
 	const mounts = `25 1 254:0 / / rw,relatime - ext4 /dev/vda rw
 31 25 0:27 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
 33 31 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:12 - cgroup cgroup rw,cpu,cpuacct
+38 31 0:28 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
 34 31 0:29 /ours /sys/fs/cgroup/systemd ro,relatime - cgroup cgroup rw,name=systemd
 35 31 0:30 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw,nsdelegate
 36 25 0:31 / /mnt/cgroup rw - cgroup2 elsewhere rw

@@ -30,10 +30,10 @@ func Of(proc string, pid int) (Group, error) {
 	return group(hierarchies, string(text)), nil
 }
 
-// group finds the directories of a process by its /proc/PID/cgroup (cgroups(7)): lines of a number, controllers and a
-// path.
-func group(hierarchies []Hierarchy, text string) Group {
-	paths := map[string]string{} // by controller, "" for v2
+// pathsOf reads /proc/PID/cgroup (cgroups(7)), lines of a number, controllers and a path: the path of each controller,
+// "" for v2.
+func pathsOf(text string) map[string]string {
+	paths := map[string]string{}
 	for line := range strings.Lines(text) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(fields) < 3 {
@@ -43,6 +43,12 @@ func group(hierarchies []Hierarchy, text string) Group {
 			paths[controller] = fields[2]
 		}
 	}
+	return paths
+}
+
+// group finds the directories of a process by its /proc/PID/cgroup.
+func group(hierarchies []Hierarchy, text string) Group {
+	paths := pathsOf(text)
 	g := Group{v1: map[string]string{}}
 	for _, h := range hierarchies {
 		if path, ok := paths[""]; ok && h.V2 {
@@ -55,6 +61,24 @@ func group(hierarchies []Hierarchy, text string) Group {
 		}
 	}
 	return g
+}
+
+// Scheduled returns the path of the control group by which the scheduler shares CPUs between this process and others:
+// that of the controller "cpu". It is from the root of this cgroup namespace.
+func Scheduled() (string, error) {
+	text, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", fmt.Errorf("find the cgroup of this process: %w", err)
+	}
+	return scheduled(string(text)), nil
+}
+
+func scheduled(text string) string {
+	of := pathsOf(text)
+	if path, v1 := of["cpu"]; v1 {
+		return path
+	}
+	return of[""]
 }
 
 // Use is what the processes of a group have used.

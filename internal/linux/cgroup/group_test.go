@@ -180,3 +180,17 @@ func FuzzParseCPUs(f *testing.F) {
 		}
 	})
 }
+
+// The scheduler goes by the group of the controller "cpu", of v1 if that has it, else of v2.
+func TestScheduled(t *testing.T) {
+	for text, want := range map[string]string{
+		"4:memory:/m\n2:cpu,cpuacct:/a/b\n0::/c\n": "/a/b",
+		"0::/user.slice/session-1.scope\n":         "/user.slice/session-1.scope",
+		"1:name=systemd:/s\n0::/\n":                "/",
+		"":                                         "",
+	} {
+		if got := scheduled(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

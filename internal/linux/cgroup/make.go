@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/nettoll/nettoll/internal/linux"
 )
@@ -40,22 +42,76 @@ func Make(name string) error {
 		return err
 	}
 	for _, h := range hierarchies {
-		dir := filepath.Join(h.Dir, name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
+		if err := h.make(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MakeLeaf makes a control group for processes, as runtimes do for a container: in every hierarchy of v1 or, if there
+// is none, in that of v2, where it has all controllers. The name is from the roots. It fails if the group exists.
+func MakeLeaf(name string) error {
+	hierarchies, err := ofContainers()
+	if err != nil {
+		return err
+	}
+	for _, h := range hierarchies {
+		if err := h.passOn(); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", name, err)
 		}
-		if !slices.Contains(h.Controllers, "cpuset") {
-			continue
+		if err := h.make(name); err != nil {
+			return err
 		}
-		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a group without them takes no process
-			value, err := os.ReadFile(filepath.Join(h.Dir, file))
-			if err == nil {
-				err = os.WriteFile(filepath.Join(dir, file), value, 0o600)
-			}
-			if err != nil {
-				return fmt.Errorf("make cgroup %s: %w", name, err)
-			}
+	}
+	return nil
+}
+
+// ofContainers lists the hierarchies in which containers have groups: those of v1 hide one of v2, as on a host with
+// cgroups.
+func ofContainers() ([]Hierarchy, error) {
+	list, err := Hierarchies()
+	if err != nil {
+		return nil, err
+	}
+	if v1 := slices.DeleteFunc(slices.Clone(list), func(h Hierarchy) bool { return h.V2 }); len(v1) > 0 {
+		return v1, nil
+	}
+	return list, nil
+}
+
+// passOn gives groups at the root of a hierarchy of v2 all controllers that it has. Those of v1 have them already.
+func (h Hierarchy) passOn() error {
+	if !h.V2 {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(h.Dir, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	for _, controller := range strings.Fields(string(text)) {
+		err := os.WriteFile(filepath.Join(h.Dir, "cgroup.subtree_control"), []byte("+"+controller), 0o600)
+		if err != nil {
+			return fmt.Errorf("enable controller %q: %w", controller, err)
 		}
+	}
+	return nil
+}
+
+// make makes a group, with the CPUs and memory nodes of its parent: one of v1 without them takes no process.
+func (h Hierarchy) make(name string) error {
+	err := os.Mkdir(filepath.Join(h.Dir, name), 0o755)
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
+		if err != nil || !slices.Contains(h.Controllers, "cpuset") {
+			break
+		}
+		var value []byte
+		if value, err = os.ReadFile(filepath.Join(h.Dir, file)); err == nil {
+			err = os.WriteFile(filepath.Join(h.Dir, name, file), value, 0o600)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("make cgroup %s: %w", name, err)
 	}
 	return nil
 }
@@ -66,9 +122,21 @@ func Join(name string) error {
 	if err != nil {
 		return err
 	}
+	return move(hierarchies, 0, name) // 0 is the process that writes (cgroups(7))
+}
+
+// Move moves a process into a control group of [MakeLeaf].
+func Move(pid int, name string) error {
+	hierarchies, err := ofContainers()
+	if err != nil {
+		return err
+	}
+	return move(hierarchies, pid, name)
+}
+
+func move(hierarchies []Hierarchy, pid int, name string) error {
 	for _, h := range hierarchies {
-		// 0 is the process that writes (cgroups(7)).
-		if err := os.WriteFile(filepath.Join(h.Dir, name, "cgroup.procs"), []byte("0"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.Dir, name, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o600); err != nil {
 			return fmt.Errorf("join cgroup %s: %w", name, err)
 		}
 	}

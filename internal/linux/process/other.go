@@ -25,6 +25,7 @@ type Options struct {
 	Namespaces bool
 	User       bool
 	Group      bool
+	Session    bool
 }
 
 // Start is not supported here.

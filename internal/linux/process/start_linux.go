@@ -28,6 +28,8 @@ type Options struct {
 	User bool
 	// Group gives the process a process group of its own, which [KillGroup] can end.
 	Group bool
+	// Session gives the process a session of its own, and so a process group of its own, too (setsid(2)).
+	Session bool
 }
 
 // namespaces are the namespaces of a host (clone(2)).
@@ -81,10 +83,10 @@ func start(cmd *exec.Cmd, o Options) error {
 		cmd.SysProcAttr = new(unix.SysProcAttr)
 	}
 	cmd.SysProcAttr.Pdeathsig = unix.SIGKILL
-	cmd.SysProcAttr.Setpgid = o.Group && !o.Namespaces
+	cmd.SysProcAttr.Setsid = o.Session || o.Namespaces
+	cmd.SysProcAttr.Setpgid = o.Group && !cmd.SysProcAttr.Setsid
 	if o.Namespaces {
 		cmd.SysProcAttr.Cloneflags |= namespaces
-		cmd.SysProcAttr.Setsid = true
 	}
 	if o.User {
 		// Since Linux 3.19, a process without permission to set groups can map a group, user_namespaces(7).
