@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -148,7 +147,7 @@ func used(before, after []deploy.ContainerUse, tried time.Duration, limits runti
 // levels warns if labs are compared whose workers are in control groups of other levels: containers, and what is in
 // the group of this process. It is "" if there are no such labs.
 func levels(labs []experiment.Lab, group string) string {
-	own := strings.Count(strings.TrimSuffix(group, "/"), "/")
+	own := cgroup.Level(group)
 	if own < 2 { // in the first level, as those of most runtimes, or not in any
 		return ""
 	}

@@ -73,6 +73,9 @@ func Scheduled() (string, error) {
 	return scheduled(string(text)), nil
 }
 
+// Level returns how many control groups are between that of a path and the root: 0 for the root itself.
+func Level(path string) int { return strings.Count(strings.TrimSuffix(path, "/"), "/") }
+
 func scheduled(text string) string {
 	of := pathsOf(text)
 	if path, v1 := of["cpu"]; v1 {

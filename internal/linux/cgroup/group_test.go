@@ -194,3 +194,11 @@ func TestScheduled(t *testing.T) {
 		}
 	}
 }
+
+func TestLevel(t *testing.T) {
+	for path, want := range map[string]int{"": 0, "/": 0, "/a": 1, "/user.slice/user-0.slice/session-1.scope": 3} {
+		if got := Level(path); got != want {
+			t.Errorf("%q: level %d, want %d", path, got, want)
+		}
+	}
+}
