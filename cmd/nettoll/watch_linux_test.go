@@ -141,6 +141,15 @@ func plantings() []planting {
 				return func() error { return unix.Close(fd) }, err
 			}, stands: "socket packet, protocol 0x0003, number ", turns: 5,
 		},
+		{
+			name: "a back door of somebody else", by: func(int) (func() error, error) {
+				l, err := net.Listen("unix", "@door")
+				if err != nil {
+					return nil, err
+				}
+				return l.Close, nil
+			}, stands: "socket unix, @door, number ", turns: 5,
+		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -297,10 +298,33 @@ func TestNewEarsAreNamed(t *testing.T) {
 		return fd
 	}
 	all := int(binary.NativeEndian.Uint16([]byte{0, unix.ETH_P_ALL})) // in the order of the network
+	bound := func(kind int, name string) int {
+		fd := open(unix.AF_UNIX, kind, 0)
+		err := unix.Bind(fd, &unix.SockaddrUnix{Name: name})
+		if err == nil && kind != unix.SOCK_DGRAM {
+			err = unix.Listen(fd, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fd
+	}
 	open(unix.AF_PACKET, unix.SOCK_RAW, all)
+	known := bound(unix.SOCK_STREAM, "@known")
 	if err := b.watched.Listen(); err != nil {
 		t.Fatal(err)
 	}
+	path := filepath.Join(t.TempDir(), "unix.sock")
+	// what only hears its peer: a client, and what a server has accepted
+	client := open(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err := unix.Connect(client, &unix.SockaddrUnix{Name: "@known"}); err != nil {
+		t.Fatal(err)
+	}
+	accepted, _, err := unix.Accept(known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(accepted) })
 	want := map[uint32]string{}
 	for _, c := range []struct {
 		what string
@@ -309,6 +333,10 @@ func TestNewEarsAreNamed(t *testing.T) {
 		{"packet, protocol 0x0003", open(unix.AF_PACKET, unix.SOCK_RAW, all)},
 		{"raw ipv4, protocol 0x0011", open(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_UDP)},
 		{"raw ipv6, protocol 0x003a", open(unix.AF_INET6, unix.SOCK_RAW, unix.IPPROTO_ICMPV6)},
+		{"unix, @a name", bound(unix.SOCK_STREAM, "@a name")},
+		{"unix, @b", bound(unix.SOCK_SEQPACKET, "@b")},
+		{"unix, @c", bound(unix.SOCK_DGRAM, "@c")},
+		{"unix, " + path, bound(unix.SOCK_STREAM, path)},
 	} {
 		var stat unix.Stat_t
 		if err := unix.Fstat(c.fd, &stat); err != nil {
