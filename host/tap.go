@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/detour"
@@ -182,13 +183,18 @@ func (t Tap) listen(handle *link.Handle, do func(func() error) error) (tap, erro
 	return open, nil
 }
 
-// Close ends it.
+// Close ends it. The kernel waits for a grace period of RCU, of some milliseconds, when a packet socket is closed
+// (packet_release, net/packet/af_packet.c): once for all of them, as they are closed at the same time.
 func (t tap) Close() error {
-	var errs []error
-	for _, e := range t {
-		errs = append(errs, e.file.Close())
-		<-e.ended
+	errs := make([]error, len(t))
+	var all sync.WaitGroup
+	for i, e := range t {
+		all.Go(func() {
+			errs[i] = e.file.Close()
+			<-e.ended
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 
