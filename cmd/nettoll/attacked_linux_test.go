@@ -53,7 +53,6 @@ func TestBrokenByAttack(t *testing.T) {
 			t.Fatalf("nothing is attacked after %v:\n%s", patience, text)
 		}
 	}
-	flushed := 0
 	for _, m := range s.members() {
 		if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != "source@host1" {
 			continue
@@ -62,15 +61,15 @@ func TestBrokenByAttack(t *testing.T) {
 			CombinedOutput(); err != nil {
 			t.Errorf("flush the rules: %v: %s", err, out)
 		}
-		flushed++
 	}
-	if status := s.wait(patience); status != 4 || flushed != 3 {
-		t.Errorf("exit status %d, want 4; rules of %d hosts were flushed, want 3", status, flushed)
+	if status := s.wait(patience); status != 4 {
+		t.Errorf("exit status %d, want 4", status)
 	}
 	log, _ := s.records()
 	i := slices.IndexFunc(log.Attacks, func(a measure.Attacks) bool { return a.Lab == "bridge+nftables/same-host/1" })
 	if i < 0 || len(log.Attacks[i].Attacks) != 1 || log.Attacks[i].Attacks[0].Verdict != measure.AttackBroken {
 		t.Errorf("attacks %+v, want a broken claim", log.Attacks)
 	}
-	contains(t, "stdout", oneLine(s.stdout.String()), "bridge+nftables: attack ports: ipv4: UDP for 10.1.1.1, from src0, arrives at snk0")
+	contains(t, "stdout", oneLine(s.stdout.String()),
+		"bridge+nftables: attack ports: ipv4: UDP for 10.1.1.1, from src0, arrives at snk0")
 }
