@@ -177,11 +177,11 @@ GUEST_HOURLY := $(wordlist $(shell echo $$(($(GUEST_HOUR) + 1))),$(shell echo $$
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
 # package's = is which of its tests, as of go test -run. Labs with daemons take half a minute each there, which is too long for CI: make parts has them.
-GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor' './network/networktest=^TestUnderlay(Late|Delay)$$' $(GUEST_HOURLY)
+GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor' './network/networktest=^TestUnderlay(Late|Delay)$$' './internal/linux/cgroup=^Test(MakeLeaf|Remove)$$' './runtime/netns=^TestConformance$$/^group=own$$' $(GUEST_HOURLY)
 # All that carries packets between hosts by such devices.
 GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
-# What the kernel here lacks, too, and CI has no time for.
-GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan' './proof/attack=^TestUnfiltered$$/^ipvlan'
+# What the kernel here lacks, too, or shows beside cgroups of v1, and CI has no time for: a guest has cgroups of v2 alone.
+GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan' './proof/attack=^TestUnfiltered$$/^ipvlan' './runtime/oci=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/lxc=^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './cmd/nettoll=^TestRunScript$$/^run-limits$$'
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it. Open vSwitch comes last: with its module that kernel puts fragments together
 # in every namespace before filters see them (docs/filters.md).
 GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./network/macvlan=Conformance ./network/nat=Conformance ./network/routed=Conformance \

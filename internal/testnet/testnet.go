@@ -174,7 +174,7 @@ func ciLacking() []string {
 // guestLacking is the list for guests: Debian's kernels for clouds with their modules for networks. 6.12 was tried with
 // each link type; 6.1 has neither tcx (Linux 6.6) nor netkit (Linux 6.7).
 func guestLacking() []string {
-	list := append(linkTypes("bareudp vcan vxcan gtp netdevsim hsr amt ipoib"), "arptables in the kernel")
+	list := append(linkTypes("bareudp vcan vxcan gtp netdevsim hsr amt ipoib"), "arptables in the kernel", "cgroups of v1")
 	if os.Getenv(guestEnv) == "6.1" {
 		list = append(list, linkTypes("netkit")...)
 		list = append(list, "tcx")
