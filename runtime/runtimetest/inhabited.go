@@ -502,6 +502,10 @@ func pinned(t *testing.T, l deploy.Lab, own map[string]int) {
 // dies wants the death of a container to be noticed, with the signal or the exit status of its worker.
 func dies(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
+	forgets, err := process.Forgets()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, by := range map[string]struct {
 		signal syscall.Signal
 		want   []string // a daemon of the machine reports a signal as a shell does
@@ -517,7 +521,7 @@ func dies(t *testing.T, l deploy.Lab, own map[string]int) {
 			t.Fatal(err)
 		}
 		ended(t, w)
-		if forgets(t) { // the runtime may have waited for it before the host looks
+		if forgets { // the runtime may have waited for it before the host looks
 			by.want = append(by.want, "("+process.Ended(nil)+")")
 		}
 		if err := w.Err(); err == nil || !strings.Contains(err.Error(), "its container") ||

@@ -89,7 +89,7 @@ func (h Hierarchy) passOn() error {
 	if err != nil {
 		return err
 	}
-	for _, controller := range strings.Fields(string(text)) {
+	for controller := range strings.FieldsSeq(string(text)) {
 		err := os.WriteFile(filepath.Join(h.Dir, "cgroup.subtree_control"), []byte("+"+controller), 0o600)
 		if err != nil {
 			return fmt.Errorf("enable controller %q: %w", controller, err)

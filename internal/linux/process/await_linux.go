@@ -1,8 +1,10 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"syscall"
 
@@ -42,6 +44,23 @@ func exited(fd, pid int) string {
 		return ending(syscall.WaitStatus(info.Exit_code))
 	}
 	return Ended(nil)
+}
+
+// Forgets reports whether the kernel forgets how a process has ended once its parent has waited for it, as those before
+// Linux 6.15 do. It starts a program to see it; only tests need to know.
+func Forgets() (bool, error) {
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		return false, err
+	}
+	fd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		return false, err
+	}
+	defer unix.Close(fd)
+	info := unix.PidfdInfo{Mask: unix.PIDFD_INFO_EXIT}
+	err = unix.IoctlPidfdInfo(fd, &info)
+	return err != nil || info.Mask&unix.PIDFD_INFO_EXIT == 0, nil
 }
 
 // zombie reads the status of a process that has ended and that nobody has waited for: the last field of /proc/PID/stat

@@ -75,6 +75,9 @@ func Handed(string, []string) (in, out *os.File, files map[string]*os.File, err 
 // LimitMemory is not supported here.
 func LimitMemory(int64) error { return unsupported("limit memory") }
 
+// Forgets is not supported here.
+func Forgets() (bool, error) { return false, unsupported("see how a process has ended") }
+
 // Await is not supported here.
 func Await(int) (<-chan struct{}, func() string, error) {
 	return nil, nil, unsupported("watch a process")
