@@ -181,7 +181,7 @@ GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/
 # All that carries packets between hosts by such devices.
 GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
 # What the kernel here lacks, too, or shows beside cgroups of v1, and CI has no time for: a guest has cgroups of v2 alone.
-GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan' './proof/attack=^TestUnfiltered$$/^ipvlan' './runtime/oci=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/lxc=^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './cmd/nettoll=^TestRunScript$$/^run-limits$$'
+GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan' './proof/attack=^TestUnfiltered$$/^ipvlan' './runtime/oci=^TestConformance$$/^runc$$/^usual$$/^cgroups$$' './runtime/lxc=^TestConformance$$/^usual$$/^(cgroups|death|kill|alone)$$' './runtime/docker=^TestConformance$$/^usual$$/^(cgroups|death|kill|alone)$$'
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it. Open vSwitch comes last: with its module that kernel puts fragments together
 # in every namespace before filters see them (docs/filters.md).
 GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./network/macvlan=Conformance ./network/nat=Conformance ./network/routed=Conformance \
