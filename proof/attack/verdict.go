@@ -331,15 +331,7 @@ func judge(r Result, shown bool, whole []Outcome) (Verdict, string) {
 		}
 	}
 	if sent == 0 {
-		for _, o := range r.Lab {
-			switch {
-			case o.NotTried != "":
-				return NotTried, o.NotTried
-			case o.Unsent > 0:
-				return Unsent, o.Refusal
-			}
-		}
-		return NotTried, "the lab has nowhere to send it"
+		return idle(r.Lab)
 	}
 	if !r.Claimed {
 		return Closed, ""
@@ -363,4 +355,20 @@ func judge(r Result, shown bool, whole []Outcome) (Verdict, string) {
 		return Untold, "it does not succeed on the control either"
 	}
 	return Untold, "its control was not attacked: nothing shows that it works"
+}
+
+// idle says why no packet of an attack was sent: the rights of containers refused it, or each family has its reason.
+func idle(lab []Outcome) (Verdict, string) {
+	const nowhere = "the lab has nowhere to send it"
+	var reasons []string
+	for _, o := range lab {
+		why := cmp.Or(o.NotTried, nowhere)
+		switch {
+		case o.NotTried == "" && o.Unsent > 0:
+			return Unsent, o.Refusal
+		case !slices.Contains(reasons, why):
+			reasons = append(reasons, why)
+		}
+	}
+	return NotTried, cmp.Or(strings.Join(reasons, "; "), nowhere)
 }

@@ -115,6 +115,30 @@ func TestJudgeFamilies(t *testing.T) {
 	}
 }
 
+// Each family has its reason why no packet of an attack was sent: that of one does not stand for the other.
+func TestJudgeIdle(t *testing.T) {
+	const nowhere = "the lab has nowhere to send it"
+	nothing, none := attack.Outcome{}, attack.Outcome{NotTried: "no IPv6"}
+	refused := attack.Outcome{Unsent: 3, Refusal: "no CAP_NET_RAW"}
+	for _, c := range []struct {
+		v4, v6 attack.Outcome
+		want   attack.Verdict
+		why    string
+	}{
+		{nothing, nothing, attack.NotTried, nowhere},
+		{nothing, none, attack.NotTried, nowhere + "; no IPv6"},
+		{none, none, attack.NotTried, "no IPv6"},
+		{refused, none, attack.Unsent, "no CAP_NET_RAW"},
+		{none, refused, attack.Unsent, "no CAP_NET_RAW"},
+	} {
+		c.v4.Attack, c.v4.Family, c.v6.Attack, c.v6.Family = threat.Bypass, "ipv4", threat.Bypass, "ipv6"
+		r := attack.Target{}.Judge([]attack.Attack{threat.Bypass}, []attack.Outcome{c.v4, c.v6}, nil)[0]
+		if r.Verdict != c.want || r.Why != c.why {
+			t.Errorf("%+v, %+v: %s, %q; want %s, %q", c.v4, c.v6, r.Verdict, r.Why, c.want, c.why)
+		}
+	}
+}
+
 // An attack that aims at several things has to reach each on the control, in one family at least.
 func TestJudgeAims(t *testing.T) {
 	of := func(family string, sinks, sources int) attack.Outcome {
