@@ -298,6 +298,23 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// Where no answer of ARP comes from one host to another, a theft is undone before the next one: who only adds an address
+// gets nothing of what a theft before it has left.
+func TestTakeoverIsUndone(t *testing.T) {
+	t.Parallel()
+	_, target := stood(t, "overlay/cross-host/2")
+	for _, o := range run(t, target, threat.Takeover) {
+		if len(o.Missing) > 0 || o.Aims["sink"].Arrived == 0 || o.Aims["source"].Arrived == 0 {
+			t.Errorf("%s: missing: %q, %+v", o.Family, o.Missing, o.Aims)
+		}
+		for _, said := range o.Holes {
+			if strings.Contains(said, " has added the address of ") {
+				t.Errorf("%s: %s", o.Family, said)
+			}
+		}
+	}
+}
+
 // What a neighbour steals of a masqueraded flow passes the firewall of the host if bridge-nf is on. A rule such as
 // Docker's leaves the flow untranslated from then on: the theft says so, and puts it right.
 func TestTakeoverMasqueraded(t *testing.T) {

@@ -605,12 +605,14 @@ func (e *end) sendAll(frames [][]byte) error {
 }
 
 // here says to all that its address is here, and to another container: the bridges on the way learn from what passes
-// them, and a network may flood nothing between hosts.
+// them, and a network may flood nothing between hosts. A VXLAN device that answers for neighbours drops all answers of
+// ARP (drivers/net/vxlan/vxlan_core.c, arp_reduce): a frame that is none of them passes it, too.
 func (e *end) here(v6 bool, other *end) [][]byte {
 	frames := e.announce(e.mac, e.Own(v6))
 	f := slices.Clone(frames[0])
 	copy(f, other.mac)
-	return append(frames, f, e.tells(other, e.mac, e.Own(v6)))
+	return append(frames, f, e.tells(other, e.mac, e.Own(v6)),
+		packet.Frame(other.mac, e.mac, packet.TypeOwn, make([]byte, 46)))
 }
 
 // claim says to all, and to some, that an address is here.
