@@ -298,6 +298,30 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+// A host that has no route to containers sends them nothing: nobody has refused what was not sent. With one, it arrives.
+func TestFromHostNeedsARoute(t *testing.T) {
+	t.Parallel()
+	testnet.Root(t)
+	for id, routed := range map[string]bool{
+		"macvlan/same-host/2": false, "passthrough+iptables/same-host/2": false, "macvlan/cross-host/2": true,
+		"bridge+nftables/same-host/2": true,
+	} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			_, target := stood(t, id)
+			outcomes := run(t, target, threat.FromHost)
+			r := target.Judge([]attack.Attack{threat.FromHost}, outcomes, &attack.Control{})[0]
+			want := attack.NotTried
+			if routed {
+				want = attack.Open
+			}
+			if arrived, sent := attack.Count(outcomes); r.Verdict != want || r.Families != nil || routed != (sent > 0) {
+				t.Errorf("%d of %d arrive: %s (%s), want %s", arrived, sent, r.Text(), r.Why, want)
+			}
+		})
+	}
+}
+
 // Where no answer of ARP comes from one host to another, a theft is undone before the next one: who only adds an address
 // gets nothing of what a theft before it has left.
 func TestTakeoverIsUndone(t *testing.T) {
