@@ -13,8 +13,8 @@ import (
 // Group makes control groups for the workers of a host, one for each, in the first level of each hierarchy, where runc
 // has those of its containers. Otherwise workers are in the group of nettoll. Two things depend on that
 // (kernel/sched/fair.c): what a thread that sleeps and wakes up costs, because the scheduler goes through all groups
-// above it (for_each_sched_entity), and what a thread gets of a CPU that others use, too, because the threads of a group,
-// or of a session without one (sched(7), autogroup), share its weight.
+// above it (for_each_sched_entity), and what a thread gets of a CPU that others use, too, because the threads of a
+// group, or of a session without one (sched(7), autogroup), share its weight.
 type Group struct{}
 
 // made is what the step keeps. The groups outlive the host.
