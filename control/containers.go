@@ -166,7 +166,7 @@ func levels(labs []experiment.Lab, group string) string {
 	if inside == "" || !beside {
 		return ""
 	}
-	return fmt.Sprintf("workers outside of containers were in a control group of level %d (%s), and those in containers of "+
-		"%s in one of the first level or the second one; the deeper it is, the longer a thread takes to sleep and to wake "+
-		"up; compare with runtime netns(group=own)", own, group, inside)
+	return fmt.Sprintf("workers outside of containers were in a control group of level %d (%s), and those in containers "+
+		"of %s in one of the first level or the second one; the deeper it is, the longer a thread takes to sleep and to "+
+		"wake up; compare with runtime netns(group=own)", own, group, inside)
 }
