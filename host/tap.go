@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/detour"
@@ -183,18 +182,13 @@ func (t Tap) listen(handle *link.Handle, do func(func() error) error) (tap, erro
 	return open, nil
 }
 
-// Close ends it. The kernel waits for a grace period of RCU, of some milliseconds, when a packet socket is closed
-// (packet_release, net/packet/af_packet.c): once for all of them, as they are closed at the same time.
+// Close ends it.
 func (t tap) Close() error {
-	errs := make([]error, len(t))
-	var all sync.WaitGroup
-	for i, e := range t {
-		all.Go(func() {
-			errs[i] = e.file.Close()
-			<-e.ended
-		})
+	var errs []error
+	for _, e := range t {
+		errs = append(errs, e.file.Close())
+		<-e.ended
 	}
-	all.Wait()
 	return errors.Join(errs...)
 }
 
