@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/detour"
@@ -106,7 +107,9 @@ func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 		if err == nil {
 			c = last.capture()
 		}
-		err = errors.Join(err, last.Close())
+		// The sockets hear nothing any more as soon as they are being closed. What the kernel waits for then is nobody
+		// else's.
+		go func() { _ = last.Close() }() // closing what is only read does not fail
 	}
 	if err != nil || next == nil {
 		return list, c, err
@@ -182,13 +185,18 @@ func (t Tap) listen(handle *link.Handle, do func(func() error) error) (tap, erro
 	return open, nil
 }
 
-// Close ends it.
+// Close ends it. The kernel waits for a grace period of RCU, of some milliseconds, when a packet socket is closed
+// (packet_release, net/packet/af_packet.c): once for all of them, as they are closed at the same time.
 func (t tap) Close() error {
-	var errs []error
-	for _, e := range t {
-		errs = append(errs, e.file.Close())
-		<-e.ended
+	errs := make([]error, len(t))
+	var all sync.WaitGroup
+	for i, e := range t {
+		all.Go(func() {
+			errs[i] = e.file.Close()
+			<-e.ended
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 
