@@ -22,8 +22,9 @@ const (
 	mark = 0x746f6c6c
 	// staying is how long they stay if nobody removes them: longer than any run.
 	staying = 30 * 24 * time.Hour
-	// measuring is how long new translations are counted.
-	measuring = 200 * time.Millisecond
+	// measuring is how long new translations are counted in each generation: some thousand of them. Nothing else is built
+	// meanwhile.
+	measuring = 50 * time.Millisecond
 	// ahead is how many packets are sent before those that have arrived are counted: they fit into the buffer of a socket
 	// (net.core.rmem_default).
 	ahead = 32
