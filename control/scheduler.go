@@ -291,10 +291,10 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 			return "", reason
 		}
 		if plan.Done(s.blocks - first) {
-			now := s.records.analyze()
+			now, before := s.records.analyze(), s.blockTime()
 			s.settle(s.lookAt(now, plan.Looks))
 			s.sayLook(g+1, now)
-			s.choose(&plan, now)
+			s.choose(&plan, now, s.blockTime().Seconds()/before.Seconds())
 		}
 		if s.done() {
 			switch whys := slices.Collect(maps.Values(s.gone)); {
