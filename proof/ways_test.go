@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
@@ -94,6 +95,49 @@ func TestFirstPackets(t *testing.T) {
 				if !strings.Contains(said, want) || want == "" && said != "" {
 					t.Errorf("proof %d: leak %q, want %q", i, said, want)
 				}
+			}
+		})
+	}
+}
+
+// A counting plan finds too many packets as often as it says.
+type counting struct {
+	lenient
+	excesses int
+}
+
+func (c *counting) Beyond(_, _ []host.Trace, _ time.Duration) error {
+	if c.excesses--; c.excesses >= 0 {
+		return errors.New("counted more than was sent")
+	}
+	return nil
+}
+
+// What was counted too much before a proof may be acknowledgements that passed while hosts were read, one after
+// another: the counters are read once more after those are due. What is still there refutes the path.
+func TestReadAgain(t *testing.T) {
+	for excesses, want := range []struct {
+		holds bool
+		read  int
+	}{{true, 1}, {true, 2}, {false, 2}} {
+		synctest.Test(t, func(t *testing.T) {
+			read, began := 0, time.Now()
+			plan := &counting{}
+			w := NewWays(plan, nil, nil, func(context.Context, bool, []byte, bool) ([]host.Trace, error) {
+				read++
+				return []host.Trace{}, nil
+			})
+			if err := w.begin(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.end(t.Context(), nil, nil)
+			plan.excesses, read = excesses, 0
+			err := w.begin(t.Context())
+			if (err == nil) != want.holds || read != want.read {
+				t.Errorf("%d times too many: %v after %d readings, want %+v", excesses, err, read, want)
+			}
+			if took := time.Since(began); (took > 0) != (want.read > 1) || took > 0 && took < 200*time.Millisecond {
+				t.Errorf("%d times too many: read again after %v", excesses, took)
 			}
 		})
 	}
