@@ -41,7 +41,7 @@ const (
 	// default experiment show 1 to 3 %.
 	DefaultSpread = 0.03
 
-	hostTime      = 40 * time.Millisecond // to start a host's processes, apply and verify its plan, and end them
+	hostTime      = 55 * time.Millisecond // to start a host's processes, apply and verify its plan, prove it, and end them
 	containerTime = 1500 * time.Microsecond
 	turnTime      = 150 * time.Microsecond // dead time of a turn
 	callTime      = 7 * time.Millisecond   // the same for each pair of a lab, where turns pass by calls
