@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
@@ -166,7 +167,11 @@ type Launch struct {
 // Start applies the step of such a container, as [Make] does.
 func (l Launch) Start(ctx context.Context, k *host.Kernel, step host.Step, c Contained) error {
 	return makeBy(ctx, k, step, c, l.By, func(worker *Starting, m *Made) (int, error) {
-		worker.OutOfMemory, worker.known = l.OutOfMemory, m.Known(c.Name)
+		worker.OutOfMemory, worker.known = l.outOfMemory(m.Cgroup), m.Known(c.Name)
+		if err := l.ahead(c.Limits, m.Cgroup); err != nil {
+			worker.Failed()
+			return 0, err
+		}
 		pid, err := l.worker(ctx, k, worker, c.Namespace, m)
 		if err == nil {
 			return pid, nil
@@ -178,6 +183,22 @@ func (l Launch) Start(ctx context.Context, k *host.Kernel, step host.Step, c Con
 		}
 		return 0, err
 	})
+}
+
+// ahead sets those limits of a container that its runtime may leave out.
+func (l Launch) ahead(limits Limits, group string) error {
+	if l.By != nil { // its daemon chooses the control group
+		return nil
+	}
+	return limits.setSwap(group)
+}
+
+// outOfMemory asks the control group above the container before the runtime, which takes seconds on a busy machine.
+func (l Launch) outOfMemory(group string) func() bool {
+	if l.OutOfMemory == nil {
+		return nil
+	}
+	return func() bool { return cgroup.KilledBelow(group) || l.OutOfMemory() }
 }
 
 // worker runs the container and waits for its worker.

@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -144,16 +146,40 @@ func (l Limits) SetCPUs(group string) error {
 	if err != nil {
 		return err
 	}
+	return set(h, "cpuset", group, "cpuset.cpus", l.List())
+}
+
+// setSwap makes the control group of a container, or the one above it, and keeps it from swapping if its memory is
+// limited. It does so in cgroup v2 alone, for runtimes that may not: ctr has no such flag, and dockerd leaves the flag
+// out if its own group has no memory.swap.max, as the root has none (moby, pkg/sysinfo/cgroup2_linux.go). In v1 a limit
+// of swap is one of memory, too, which runtimes set first.
+func (l Limits) setSwap(group string) error {
+	if l.Memory == 0 {
+		return nil
+	}
+	h, err := cgroup.Controlled(limiting(memory), "memory")
+	if err != nil || !h.V2 || !h.Swaps() {
+		return err
+	}
+	err = set(h, "memory", group, "memory.swap.max", "0")
+	if errors.Is(err, fs.ErrNotExist) { // the kernel was booted with swapaccount=0
+		return nil
+	}
+	return err
+}
+
+// set makes a control group, unless it is there, and sets a limit of a controller.
+func set(h cgroup.Hierarchy, controller, group, file, value string) error {
 	if h.V2 { // groups there have the controllers that their parent passes on
-		if err := os.WriteFile(filepath.Join(h.Dir, "cgroup.subtree_control"), []byte("+cpuset"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(h.Dir, "cgroup.subtree_control"), []byte("+"+controller), 0o600); err != nil {
 			return err
 		}
 	}
 	dir := filepath.Join(h.Dir, group)
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "cpuset.cpus"), []byte(l.List()), 0o600)
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600)
 }
 
 // Limitable returns a [linux.UnsupportedError] unless containers can have all kinds of limits on this machine.

@@ -2,6 +2,9 @@ package runtime
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -149,5 +152,47 @@ func TestLimitsCheck(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "missing CPU 8191") ||
 		!strings.Contains(err.Error(), "choose among CPUs "+cgroup.FormatCPUs(known)) {
 		t.Errorf("a CPU that is not there: %v", err)
+	}
+}
+
+// With cgroup v2, the group of a container, or the one above it, is kept from swapping if its memory is limited. With v1
+// there is no such group.
+func TestSetSwap(t *testing.T) {
+	testnet.Root(t)
+	testnet.Skip(t, Limitable())
+	h, err := cgroup.Controlled("test", "memory")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpus, err := h.CPUs()
+	if h.V2 && err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []Limits{{}, {Memory: 32 << 20}, {Memory: 32 << 20, CPUSet: cpus}} {
+		group := fmt.Sprintf("nettoll-test-swap-%d", os.Getpid())
+		for range 2 { // also if the group is there
+			if err := l.setSwap(group); err != nil {
+				t.Error(err)
+			}
+		}
+		want := ""
+		if h.V2 && l.Memory > 0 {
+			want = "0\n"
+		}
+		text, _ := os.ReadFile(filepath.Join(h.Dir, group, "memory.swap.max"))
+		if string(text) != want {
+			t.Errorf("with %+v the limit of swap is %q, want %q", l, text, want)
+		}
+		if h.V2 {
+			if err := l.SetCPUs(group); err != nil {
+				t.Error(err)
+			}
+		}
+		if there, err := cgroup.Exists(group); err != nil || there != (want != "") {
+			t.Errorf("with %+v there is a group: %v, %v", l, there, err)
+		}
+		if err := cgroup.Remove(group); err != nil {
+			t.Error(err)
+		}
 	}
 }

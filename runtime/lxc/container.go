@@ -64,8 +64,10 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 			f.network = k.Path(c.Namespace)
 		}
 		dir, err := c.write(k, f)
-		if err == nil && c.Limits.Described() != "" {
-			err = surface()
+		if err == nil {
+			if err = surface(); c.Limits.Described() == "" {
+				err = nil // it works in a deeper group, too
+			}
 		}
 		if err == nil {
 			pid, err = c.run(ctx, dir, worker)
@@ -80,8 +82,9 @@ func (c Container) Apply(ctx context.Context, k *host.Kernel) error {
 	})
 }
 
-// surface moves PID 1 to the roots of all hierarchies if it is that of a host. LXC makes groups below those of PID 1,
-// and in v2 only those at the root can have limits if there are processes beside them (cgroups(7)).
+// surface moves PID 1 to the roots of all hierarchies if it is that of a host. LXC makes groups below those of PID 1:
+// those of a container are then of the first level, as with runc. In v2 only these can have controllers, for limits and
+// for what is known about memory, because there are processes in the group of PID 1 (cgroups(7)).
 func surface() error {
 	first, err1 := os.Stat("/proc/1/exe")
 	self, err2 := os.Stat("/proc/self/exe")

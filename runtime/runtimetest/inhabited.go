@@ -40,7 +40,7 @@ type Want struct {
 	Unknown uint64
 	// Root lists the root directory of a container.
 	Root []string
-	// Swaps says that the limit of memory of containers does not hold for swap.
+	// Swaps says that the limit of memory of containers does not hold for swap with cgroups of v1.
 	Swaps bool
 	// NewPrivileges says that programs can give a process privileges (PR_SET_NO_NEW_PRIVS, prctl(2)).
 	NewPrivileges bool
@@ -84,15 +84,17 @@ func status(t *testing.T, pid int) map[string]string {
 // cgroups, their streams, their end, and that nothing is left of them. The package's TestMain runs the roles of hosts.
 func Inhabited(t *testing.T, r runtime.Runtime, given map[string]string, want Want) {
 	inhabit(t, r, given, []inhabitedCheck{
-		{"namespaces", 2, nil, want.separate},
-		{"rights", 1, nil, want.rights},
-		{"cgroups", 1, nil, func(t *testing.T, _ deploy.Lab, own map[string]int) { grouped(t, own) }},
-		{"limits", 1, limits(t, r), want.limited},
-		{"calls", 2, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
-		{"affinity", 1, nil, pinned},
-		{"death", 1, nil, dies},
-		{"kill", 1, nil, killed},
-		{"alone", 1, nil, func(t *testing.T, l deploy.Lab, _ map[string]int) { alone(t, l, r, chosen(t, r, given, nil)) }},
+		{name: "namespaces", hosts: 2, check: want.separate},
+		{name: "rights", hosts: 1, check: want.rights},
+		{name: "cgroups", hosts: 1, nested: true, check: counted},
+		{name: "limits", hosts: 1, nested: true, more: limits(t, r), check: want.limited},
+		{name: "calls", hosts: 2, check: func(t *testing.T, l deploy.Lab, _ map[string]int) { calls(t, l) }},
+		{name: "affinity", hosts: 1, check: pinned},
+		{name: "death", hosts: 1, check: dies},
+		{name: "kill", hosts: 1, check: killed},
+		{name: "alone", hosts: 1, check: func(t *testing.T, l deploy.Lab, _ map[string]int) {
+			alone(t, l, r, chosen(t, r, given, nil))
+		}},
 	})
 }
 
@@ -116,17 +118,18 @@ func Confined(t *testing.T, r runtime.Runtime, given map[string]string, want Wan
 			if c.capabilities == "none" {
 				w.Capabilities, w.Unknown = 0, 0
 			}
-			inhabit(t, r, p, []inhabitedCheck{{"rights", 1, nil, w.rights}})
+			inhabit(t, r, p, []inhabitedCheck{{name: "rights", hosts: 1, check: w.rights}})
 		})
 	}
 }
 
 // An inhabitedCheck is a check of a lab with containers on some hosts, given the numbers of their workers.
 type inhabitedCheck struct {
-	name  string
-	hosts int
-	more  map[string]string // parameters
-	check func(t *testing.T, l deploy.Lab, own map[string]int)
+	name   string
+	hosts  int
+	nested bool              // hosts are in a control group that [nested] makes
+	more   map[string]string // parameters
+	check  func(t *testing.T, l deploy.Lab, own map[string]int)
 }
 
 func inhabit(t *testing.T, r runtime.Runtime, given map[string]string, checks []inhabitedCheck) {
@@ -137,6 +140,9 @@ func inhabit(t *testing.T, r runtime.Runtime, given map[string]string, checks []
 			s := chosen(t, r, given, one.more)
 			testnet.Skip(t, s.Check())
 			testnet.Skip(t, s.CheckOutside(t.Context()))
+			if one.nested {
+				nested(t)
+			}
 			d := &local.Deployment{Journals: journal.Place{Dir: t.TempDir(), Steps: runtime.Kind{r}.Steps()}}
 			g, err := d.Begin(traffic.Layout{Workers: 2, Pairs: 1, Cells: 1})
 			if err != nil {
@@ -432,6 +438,61 @@ func grouped(t *testing.T, own map[string]int) {
 			t.Errorf("%s is in the cgroup %q of %q", name, group, other)
 		}
 		seen[group] = name
+	}
+}
+
+// counted wants each container to have a cgroup of its own, and the lab to know what it has used.
+func counted(t *testing.T, l deploy.Lab, own map[string]int) {
+	t.Helper()
+	grouped(t, own)
+	list, err := l.(deploy.Contained).ContainerUse(t.Context())
+	if err != nil || len(list) != len(own) {
+		t.Fatalf("containers %v (%v), want %d", list, err, len(own))
+	}
+	for _, u := range list {
+		if u.CPU <= 0 || u.Memory <= 0 {
+			t.Errorf("%s has used %v of CPU time and uses %d bytes of memory, want more than nothing", u.Name, u.CPU, u.Memory)
+		}
+	}
+}
+
+// nested puts this process, and so the hosts that it starts, into a control group of the second level until the test
+// has ended, as systemd puts a session into one, if there is cgroup v2 alone. No group below that one can have
+// controllers, because processes are in it (cgroups(7)).
+func nested(t *testing.T) {
+	t.Helper()
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hierarchies) != 1 || !hierarchies[0].V2 {
+		return
+	}
+	session := fmt.Sprintf("session-%d", os.Getpid())
+	before := cgroup.InUnified(os.Getpid())
+	if len(before) != 1 {
+		t.Fatalf("this process is in the cgroups %q, want one", before)
+	}
+	move := func(group string) error {
+		return os.WriteFile(filepath.Join(hierarchies[0].Dir, group, "cgroup.procs"), []byte("0"), 0o600)
+	}
+	t.Cleanup(func() {
+		if err := move(before[0]); err != nil {
+			t.Fatal(err) // removing the group would end this process
+		}
+		if err := cgroup.Remove(session); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := cgroup.MakeLeaf(session); err != nil {
+		t.Fatal(err)
+	}
+	scope := filepath.Join(session, "scope")
+	if err := os.Mkdir(filepath.Join(hierarchies[0].Dir, scope), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := move(scope); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -61,8 +61,11 @@ func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 			"memory.limit_in_bytes": strconv.Itoa(limitedMemory), "memory.max": strconv.Itoa(limitedMemory),
 			"memory.memsw.limit_in_bytes": strconv.Itoa(limitedMemory), "memory.swap.max": "0",
 		} {
-			swap := strings.Contains(file, "memsw") || strings.Contains(file, "swap")
-			if got, there := of.read(t, file); there && got != want && !(swap && w.Swaps) {
+			got, there := of.read(t, file)
+			if file == "memory.swap.max" {
+				got, there = of.swap(t)
+			}
+			if there && got != want && !(file == "memory.memsw.limit_in_bytes" && w.Swaps) {
 				t.Errorf("%s of %s is %q, want %q", file, name, got, want)
 			}
 		}
@@ -76,7 +79,9 @@ func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 	}
 	groupsOf(t, own["src0"]).rest(t)
 	burns(t, l, own, cpus)
+	release := holds(t, own)
 	apart(t, l, own)
+	release()
 	runsOut(t, l, own["src0"])
 }
 
@@ -146,6 +151,24 @@ func (g groups) read(t *testing.T, file string) (text string, there bool) {
 		}
 	}
 	return "", false
+}
+
+// swap reads the limit of swap of the group of v2, or of one above it, where it holds for the group, too.
+func (g groups) swap(t *testing.T) (limit string, there bool) {
+	t.Helper()
+	for _, dir := range g {
+		for ; ; dir = filepath.Dir(dir) {
+			text, err := os.ReadFile(filepath.Join(dir, "memory.swap.max"))
+			if err != nil {
+				break // the root has none, nor has v1
+			}
+			there = true
+			if limit = strings.TrimSpace(string(text)); limit != "max" {
+				return limit, true
+			}
+		}
+	}
+	return limit, there
 }
 
 // number reads a number behind a key of a file, or 0.
@@ -285,8 +308,45 @@ func use(t *testing.T, l deploy.Lab) deploy.ContainerUse {
 	return list[i]
 }
 
+// held is the memory of [holds]. A shell takes a few times as much for a moment.
+const held = 4 << 20
+
+// holds has a process in the first source's container hold memory, until release is called.
+func holds(t *testing.T, own map[string]int) (release func()) {
+	t.Helper()
+	g := groupsOf(t, own["src0"])
+	before := g.memory(t)
+	cmd, begin := g.join(t, fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); read y`, held))
+	begin()
+	for end := time.Now().Add(patience()); g.memory(t) < before+held; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("a process that holds %d bytes has raised the memory of its group from %d to %d", held, before, g.memory(t))
+		}
+	}
+	return func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		_ = cmd.Wait() // it was killed
+	}
+}
+
+// memory is what the group uses now.
+func (g groups) memory(t *testing.T) int64 {
+	t.Helper()
+	text, there := g.read(t, "memory.usage_in_bytes")
+	if !there {
+		text, there = g.read(t, "memory.current")
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !there {
+		t.Fatalf("groups %q have no memory: %v", []string(g), err)
+	}
+	return n
+}
+
 // apart wants a lab to report for each container what its own cgroup says to somebody outside. One of them has burnt
-// CPU time by then, and CPU time never gets less.
+// CPU time by then, and holds memory. CPU time never gets less.
 func apart(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
 	least := map[string]time.Duration{}
@@ -297,13 +357,25 @@ func apart(t *testing.T, l deploy.Lab, own map[string]int) {
 	if err != nil || len(list) != len(own) {
 		t.Fatalf("containers %v (%v), want %d", list, err, len(own))
 	}
+	const changes = held / 4 // of memory, while nobody works there
+	memory := map[string]int64{}
 	for _, u := range list {
-		if most := groupsOf(t, own[u.Name]).used(t); u.CPU < least[u.Name] || u.CPU > most {
+		g := groupsOf(t, own[u.Name])
+		if most := g.used(t); u.CPU < least[u.Name] || u.CPU > most {
 			t.Errorf("the lab says that %s has used %v, its cgroup says %v to %v", u.Name, u.CPU, least[u.Name], most)
 		}
+		if has := g.memory(t); u.Memory < has-changes || u.Memory > has+changes {
+			t.Errorf("the lab says that %s uses %d bytes of memory, its cgroup says %d", u.Name, u.Memory, has)
+		}
+		memory[u.Name] = u.Memory
+		t.Logf("%s has used %v of CPU time, %d of its %d periods were stopped, and it uses %d bytes of memory", u.Name, u.CPU,
+			u.Throttled, u.Periods, u.Memory)
 	}
 	if least["src0"] < 2*least["snk0"] {
 		t.Errorf("src0 has used %v and snk0 %v: nothing shows that they are told apart", least["src0"], least["snk0"])
+	}
+	if memory["src0"] < memory["snk0"]+held/2 {
+		t.Errorf("src0 uses %d bytes and snk0 %d: nothing shows that they are told apart", memory["src0"], memory["snk0"])
 	}
 }
 

@@ -111,7 +111,7 @@ func Profiled(t *testing.T, r runtime.Runtime, given map[string]string) {
 		} {
 			p := map[string]string{runtime.AppArmor: name}
 			maps.Copy(p, given)
-			inhabit(t, r, p, []inhabitedCheck{{name, 1, nil, func(t *testing.T, l deploy.Lab, own map[string]int) {
+			check := func(t *testing.T, l deploy.Lab, own map[string]int) {
 				t.Helper()
 				want := name
 				if name != rights.Unconfined {
@@ -136,7 +136,8 @@ func Profiled(t *testing.T, r runtime.Runtime, given map[string]string) {
 				if err := l.Verify(t.Context()); err != nil {
 					t.Error(err)
 				}
-			}}})
+			}
+			inhabit(t, r, p, []inhabitedCheck{{name: name, hosts: 1, check: check}})
 		}
 	})
 }

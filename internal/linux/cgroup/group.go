@@ -195,3 +195,20 @@ func Killed(text string) bool {
 	n, err := number(text, "oom_kill")
 	return err == nil && n > 0
 }
+
+// KilledBelow reports whether the kernel has killed a process in a group or in those below it because memory ran out.
+// The name is from the roots. A group of v2 counts that, also after the groups below it have gone (memory.events in
+// Documentation/admin-guide/cgroup-v2.rst). With v1, and for a group that does not exist, KilledBelow is false.
+func KilledBelow(name string) bool {
+	list, err := Hierarchies()
+	return err == nil && killedBelow(list, name)
+}
+
+func killedBelow(list []Hierarchy, name string) bool {
+	h, err := controlled(list, "find out what the kernel has killed", "memory")
+	if err != nil || !h.V2 {
+		return false
+	}
+	text, err := os.ReadFile(h.MemoryEvents(name))
+	return err == nil && Killed(string(text))
+}

@@ -94,6 +94,31 @@ func TestUse(t *testing.T) {
 	}
 }
 
+// A group of v2 counts what the kernel kills below it. One of v1 does not.
+func TestKilledBelow(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"unified/cgroup.controllers":       "cpu memory\n",
+		"unified/killed/memory.events":     "oom 1\noom_kill 2\n",
+		"unified/well/memory.events":       "oom 1\noom_kill 0\n",
+		"memory/killed/memory.oom_control": "oom_kill 2\n",
+	})
+	v1 := Hierarchy{Dir: filepath.Join(dir, "memory"), Controllers: []string{"memory"}}
+	v2 := Hierarchy{Dir: filepath.Join(dir, "unified"), V2: true}
+	for _, c := range []struct {
+		list []Hierarchy
+		name string
+		want bool
+	}{
+		{[]Hierarchy{v2}, "killed", true}, {[]Hierarchy{v2}, "well", false}, {[]Hierarchy{v2}, "gone", false},
+		{[]Hierarchy{v1, v2}, "killed", false}, {nil, "killed", false},
+	} {
+		if got := killedBelow(c.list, c.name); got != c.want {
+			t.Errorf("%s in %v: %v, want %v", c.name, c.list, got, c.want)
+		}
+	}
+}
+
 func TestControlled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
