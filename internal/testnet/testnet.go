@@ -168,7 +168,7 @@ func ciLacking() []string {
 	return append(linkTypes("dummy ipip gre ipvlan geneve wireguard vlan bond netkit vrf macsec sit ip6tnl ip6gre gretap "+
 		"ip6gretap vti xfrm nlmon bareudp team vcan gtp netdevsim l2tp hsr amt ipoib"), `queueing discipline "netem"`, `program "netperf"`,
 		"AppArmor in the kernel", "cpuidle driver", "VLANs of bridges", "ESP in the kernel",
-		"guest")
+		"cgroup v2 alone", "guest")
 }
 
 // guestLacking is the list for guests: Debian's kernels for clouds with their modules for networks. 6.12 was tried with

@@ -119,6 +119,31 @@ func TestKilledBelow(t *testing.T) {
 	}
 }
 
+func TestInhabited(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{
+		"machine/cgroup.procs": "1\n", "empty/cgroup.procs": "", "empty/cgroup.type": "domain\n",
+		"container/cgroup.procs": "0\n7\n", "container/cgroup.type": "domain\n",
+	})
+	at := func(name string) Hierarchy { return Hierarchy{Dir: filepath.Join(dir, name), V2: true} }
+	for _, c := range []struct {
+		list    []Hierarchy
+		refused bool
+	}{
+		{[]Hierarchy{at("machine")}, false},
+		{[]Hierarchy{at("empty")}, false},
+		{[]Hierarchy{at("container")}, true},
+		{[]Hierarchy{at("container"), {Dir: dir, Controllers: []string{"cpu"}}}, false},
+	} {
+		err := inhabited("make groups", c.list)
+		u, is := errors.AsType[*linux.UnsupportedError](err)
+		if is != c.refused || is && (u.Missing != "a control group without processes at "+c.list[0].Dir ||
+			!strings.Contains(u.Hint, "mkdir "+c.list[0].Dir+"/init; ")) {
+			t.Errorf("%v: %v, want it to be refused: %v", c.list, err, c.refused)
+		}
+	}
+}
+
 func TestControlled(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{
