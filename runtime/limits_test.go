@@ -155,8 +155,8 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
-// With cgroup v2, the group of a container, or the one above it, is kept from swapping if its memory is limited. With v1
-// there is no such group.
+// With cgroup v2, the group of a container, or the one above it, is kept from swapping if its memory is limited. With
+// v1 there is no such group.
 func TestSetSwap(t *testing.T) {
 	testnet.Root(t)
 	testnet.Skip(t, Limitable())

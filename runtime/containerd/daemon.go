@@ -18,7 +18,8 @@ const (
 	daemon = "containerd"
 )
 
-// least is the oldest containerd whose ctr can add and drop capabilities.
+// least is the oldest containerd whose ctr can add and drop capabilities (github.com/containerd/containerd/pull/6289,
+// of November 2021). Two flags came shortly before, --cpu-quota (pull/4456) and --apparmor-profile (pull/4709).
 const least = "1.6"
 
 // A Daemon is the daemon of a host. It has the image of all containers.

@@ -19,8 +19,9 @@ const (
 	pkg        = "docker.io"
 )
 
-// least is the oldest Docker whose daemon takes --ip6tables and knows cgroups of version 2, and whose client takes
-// --pull. It speaks version 1.41 of the API.
+// least is the oldest Docker whose daemon takes --ip6tables (github.com/docker-library/docker/commit/094faa8) and knows
+// cgroups of version 2 (github.com/docker/docker.github.io/pull/11042), and whose client takes --pull. It speaks
+// version 1.41 of the API.
 const least = "20.10"
 
 // A Daemon is the daemon of a host. It has the image of all containers.

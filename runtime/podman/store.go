@@ -23,7 +23,8 @@ const (
 	netavark = "netavark"
 )
 
-// least is the oldest Podman that has netavark, and its keys in containers.conf(5).
+// least is the oldest Podman that has netavark, and its keys in containers.conf(5) (podman-network(1); notes of release
+// 4.0.0 at github.com/containers/podman/releases).
 const least = "4.0"
 
 // A Store is what Podman keeps on a host: its settings, and the image of all containers.
