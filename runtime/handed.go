@@ -22,8 +22,20 @@ const (
 	HandedFrom = "/nettoll.sock"
 )
 
-// arrival is how long a worker may take to ask for its files once its container was started.
-const arrival = 10 * time.Second
+// arrival is how long a worker may take to ask for its files once its container was started, and mostArrival how long
+// one may that has little CPU time.
+const (
+	arrival     = 10 * time.Second
+	mostArrival = time.Minute
+)
+
+// arrives returns how long a worker with these limits may take.
+func (l Limits) arrives() time.Duration {
+	if l.CPUs == 0 || l.CPUs >= 1 {
+		return arrival
+	}
+	return min(time.Duration(float64(arrival)/l.CPUs), mostArrival)
+}
 
 // workersDir is the directory of the sockets of workers, below that of a host's programs.
 const workersDir = "workers"
@@ -78,7 +90,7 @@ func (h *Handing) open(k *host.Kernel) (err error) {
 // Arrived waits until the worker has asked for its files, and hands them over. It returns the PID of the worker, 0 if
 // it is not a process of the host, and its network namespace, which the caller closes.
 func (h *Handing) Arrived(ctx context.Context) (pid int, ns *os.File, err error) {
-	end := time.Now().Add(arrival)
+	end := time.Now().Add(h.worker.Limits.arrives())
 	if of, ok := ctx.Deadline(); ok && of.Before(end) {
 		end = of
 	}

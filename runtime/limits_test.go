@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -152,6 +153,17 @@ func TestLimitsCheck(t *testing.T) {
 	if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "missing CPU 8191") ||
 		!strings.Contains(err.Error(), "choose among CPUs "+cgroup.FormatCPUs(known)) {
 		t.Errorf("a CPU that is not there: %v", err)
+	}
+}
+
+// A worker that gets a tenth of the CPU time takes ten times as long to start, but a container that fails is noticed.
+func TestArrives(t *testing.T) {
+	for cpus, want := range map[float64]time.Duration{
+		0: arrival, 1: arrival, 4: arrival, 0.5: 2 * arrival, 0.2: 5 * arrival, 0.01: mostArrival,
+	} {
+		if got := (Limits{CPUs: cpus}).arrives(); got != want {
+			t.Errorf("with %v CPUs it may take %v, want %v", cpus, got, want)
+		}
 	}
 }
 
