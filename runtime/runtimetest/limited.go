@@ -79,9 +79,7 @@ func (w Want) limited(t *testing.T, l deploy.Lab, own map[string]int) {
 	}
 	groupsOf(t, own["src0"]).rest(t)
 	burns(t, l, own, cpus)
-	release := holds(t, own)
 	apart(t, l, own)
-	release()
 	runsOut(t, l, own["src0"])
 }
 
@@ -362,37 +360,51 @@ func (g groups) memory(t *testing.T) int64 {
 }
 
 // apart wants a lab to report for each container what its own cgroup says to somebody outside. One of them has burnt
-// CPU time by then, and holds memory. CPU time never gets less.
+// CPU time by then, which never gets less, and begins to hold memory.
 func apart(t *testing.T, l deploy.Lab, own map[string]int) {
 	t.Helper()
 	least := map[string]time.Duration{}
 	for name, pid := range own {
 		least[name] = groupsOf(t, pid).used(t)
 	}
-	list, err := l.(deploy.Contained).ContainerUse(t.Context())
-	if err != nil || len(list) != len(own) {
-		t.Fatalf("containers %v (%v), want %d", list, err, len(own))
-	}
+	before := uses(t, l, own)
+	release := holds(t, own)
+	defer release()
 	const changes = held / 4 // of memory, while nobody works there
-	memory := map[string]int64{}
-	for _, u := range list {
-		g := groupsOf(t, own[u.Name])
-		if most := g.used(t); u.CPU < least[u.Name] || u.CPU > most {
-			t.Errorf("the lab says that %s has used %v, its cgroup says %v to %v", u.Name, u.CPU, least[u.Name], most)
+	more := map[string]int64{}
+	for name, u := range uses(t, l, own) {
+		g := groupsOf(t, own[name])
+		if most := g.used(t); u.CPU < least[name] || u.CPU > most {
+			t.Errorf("the lab says that %s has used %v, its cgroup says %v to %v", name, u.CPU, least[name], most)
 		}
 		if has := g.memory(t); u.Memory < has-changes || u.Memory > has+changes {
-			t.Errorf("the lab says that %s uses %d bytes of memory, its cgroup says %d", u.Name, u.Memory, has)
+			t.Errorf("the lab says that %s uses %d bytes of memory, its cgroup says %d", name, u.Memory, has)
 		}
-		memory[u.Name] = u.Memory
-		t.Logf("%s has used %v of CPU time, %d of its %d periods were stopped, and it uses %d bytes of memory", u.Name, u.CPU,
+		more[name] = u.Memory - before[name].Memory
+		t.Logf("%s has used %v of CPU time, %d of its %d periods were stopped, and it uses %d bytes of memory", name, u.CPU,
 			u.Throttled, u.Periods, u.Memory)
 	}
 	if least["src0"] < 2*least["snk0"] {
 		t.Errorf("src0 has used %v and snk0 %v: nothing shows that they are told apart", least["src0"], least["snk0"])
 	}
-	if memory["src0"] < memory["snk0"]+held/2 {
-		t.Errorf("src0 uses %d bytes and snk0 %d: nothing shows that they are told apart", memory["src0"], memory["snk0"])
+	if more["src0"] < held-changes || more["snk0"] > changes {
+		t.Errorf("a process in src0 holds %d bytes, and the lab says that src0 uses %d more and snk0 %d more", held,
+			more["src0"], more["snk0"])
 	}
+}
+
+// uses asks a lab what each container has used.
+func uses(t *testing.T, l deploy.Lab, own map[string]int) map[string]deploy.ContainerUse {
+	t.Helper()
+	list, err := l.(deploy.Contained).ContainerUse(t.Context())
+	if err != nil || len(list) != len(own) {
+		t.Fatalf("containers %v (%v), want %d", list, err, len(own))
+	}
+	by := map[string]deploy.ContainerUse{}
+	for _, u := range list {
+		by[u.Name] = u
+	}
+	return by
 }
 
 // runsOut wants the kernel to end what needs more memory than the limit, and whoever waits for the worker to learn why.
