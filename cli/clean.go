@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -41,11 +39,12 @@ it. This command reads the journals of your runs and gives back what dead runs s
 runs and labs that are alive keep what they have. Each run does the same before it builds its first lab.
 
 A Kubernetes cluster removes the pods of a killed run by itself, within minutes, but not the empty namespace that was
-made for it. With --cluster this command removes such namespaces, and touches nothing on the machine.
+made for it, nor policies of the whole cluster (networkpolicy, kind=admin). With --cluster this command removes such
+namespaces and policies, and touches nothing on the machine.
 
 With --output json it prints one list of objects, one for each run: pid, removed (steps, as sentences), left (why
-nothing was touched) and error; with --cluster one for each namespace: cluster, removed or left. With --output jsonl
-each object is a line. With --output csv each removed step is a row.`,
+nothing was touched) and error; with --cluster one for each namespace and policy: cluster, kind, removed or left. With
+--output jsonl each object is a line. With --output csv each removed step is a row.`,
 		Example: `  nettoll clean
   nettoll clean --cluster              the cluster of the current context of the kubeconfig
   nettoll clean --cluster=kind-kind    that of another context`,
@@ -94,8 +93,8 @@ each object is a line. With --output csv each removed step is a row.`,
 		},
 	}
 	f.register(cmd)
-	registerCluster(cmd, &cluster, "remove namespaces that killed runs left in the cluster of this context of the "+
-		"kubeconfig; without a value, the current one")
+	registerCluster(cmd, &cluster, "remove namespaces and policies that killed runs left in the cluster of this "+
+		"context of the kubeconfig; without a value, the current one")
 	return cmd
 }
 
@@ -116,27 +115,27 @@ func cleanCluster(ctx context.Context, std Streams, of, format string) error {
 		return err
 	}
 	if format == "text" {
-		for _, name := range done.Removed {
-			fmt.Fprintf(std.Out, "removed namespace %s of cluster %s\n", name, done.Cluster)
+		for _, r := range done.Removed {
+			fmt.Fprintf(std.Out, "removed %s %s of cluster %s\n", r.Kind, r.Name, done.Cluster)
 		}
-		for _, name := range slices.Sorted(maps.Keys(done.Left)) {
-			fmt.Fprintf(std.Out, "left namespace %s of cluster %s alone: %s\n", name, done.Cluster, done.Left[name])
+		for _, r := range done.Left {
+			fmt.Fprintf(std.Out, "left %s %s of cluster %s alone: %s\n", r.Kind, r.Name, done.Cluster, r.Why)
 		}
 		if err == nil && len(done.Removed)+len(done.Left) == 0 {
 			fmt.Fprintf(std.Out, "nothing to clean up in cluster %s\n", done.Cluster)
 		}
 		return err
 	}
-	s := sheet{columns: []string{"cluster", "removed", "left"}}
-	all := []cleanedNamespace{}
-	for _, name := range done.Removed {
-		all = append(all, cleanedNamespace{Cluster: done.Cluster, Removed: name})
+	s := sheet{columns: []string{"cluster", "removed", "left", "kind"}}
+	all := []cleanedObject{}
+	for _, r := range done.Removed {
+		all = append(all, cleanedObject{Cluster: done.Cluster, Kind: r.Kind, Removed: r.Name})
 	}
-	for _, name := range slices.Sorted(maps.Keys(done.Left)) {
-		all = append(all, cleanedNamespace{done.Cluster, "", name, done.Left[name]})
+	for _, r := range done.Left {
+		all = append(all, cleanedObject{Cluster: done.Cluster, Kind: r.Kind, Left: r.Name, Why: r.Why})
 	}
 	for _, c := range all {
-		s.objects, s.rows = append(s.objects, c), append(s.rows, []string{c.Cluster, c.Removed, c.Left})
+		s.objects, s.rows = append(s.objects, c), append(s.rows, []string{c.Cluster, c.Removed, c.Left, c.Kind})
 	}
 	if format == "json" {
 		return errors.Join(writeJSON(std.Out, all), err)
@@ -144,9 +143,10 @@ func cleanCluster(ctx context.Context, std Streams, of, format string) error {
 	return errors.Join(s.write(std.Out, format), err)
 }
 
-// cleanedNamespace is the result of clean for a namespace of a cluster.
-type cleanedNamespace struct {
+// cleanedObject is the result of clean for a namespace of a cluster, or a policy of the whole cluster.
+type cleanedObject struct {
 	Cluster string `json:"cluster"`
+	Kind    string `json:"kind"`
 	Removed string `json:"removed,omitempty"` // its name, if it was removed
 	Left    string `json:"left,omitempty"`    // its name, if it was not
 	Why     string `json:"why,omitempty"`

@@ -35,6 +35,13 @@ type Decoyed interface {
 	Decoys(p part.Params) int
 }
 
+// A ClusterWide filter may have policies of a whole cluster instead of those of a namespace.
+type ClusterWide interface {
+	Filter
+	// WholeCluster says whether it has them.
+	WholeCluster(p part.Params) bool
+}
+
 // EnforceTime is the metric of filters that others enforce than who has set them.
 const EnforceTime = "enforce_time"
 

@@ -59,14 +59,23 @@ func (filters) Metrics() []measure.Metric {
 // NetworkPolicy is the filter of Kubernetes: policies that name pods, and which its network plugin enforces, or does
 // not (https://kubernetes.io/docs/concepts/services-networking/network-policies). All pods of a lab refuse whatever
 // comes and goes, but what each pair may send: from its source to its sink, at the ports of the list. They name no
-// addresses, so a pair may talk in each family.
+// addresses, so a pair may talk in each family. The policies are those of the lab's namespace, or those of the whole
+// cluster (https://network-policy-api.sigs.k8s.io).
 type NetworkPolicy struct{}
 
+// kind is the parameter that chooses the policies.
+const (
+	kind       = "kind"
+	namespaced = "namespaced"
+	admin      = "admin"
+)
+
 var (
-	_ filter.Filter  = NetworkPolicy{}
-	_ filter.Naming  = NetworkPolicy{}
-	_ filter.Decoyed = NetworkPolicy{}
-	_ network.Ported = NetworkPolicy{}
+	_ filter.Filter      = NetworkPolicy{}
+	_ filter.Naming      = NetworkPolicy{}
+	_ filter.Decoyed     = NetworkPolicy{}
+	_ filter.ClusterWide = NetworkPolicy{}
+	_ network.Ported     = NetworkPolicy{}
 )
 
 // MaxRules is the largest number of decoy rules: policies with so many peers still are objects that etcd takes.
@@ -79,8 +88,14 @@ func (NetworkPolicy) Describe() filter.Description {
 		Summary: "policies of Kubernetes: all is refused but what each pair may send",
 		Params: part.List{
 			{
+				Name: kind, Default: namespaced, Values: []string{namespaced, admin}, Quiet: true,
+				Summary: "namespaced: NetworkPolicy, in the namespace of the pods; admin: policies of the whole cluster, which come " +
+					"before those: AdminNetworkPolicy v1alpha1 or, if the cluster does not serve it, ClusterNetworkPolicy v1alpha2",
+			},
+			{
 				Name: filter.Rules, Default: "0", Check: part.CountBetween(0, MaxRules),
-				Summary: "number of decoy rules, which never match: 0 to 10000 address ranges from which sinks may receive",
+				Summary: "number of decoy rules, which never match: 0 to 10000 address ranges from which sinks may receive; with " +
+					"kind=admin, whose ingress rules know no ranges, labels of namespaces that no namespace has",
 			},
 			{
 				Name: filter.Stateful, Default: "true", Values: []string{"true"}, Quiet: true,
@@ -107,3 +122,6 @@ func (NetworkPolicy) OnlyPorts() bool { return true }
 
 // Decoys implements [filter.Decoyed].
 func (NetworkPolicy) Decoys(p part.Params) int { return p.Count(filter.Rules) }
+
+// WholeCluster implements [filter.ClusterWide].
+func (NetworkPolicy) WholeCluster(p part.Params) bool { return p[kind] == admin }

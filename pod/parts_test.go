@@ -58,7 +58,10 @@ func TestRefuse(t *testing.T) {
 		{"cni(via=clusterip,secondary=lab/fast)", 2, "services lead to the interface that every pod has"},
 		{"cni(via=nodeport,node=source,secondary=lab/fast)", 2, "services lead to the interface that every pod has"},
 		{"cni(secondary=lab/fast)+networkpolicy", 2, "policies do not apply to the second interface of pods"},
+		{"cni(secondary=lab/fast)+networkpolicy(kind=admin)", 2, "policies do not apply to the second interface of pods"},
+		{"host+networkpolicy(kind=admin)", 2, "policies do not apply to pods that share the network of their node"},
 		{"cni+networkpolicy", 2, ""},
+		{"cni+networkpolicy(kind=admin,rules=100)", 2, ""},
 	} {
 		s, err := Kinds().Parse(tt.network)
 		if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/network"
 	"github.com/nettoll/nettoll/probe"
+	"github.com/nettoll/nettoll/stack"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/traffic/remote"
 )
@@ -66,11 +67,15 @@ type Deployment struct {
 	namespace string
 	scouts    string // the Job of the scouts
 	owner     object // a reference to it: it goes last, and the cluster removes what it owns
+	within    object // a reference to the namespace, if it was made; nil if not
 	nodes     []node // host 1 first
 	cluster   map[string]any
 	serial    atomic.Int64 // of its Jobs
 	monitors  string       // the DaemonSet of the monitors; "": there are none
 	prefix    string       // of the names of nodes, if there are several clusters
+	admin     *adminKind   // the policies of the whole cluster that it serves; nil: none, or adminErr says why not known
+	adminErr  error
+	usesAdmin atomic.Bool // the run has made some
 
 	watching sync.Mutex          // of the monitors of nodes
 	owning   sync.Mutex          // of pods
@@ -114,10 +119,12 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 	d.run = hex.EncodeToString(secret)
 	if d.namespace = d.Namespace; d.namespace == "" {
 		name := "nettoll-" + d.run
-		if err := d.client.Create(ctx, core+"/namespaces", namespaceOf(name, d.run, d.Privileged), nil); err != nil {
+		var made identity
+		if err := d.client.Create(ctx, core+"/namespaces", namespaceOf(name, d.run, d.Privileged), &made); err != nil {
 			return fmt.Errorf("make a namespace (hosts.namespace names one that exists): %w", err)
 		}
 		d.namespace = name
+		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
 	}
 	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts}
 	pods, err := d.create(ctx, scouts)
@@ -125,11 +132,7 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		return err
 	}
 	d.scouts = scouts.name
-	var made struct {
-		Metadata struct {
-			UID string `json:"uid"`
-		} `json:"metadata"`
-	}
+	var made identity
 	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+d.scouts, &made); err != nil {
 		return fmt.Errorf("look at job %q: %w", d.scouts, err)
 	}
@@ -171,7 +174,17 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 	if plugins := d.plugins(ctx); plugins != nil {
 		d.cluster["network_plugins"] = plugins
 	}
+	if d.admin, d.adminErr = findAdmin(ctx, d.client.Get); d.admin != nil {
+		d.cluster[adminPolicies] = d.admin.String()
+	}
 	return nil
+}
+
+// identity is what the API tells of an object that others refer to.
+type identity struct {
+	Metadata struct {
+		UID string `json:"uid"`
+	} `json:"metadata"`
 }
 
 // jobName returns the name of a Job that no other run has.
@@ -262,7 +275,7 @@ func (d *Deployment) Machines(ctx context.Context, hosts int) ([]deploy.Machine,
 }
 
 // Check reaches the cluster, which says whether labs can be built: they are all made of pods like the scouts, but for
-// second interfaces.
+// second interfaces and policies of the whole cluster.
 func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, error) {
 	if err := d.open(ctx); err != nil {
 		return nil, err
@@ -271,10 +284,18 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	wrong := make([]error, len(labs))
 	for i, l := range labs {
 		if wrong[i] = full; full == nil {
-			wrong[i] = attachable(ctx, d.client.Get, l.Stack)
+			wrong[i] = d.possible(ctx, l.Stack)
 		}
 	}
 	return wrong, nil
+}
+
+// possible returns nil, or what a stack needs and the cluster, or the user, does not have.
+func (d *Deployment) possible(ctx context.Context, of stack.Stack) error {
+	if err := attachable(ctx, d.client.Get, of); err != nil {
+		return err
+	}
+	return d.admissible(ctx, of)
 }
 
 // crowded returns nil, or why labs do not stand on nodes at the same time: a node has room for a number of pods. Where
@@ -431,22 +452,21 @@ func (d *Deployment) close() error {
 			_ = n.monitor.Kill() // likewise
 		}
 	}
+	err = d.unprotectByAdmin() // those of labs that are still there
 	switch {
 	case d.Namespace == "" && d.namespace != "":
 		ctx, cancel := context.WithTimeout(context.Background(), removeLimit)
 		defer cancel()
 		path := core + "/namespaces/" + url.PathEscape(d.namespace)
-		if err = d.client.Delete(ctx, path, nil); absent(err) {
-			err = nil
-		}
-		if err != nil {
-			err = fmt.Errorf("remove namespace %q: %w", d.namespace, err)
+		if gone := d.client.Delete(ctx, path, nil); gone != nil && !absent(gone) {
+			err = errors.Join(err, fmt.Errorf("remove namespace %q: %w", d.namespace, gone))
 		}
 	case d.scouts != "":
-		err = errors.Join(d.unwatchNodes(), d.remove(d.scouts))
+		err = errors.Join(err, d.unwatchNodes(), d.remove(d.scouts))
 	}
 	err = errors.Join(err, d.client.Close())
-	d.client, d.nodes, d.scouts, d.namespace, d.monitors = nil, nil, "", "", ""
+	d.client, d.nodes, d.scouts, d.namespace, d.monitors, d.within = nil, nil, "", "", "", nil
+	d.usesAdmin.Store(false)
 	return err
 }
 

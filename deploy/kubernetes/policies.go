@@ -100,6 +100,9 @@ func (l *lab) allowed(s network.Spot) (ports []object) {
 
 // protect makes the policies of a lab.
 func (l *lab) protect(ctx context.Context) error {
+	if wholeCluster(l.spec.Stack) {
+		return l.protectByAdmin(ctx)
+	}
 	for _, p := range l.policies() {
 		if err := l.deployment.client.Create(ctx, l.deployment.path(networking, "networkpolicies"), p, nil); err != nil {
 			return fmt.Errorf("make a policy: %w", err)
@@ -112,6 +115,12 @@ func (l *lab) protect(ctx context.Context) error {
 func (l *lab) unprotect() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
 	defer cancel()
+	if d := l.deployment; wholeCluster(l.spec.Stack) {
+		if d.admin == nil {
+			return nil
+		}
+		return removeAdmin(ctx, d.client, *d.admin, labLabel+"="+l.name)
+	}
 	var errs []error
 	for _, p := range l.policies() {
 		meta, _ := p["metadata"].(object)

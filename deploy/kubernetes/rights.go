@@ -70,6 +70,17 @@ func createsExec(version string) bool {
 	return n < 2 || major > 1 || minor >= 35
 }
 
+// adminRights are those that runs with policies of the whole cluster use.
+func adminRights(k adminKind) (list []Right) {
+	for _, verb := range adminVerbs() {
+		list = append(list, Right{
+			verb: verb, group: policyGroup, resource: k.resource, everywhere: true,
+			Without: "networkpolicy(kind=admin) cannot be measured",
+		})
+	}
+	return list
+}
+
 // rights are those that runs use on a cluster of a version.
 func rights(version string) []Right {
 	const noRun = "no run is possible"
@@ -118,7 +129,14 @@ func Rights(ctx context.Context, o kubectl.Options, namespace string) (cluster, 
 		return "", "", nil, err
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
-	list = rights(client.Version())
+	kind, err := findAdmin(ctx, client.Get)
+	if err != nil {
+		return "", "", nil, err
+	}
+	if kind == nil { // the rights may be there before the kind is
+		kind = &adminKinds()[0]
+	}
+	list = append(rights(client.Version()), adminRights(*kind)...)
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range list {
 		r := &list[i]

@@ -89,7 +89,7 @@ func (s *Several) Check(ctx context.Context, labs []deploy.Spec) ([]error, error
 	for i, l := range labs {
 		d, err := s.on(l.Stack)
 		if wrong[i] = err; err == nil {
-			wrong[i] = attachable(ctx, d.client.Get, l.Stack)
+			wrong[i] = d.possible(ctx, l.Stack)
 		}
 	}
 	return wrong, nil
