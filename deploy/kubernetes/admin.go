@@ -122,7 +122,8 @@ func findAdmin(ctx context.Context, get getter) (*adminKind, error) {
 				Schemas map[string]*schema `json:"schemas"`
 			} `json:"components"`
 		}
-		if err := get(ctx, "/openapi/v3"+version, &document); err != nil {
+		// An API server before Kubernetes 1.27 may have no such document: then networks are not used.
+		if err := get(ctx, "/openapi/v3"+version, &document); err != nil && !absent(err) {
 			return nil, fmt.Errorf("ask what kind %s has: %w", k.kind, err)
 		}
 		for _, s := range document.Components.Schemas {

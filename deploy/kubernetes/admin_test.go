@@ -273,7 +273,8 @@ func TestFindAdmin(t *testing.T) {
 			first: `{"resources": [{"name": "baselineadminnetworkpolicies"}]}`, second: cluster,
 			"/openapi/v3" + second: document("ClusterNetworkPolicy", ""),
 		}, "ClusterNetworkPolicy v1alpha2 without networks", ""},
-		{"no description", map[string]string{first: admin}, "", "ask what kind AdminNetworkPolicy has"},
+		{"no description", map[string]string{first: admin}, "AdminNetworkPolicy v1alpha1 without networks", ""},
+		{"nonsense", map[string]string{first: admin, "/openapi/v3" + first: "{"}, "", "ask what kind AdminNetworkPolicy has"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			k, err := findAdmin(t.Context(), func(_ context.Context, path string, into any) error {
