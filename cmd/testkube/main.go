@@ -48,6 +48,7 @@ Examples:
   testkube kubectl get nodes -o wide
   testkube -nodes 3 -proxy
   testkube -network calico                        enforces NetworkPolicy
+  testkube -network admin                         enforces AdminNetworkPolicy, too
   testkube -nettoll bin/nettoll bin/nettoll run experiment/examples/kubernetes.yaml
   in the shell:
     kubectl run a --image=%[1]s --image-pull-policy=Never -- sleep 1000000
@@ -69,7 +70,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	}}
 	flags.IntVar(&options.Nodes, "nodes", 2, "number of nodes, 1 to 9")
 	flags.StringVar(&options.Network, "network", testkube.Bridge,
-		"how pods are joined: bridge, or calico, which enforces NetworkPolicy and is built once, in minutes")
+		"how pods are joined: bridge, or calico, which enforces NetworkPolicy, or admin, which also enforces "+
+			"AdminNetworkPolicy; both are built once, in minutes")
 	flags.BoolVar(&options.Multus, "multus", false,
 		"give pods further interfaces by NetworkAttachmentDefinitions; Multus is built once, in minutes")
 	flags.BoolVar(&options.Proxy, "proxy", false, "start kube-proxy, so that services have addresses that work")

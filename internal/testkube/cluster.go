@@ -24,7 +24,8 @@ import (
 type Options struct {
 	// Nodes is the number of nodes, at most 9; 0 means 2.
 	Nodes int
-	// Network is how pods are joined: [Bridge], which "" means, or [Calico], which enforces NetworkPolicy.
+	// Network is how pods are joined: [Bridge], which "" means, [Calico], which enforces NetworkPolicy, or [Admin], which
+	// also enforces AdminNetworkPolicy.
 	Network string
 	// Multus gives pods further interfaces, by NetworkAttachmentDefinitions. It is built in addition, once.
 	Multus bool
@@ -44,6 +45,7 @@ type Cluster struct {
 	binary  string
 	policy  string // the binary with the programs of Calico; "" for none
 	multus  string // that of Multus; "" for none
+	judge   string // that of kube-network-policies; "" for none
 	ca      *authority
 	control *machine
 	bridge  int // the underlay, in the control plane
@@ -96,6 +98,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
+	if o.Network == Admin {
+		if c.judge, err = judges().Build(ctx, o.Say); err != nil {
+			return nil, err
+		}
+	}
 	if o.Multus {
 		if c.multus, err = multus().Build(ctx, o.Say); err != nil {
 			return nil, err
@@ -136,6 +143,11 @@ func (c *Cluster) begin(ctx context.Context) error {
 	}
 	if err := c.publishProxyConfig(ctx); err != nil {
 		return err
+	}
+	if c.options.Network == Admin { // the judges of nodes ask for these kinds ever more rarely
+		if err := c.prepareAdmin(ctx); err != nil {
+			return err
+		}
 	}
 	group, within = errgroup.WithContext(ctx)
 	if c.options.Network == Calico {

@@ -14,7 +14,8 @@
 //
 // Pods are joined to a bridge on their node by CNI plugins, and each node has a route to the pods of every other one.
 // With [Calico] as its network, each node routes to its pods instead, and enforces NetworkPolicy. [Start] then builds
-// Calico's programs, too (folder policy), and its daemon is a process of each node.
+// Calico's programs, too (folder policy), and its daemon is a process of each node. With [Admin], nodes also enforce
+// AdminNetworkPolicy, by a daemon that [Start] builds (folder admin).
 // With Multus (folder multus), which the node calls before the plugins of either network, pods get further interfaces.
 //
 // The API server listens in the network namespace of the control plane only. A client of this process reaches it by

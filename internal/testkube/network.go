@@ -20,10 +20,13 @@ const (
 	// Calico routes to each pod, and enforces NetworkPolicy on its node: Calico's CNI plugin and its daemon Felix, with
 	// the addresses and the routes between nodes that Bridge has. What it takes is built in addition, once.
 	Calico = "calico"
+	// Admin routes to each pod (CNI plugin ptp), and enforces AdminNetworkPolicy and NetworkPolicy on its node by
+	// kube-network-policies, the reference implementation of SIG Network. It is built in addition, once.
+	Admin = "admin"
 )
 
 // networks lists the networks.
-func networks() []string { return []string{Bridge, Calico} }
+func networks() []string { return []string{Bridge, Calico, Admin} }
 
 // The daemon of Calico, and where a node has the binary with its programs.
 const (
@@ -41,8 +44,14 @@ func policies() testprogram.Program {
 
 // MissingFor is [Missing] for a cluster with a network.
 func MissingFor(network string) error {
-	if err := Missing(); err != nil || network != Calico {
+	if err := Missing(); err != nil {
 		return err
+	}
+	switch network {
+	case Admin:
+		return missingQueue()
+	case Bridge, "":
+		return nil
 	}
 	for _, name := range []string{"ipset", "conntrack"} { // Felix starts them
 		if _, err := exec.LookPath(name); err != nil {
@@ -58,31 +67,46 @@ func MissingFor(network string) error {
 // prepareCalico makes the kinds of objects that Calico reads, and says that they are complete.
 func (c *Cluster) prepareCalico(ctx context.Context) error {
 	// They are part of the module, and no package has them.
-	dir, _, err := testprogram.Source(ctx, policies().Folder)
+	source, err := moduleDir(ctx, policies().Folder, "github.com/projectcalico/calico")
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", "github.com/projectcalico/calico")
+	kinds := filepath.Join(source, "libcalico-go", "config", "crd")
+	if err := c.define(ctx, kinds); err != nil {
+		return err
+	}
+	return c.Apply(ctx, `{"apiVersion": "crd.projectcalico.org/v1", "kind": "ClusterInformation",
+		"metadata": {"name": "default"}, "spec": {"clusterType": "k8s", "datastoreReady": true}}`)
+}
+
+// moduleDir returns the folder of the source of a module that one of ours requires.
+func moduleDir(ctx context.Context, folder, name string) (string, error) {
+	dir, _, err := testprogram.Source(ctx, folder)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", name)
 	cmd.Dir = dir
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	text, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("find the source of Calico: %w: %s%s", err, text, said.Bytes())
+		return "", fmt.Errorf("find the source of %s: %w: %s%s", name, err, text, said.Bytes())
 	}
 	var module struct{ Dir string }
 	if err := json.Unmarshal(text, &module); err != nil {
-		return fmt.Errorf("find the source of Calico: %w", err)
+		return "", fmt.Errorf("find the source of %s: %w", name, err)
 	}
-	kinds := filepath.Join(module.Dir, "libcalico-go", "config", "crd")
+	return module.Dir, nil
+}
+
+// define makes kinds of objects by a file or a folder of files, and waits until the cluster serves them.
+func (c *Cluster) define(ctx context.Context, kinds string) error {
 	if _, err := c.Kubectl(ctx, "create", "-f", kinds); err != nil {
 		return err
 	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s"); err != nil {
-		return err
-	}
-	return c.Apply(ctx, `{"apiVersion": "crd.projectcalico.org/v1", "kind": "ClusterInformation",
-		"metadata": {"name": "default"}, "spec": {"clusterType": "k8s", "datastoreReady": true}}`)
+	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
+	return err
 }
 
 // statusDir is where Felix writes that an endpoint is protected. The plugin waits for that: a pod has its policies
@@ -129,7 +153,7 @@ func (n *Node) furnishPlugins(machines string) error {
 		return err
 	}
 	at := map[string]string{"calico": policyProgram, "multus": multusProgram}
-	for _, name := range []string{"bridge", "host-local", "loopback", "macvlan"} {
+	for _, name := range []string{"bridge", "host-local", "loopback", "macvlan", "ptp"} {
 		at[name] = filepath.Join(machines, name)
 	}
 	for name, path := range at {

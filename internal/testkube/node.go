@@ -63,6 +63,9 @@ func (n *Node) start(ctx context.Context) error {
 	if c.policy != "" {
 		binds = append(binds, process.Bind{From: c.policy, To: policyProgram})
 	}
+	if c.judge != "" {
+		binds = append(binds, process.Bind{From: c.judge, To: judgeProgram})
+	}
 	if c.multus != "" {
 		binds = append(binds, process.Bind{From: c.multus, To: multusProgram})
 	}
@@ -84,6 +87,11 @@ func (n *Node) start(ctx context.Context) error {
 	}
 	if c.policy != "" {
 		if err := n.startFelix(ctx); err != nil {
+			return err
+		}
+	}
+	if c.judge != "" {
+		if err := n.startJudge(ctx); err != nil {
 			return err
 		}
 	}
@@ -120,6 +128,9 @@ func (n *Node) start(ctx context.Context) error {
 	if c.policy != "" {
 		return n.waitForFelix(ctx)
 	}
+	if c.judge != "" {
+		return n.waitForJudge(ctx)
+	}
 	return nil
 }
 
@@ -155,6 +166,11 @@ func (n *Node) furnish() error {
 	}
 	if c.policy != "" {
 		if err := n.furnishCalico(); err != nil {
+			return err
+		}
+	}
+	if c.judge != "" {
+		if err := c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, judge+".kubeconfig")); err != nil {
 			return err
 		}
 	}
@@ -264,6 +280,9 @@ func (n *Node) conflist() object {
 	}}}
 	if n.cluster.policy != "" {
 		conf = n.calicoConflist(ipam)
+	}
+	if n.cluster.judge != "" { // a bridge does not show the packets between its pods to netfilter of the node
+		conf["plugins"] = []object{{"type": "ptp", "ipam": ipam}}
 	}
 	if n.cluster.multus != "" {
 		return multusConflist(conf)

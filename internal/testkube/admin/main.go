@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	policies "sigs.k8s.io/kube-network-policies/pkg/networkpolicy"
+	adminclient "sigs.k8s.io/network-policy-api/pkg/client/clientset/versioned"
+	admininformers "sigs.k8s.io/network-policy-api/pkg/client/informers/externalversions"
+)
+
+// queue is the number of the queue of packets, which package testkube fills.
+const queue = 100
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: admin NODE KUBECONFIG")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintf(os.Stderr, "admin: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, node, kubeconfig string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	admin, err := adminclient.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	all, cluster := informers.NewSharedInformerFactory(client, 0), admininformers.NewSharedInformerFactory(admin, 0)
+	c, err := policies.NewController(client, all.Networking().V1().NetworkPolicies(), all.Core().V1().Namespaces(),
+		all.Core().V1().Pods(), all.Core().V1().Nodes(), admin, cluster.Policy().V1alpha1().AdminNetworkPolicies(),
+		cluster.Policy().V1alpha1().BaselineAdminNetworkPolicies(), policies.Config{
+			AdminNetworkPolicy: true, BaselineAdminNetworkPolicy: true, QueueID: queue, NodeName: node,
+		})
+	if err != nil {
+		return err
+	}
+	all.Start(ctx.Done())
+	cluster.Start(ctx.Done())
+	if err := c.Run(ctx); err != nil {
+		return err
+	}
+	if ctx.Err() == nil {
+		return errors.New("the controller has ended")
+	}
+	return nil
+}

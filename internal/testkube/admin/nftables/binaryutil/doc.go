@@ -1,0 +1,2 @@
+// Package binaryutil has the names of byte orders, which say nothing here.
+package binaryutil
