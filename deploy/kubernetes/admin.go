@@ -38,7 +38,8 @@ type adminKind struct {
 	// most is how many rules for a direction a policy may have, and how many peers a rule (MaxItems of the definition in
 	// apis/VERSION of sigs.k8s.io/network-policy-api).
 	most int
-	// networks says that peers of egress rules may be address ranges. The standard channel of the API has none.
+	// networks says that peers of egress rules may be address ranges, which AdminNetworkPolicy has only in the
+	// experimental channel of its definitions.
 	networks bool
 }
 
@@ -188,8 +189,8 @@ func servesAdmin(kind *adminKind, err error, of stack.Stack) error {
 		}
 		return &linux.UnsupportedError{
 			What: makePolicies, Missing: "kind " + strings.Join(names, " or ") + " of " + policyGroup + " in the cluster",
-			Hint: "install the definitions of sigs.k8s.io/network-policy-api and a network plugin that enforces them, or leave " +
-				"out kind=admin",
+			Hint: "install the definitions of sigs.k8s.io/network-policy-api and a network plugin that enforces them, or " +
+				"leave out kind=admin",
 		}
 	}
 	if p, params, ok := stack.PartOf[network.HostPublisher](of); ok && !kind.networks {
@@ -206,8 +207,8 @@ func servesAdmin(kind *adminKind, err error, of stack.Stack) error {
 // The priorities of the policies of a lab, after that of its decoys. A policy with a smaller number is checked first.
 // They are consecutive: nobody's policy is between them.
 //
-// If two policies of equal priority match a connection, the API does not say which one is applied. So the priorities are
-// none that policies of others have, see [freePriority]. Two policies of nettoll that share one never decide
+// If two policies of equal priority match a connection, the API does not say which one is applied. So the priorities
+// are none that policies of others have, see [freePriority]. Two policies of nettoll that share one never decide
 // differently:
 //
 //   - All policies with the priority of decoys accept, and match nothing.
@@ -356,8 +357,8 @@ func (l *lab) inNamespace(pods object) object {
 	}}
 }
 
-// adminPolicy returns a policy of the whole cluster for some pods of the lab. The cluster removes it with the namespace,
-// if that was made for the run: an object of the whole cluster can belong to no Job.
+// adminPolicy returns a policy of the whole cluster for some pods of the lab. The cluster removes it with the
+// namespace, if that was made for the run: an object of the whole cluster can belong to no Job.
 func (l *lab) adminPolicy(k adminKind, what string, priority int, pods, spec object) object {
 	d := l.deployment
 	spec["priority"], spec["subject"] = priority, l.inNamespace(pods)

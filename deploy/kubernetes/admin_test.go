@@ -85,7 +85,7 @@ func same(t *testing.T, got any, want string) {
 
 // The policies of the whole cluster are about the pods of the lab alone, by names of Jobs in the namespace of the run.
 // What is accepted comes before what is denied.
-func TestAdminPolicies(t *testing.T) {
+func TestAdminObjects(t *testing.T) {
 	const within = `"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "measure"}}`
 	const source = `{"pods": {` + within + `, "podSelector": {"matchLabels": {"nettoll/job": "one",
 		"batch.kubernetes.io/job-completion-index": "0"}}}}`

@@ -1,9 +1,9 @@
 // The daemon of a network that enforces AdminNetworkPolicy, for tests (make test-kube-full), apart from what nettoll
 // itself depends on.
 //
-// kube-network-policies v0.8.0 is the last release that the Go module proxy has. Its API is at the commit that it names:
-// later versions of that module have ClusterNetworkPolicy instead. Modules of Kubernetes are newer than those that it
-// names. They are those of the module cluster, so both share what is compiled.
+// kube-network-policies v0.8.0 is the last release that the Go module proxy has. Its API is at the commit that it
+// names: later versions of that module have ClusterNetworkPolicy instead. Modules of Kubernetes are newer than those
+// that it names. They are those of the module cluster, so both share what is compiled.
 module github.com/nettoll/nettoll/internal/testkube/admin
 
 go 1.26.0

@@ -1,0 +1,210 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/nettoll/nettoll/filter"
+	"github.com/nettoll/nettoll/internal/testkube"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// adminLeft are the policies of the whole cluster that nettoll has made, if the cluster knows them.
+func (u *user) adminLeft(t *testing.T) []string {
+	t.Helper()
+	return u.kubectl(t, "get", "adminnetworkpolicies", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o", "name")
+}
+
+// Policies of the whole cluster hold on a network that enforces them: without them all passes, and with them what the
+// list allows, in both families, on one node and across nodes, and between pairs. A policy of somebody else that comes
+// before them and allows more is a leak, which is found. Nothing is left, unless nettoll was killed, and then nettoll
+// clean removes it.
+func TestAdminPolicies(t *testing.T) {
+	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
+	u := newUser(t, testkube.Options{Network: testkube.Admin, Proxy: true})
+	const text = "baseline: cni\nfactors: {network: [{cni: {via: %s}}], filter: {networkpolicy: {kind: admin, rules: %d}}, " +
+		"pairs: 2, family: [ipv4, ipv6]}\nworkloads: udp-rr\n"
+	const others = `{"apiVersion": "policy.networking.k8s.io/v1alpha1", "kind": "AdminNetworkPolicy", "metadata": {"name": %q},
+		"spec": {"priority": %d, "subject": {"namespaces": %s}, "ingress": [{"action": %q, "from": [{"namespaces": {}}]}],
+		"egress": [{"action": %q, "to": [{"namespaces": {}}]}]}}`
+	t.Run("hold", func(t *testing.T) {
+		// It is about pods of another namespace, and has the priority that nettoll would take.
+		if err := u.cluster.Apply(t.Context(), fmt.Sprintf(others, "elsewhere", 1000,
+			`{"matchLabels": {"kubernetes.io/metadata.name": "elsewhere"}}`, "Deny", "Deny")); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(u.dir, "hold")
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
+			fmt.Sprintf(text, "[pod, clusterip, nodeport]", 150)), "--time", "2s", "--proof-budget", "50%", "-o", dir)
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, out, said)
+		}
+		run, log := records(t, dir)
+		refused, enforced := map[string]int{}, 0 // by how sinks are reached
+		for _, p := range log.Proofs {
+			if !p.OK {
+				t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+			} else if p.Name == proof.Refuses {
+				refused[viaOf(p.Lab)]++
+			}
+		}
+		for _, l := range log.Labs {
+			if l.Metrics[filter.EnforceTime] > 0 {
+				enforced++
+			}
+		}
+		if len(refused) != 3 || enforced == 0 {
+			t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused,
+				enforced)
+		}
+		open, closed := 0, 0
+		if reaches(t, log, func(lab, from, to string) measure.Reach {
+			switch {
+			case !strings.Contains(lab, "networkpolicy"):
+				open++
+				return measure.ReachOpen
+			case from[:3] == "src" && to == "snk"+from[3:]:
+				return measure.ReachAllowed
+			}
+			closed++
+			return measure.ReachRefused
+		}) == 0 || open == 0 || closed == 0 {
+			t.Errorf("who reaches whom: %d without policies, %d that they refuse; want some", open, closed)
+		}
+		if got := run.Facts["admin_policies"]; got != "AdminNetworkPolicy v1alpha1" {
+			t.Errorf("fact admin_policies: %v", got)
+		}
+		t.Logf("%s", out)
+		gone(t, 30*time.Second, func() []string { return append(u.left(t), u.adminLeft(t)...) })
+	})
+	t.Run("too wide", func(t *testing.T) {
+		u.kubectl(t, "create", "namespace", "wide")
+		if err := u.cluster.Apply(t.Context(), fmt.Sprintf(others, "wide", 7,
+			`{"matchLabels": {"kubernetes.io/metadata.name": "wide"}}`, "Allow", "Allow")); err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(u.dir, "wide")
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "wide.yaml",
+			"hosts: {kind: kubernetes, nodes: 2, namespace: wide}\n"+fmt.Sprintf(text, "pod", 0)), "--time", "2s", "-o", dir)
+		_ = cmd.Run() // its status says it
+		if cmd.ProcessState.ExitCode() != 4 ||
+			!strings.Contains(strings.Join(strings.Fields(out.String()), " "), "the filter allows packets that it must refuse") {
+			t.Errorf("status %d, want 4 and the leak:\n%s\n%s", cmd.ProcessState.ExitCode(), out, said)
+		}
+		if _, log := records(t, dir); leaked(log) == 0 {
+			t.Errorf("who reaches whom shows no leak:\n%s", out)
+		}
+		gone(t, 30*time.Second, func() []string { return append(u.left(t), u.adminLeft(t)...) })
+		if kept := u.kubectl(t, "get", "adminnetworkpolicies", "-o", "name"); len(kept) != 2 {
+			t.Errorf("policies of others: %v, want both", kept)
+		}
+	})
+	t.Run("killed", func(t *testing.T) { u.killAdmin(t, text) })
+	t.Run("rights", func(t *testing.T) { u.adminRights(t) })
+}
+
+// adminRights wants the rights of packaging/kubernetes to be too few for policies of the whole cluster, which is said
+// before anything is built, and those with admin.yaml to be enough.
+func (u *user) adminRights(t *testing.T) {
+	packaged := filepath.Join("..", "..", "packaging", "kubernetes")
+	u.kubectl(t, "apply", "-k", packaged)
+	text, err := os.ReadFile(u.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	users, _ := config["users"].([]any)
+	for _, one := range users {
+		entry, _ := one.(map[string]any)
+		if user, ok := entry["user"].(map[string]any); ok {
+			user["as"] = "system:serviceaccount:nettoll:measurer"
+		}
+	}
+	if text, err = yaml.Marshal(config); err != nil {
+		t.Fatal(err)
+	}
+	as := u.write(t, "as.kubeconfig", string(text))
+	for _, tt := range []struct {
+		status int
+		says   []string
+	}{
+		{1, []string{"left out: lab cni+networkpolicy(kind=admin)", "missing right to list adminnetworkpolicies in the whole cluster"}},
+		{0, nil},
+	} {
+		if tt.status == 0 {
+			u.kubectl(t, "apply", "-f", filepath.Join(packaged, "admin.yaml"))
+		}
+		cmd, out, said := u.command(t.Context(), "run", u.write(t, "rights.yaml",
+			"hosts: {kind: kubernetes, nodes: 2, namespace: nettoll}\nbaseline: cni\nfactors: {network: cni, "+
+				"filter: {networkpolicy: {kind: admin}}, placement: cross-host}\nworkloads: udp-rr\n"), "--time", "1s", "-o",
+			filepath.Join(t.TempDir(), "run"))
+		cmd.Env = append(cmd.Env, "KUBECONFIG="+as)
+		_ = cmd.Run() // its status says it
+		all := strings.Join(strings.Fields(out.String()+said.String()), " ")
+		for _, want := range tt.says {
+			if !strings.Contains(all, want) {
+				t.Errorf("no %q in:\n%s\n%s", want, out, said)
+			}
+		}
+		if got := cmd.ProcessState.ExitCode(); got != tt.status {
+			t.Errorf("status %d, want %d:\n%s\n%s", got, tt.status, out, said)
+		}
+	}
+	cmd, out, said := u.command(t.Context(), "doctor", "--cluster", "--namespace", "nettoll")
+	cmd.Env = append(cmd.Env, "KUBECONFIG="+as)
+	if err := cmd.Run(); err != nil || !strings.Contains(strings.Join(strings.Fields(out.String()), " "),
+		"create adminnetworkpolicies granted") {
+		t.Errorf("nettoll doctor: %v\n%s\n%s", err, out, said)
+	}
+	gone(t, 30*time.Second, func() []string { return append(u.left(t), u.adminLeft(t)...) })
+}
+
+// killAdmin kills a run in a namespace of the user. Its policies of the whole cluster stay as long as it has pods, and
+// nettoll clean then removes them, and none of others.
+func (u *user) killAdmin(t *testing.T, text string) {
+	u.kubectl(t, "create", "namespace", "killed")
+	cmd, _, said := u.command(t.Context(), "run", u.write(t, "killed.yaml",
+		"hosts: {kind: kubernetes, nodes: 2, namespace: killed}\n"+fmt.Sprintf(text, "pod", 0)), "--time", "1h", "-o",
+		filepath.Join(u.dir, "killed"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); len(u.adminLeft(t)) < 3; time.Sleep(100 * time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+			t.Fatalf("no policies within a minute\n%s", said)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
+	clean := func() string {
+		t.Helper()
+		cmd, out, said := u.command(t.Context(), "clean", "--cluster")
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s\n%s", err, out, said)
+		}
+		return out.String()
+	}
+	if left := clean(); !strings.Contains(left, "left AdminNetworkPolicy nettoll-") || len(u.adminLeft(t)) == 0 {
+		t.Errorf("nettoll clean does not leave policies of a run with pods alone:\n%s", left)
+	}
+	gone(t, 4*time.Minute, func() []string { return u.kubectl(t, "get", "pods", "--namespace", "killed", "-o", "name") })
+	if removed := clean(); !strings.Contains(removed, "removed AdminNetworkPolicy nettoll-") || len(u.adminLeft(t)) > 0 {
+		t.Errorf("nettoll clean does not remove policies of a run without pods:\n%s", removed)
+	}
+	if kept := u.kubectl(t, "get", "adminnetworkpolicies", "-o", "name"); len(kept) != 2 {
+		t.Errorf("policies of others: %v, want both", kept)
+	}
+}
