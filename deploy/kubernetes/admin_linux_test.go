@@ -43,7 +43,7 @@ func TestAdminPolicies(t *testing.T) {
 		}
 		dir := filepath.Join(u.dir, "hold")
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
-			fmt.Sprintf(text, "[pod, clusterip, nodeport]", 150)), "--time", "2s", "--proof-budget", "50%", "-o", dir)
+			fmt.Sprintf(text, "[pod, clusterip, nodeport]", 150)), "--time", "2s", "--proof-budget", "90%", "-o", dir)
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}

@@ -9,6 +9,7 @@ module github.com/nettoll/nettoll/internal/testkube/admin
 go 1.26.0
 
 require (
+	golang.org/x/sys v0.38.0
 	k8s.io/client-go v0.35.4
 	sigs.k8s.io/kube-network-policies v0.8.0
 	sigs.k8s.io/network-policy-api v0.1.6-0.20250401132235-45061d10895e
@@ -61,7 +62,6 @@ require (
 	golang.org/x/net v0.47.0 // indirect
 	golang.org/x/oauth2 v0.30.0 // indirect
 	golang.org/x/sync v0.18.0 // indirect
-	golang.org/x/sys v0.38.0 // indirect
 	golang.org/x/term v0.37.0 // indirect
 	golang.org/x/text v0.31.0 // indirect
 	golang.org/x/time v0.11.0 // indirect

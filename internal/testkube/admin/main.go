@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
+	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
@@ -56,6 +59,7 @@ func run(ctx context.Context, node, kubeconfig string) error {
 	}
 	all.Start(ctx.Done())
 	cluster.Start(ctx.Done())
+	go widen(ctx)
 	if err := c.Run(ctx); err != nil {
 		return err
 	}
@@ -64,3 +68,44 @@ func run(ctx context.Context, node, kubeconfig string) error {
 	}
 	return nil
 }
+
+// buffer is how many bytes of packets may wait for the controller. Otherwise its sockets have net.core.rmem_default,
+// which is too little for the packets of a proof on a busy machine: the kernel then drops some.
+const buffer = 32 << 20
+
+// widen widens the buffers of the controller's sockets to netfilter as soon as it has opened them. The controller has no
+// setting for that.
+func widen(ctx context.Context) {
+	for wide := map[int]bool{}; len(wide) < sockets; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+		open, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			continue
+		}
+		for _, one := range open {
+			fd, err := strconv.Atoi(one.Name())
+			if err != nil || wide[fd] {
+				continue
+			}
+			if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil ||
+				protocol != unix.NETLINK_NETFILTER {
+				continue
+			}
+			if domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_NETLINK {
+				continue
+			}
+			if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer); err != nil {
+				fmt.Fprintf(os.Stderr, "admin: widen a buffer: %v\n", err)
+				continue
+			}
+			wide[fd] = true
+		}
+	}
+}
+
+// sockets is how many sockets to netfilter the controller has: those of packets and of answers of DNS.
+const sockets = 2
