@@ -130,7 +130,9 @@ func TestReadAgain(t *testing.T) {
 			if err := w.begin(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w.end(t.Context(), nil, nil)
+			if _, wrong, excess := w.end(t.Context(), nil, nil); wrong != nil || excess != nil {
+				t.Fatal(wrong, excess)
+			}
 			plan.excesses, read = excesses, 0
 			err := w.begin(t.Context())
 			if (err == nil) != want.holds || read != want.read {

@@ -56,11 +56,11 @@ func adminKinds() []adminKind {
 
 // path is that of the policies, or of one of them.
 func (k adminKind) path(name ...string) string {
-	p := "/apis/" + policyGroup + "/" + k.version + "/" + k.resource
+	parts := []string{"/apis", policyGroup, k.version, k.resource}
 	for _, n := range name {
-		p += "/" + url.PathEscape(n)
+		parts = append(parts, url.PathEscape(n))
 	}
-	return p
+	return strings.Join(parts, "/")
 }
 
 // String is the kind with its version, and what it lacks.

@@ -218,8 +218,14 @@ func TestFreePriority(t *testing.T) {
 		taken []int
 		want  int // -1: none
 	}{
-		{nil, 998}, {[]int{5, 10, 500}, 998}, {[]int{1000}, 997}, {[]int{998}, 995}, {[]int{1000, 996}, 997}, {[]int{999, 995}, 996},
-		{all, -1}, {append([]int{4, 5, 6}, all[3:]...), 1},
+		{nil, 998},
+		{[]int{5, 10, 500}, 998},
+		{[]int{1000}, 997},
+		{[]int{998}, 995},
+		{[]int{1000, 996}, 997},
+		{[]int{999, 995}, 996},
+		{all, -1},
+		{append([]int{4, 5, 6}, all[3:]...), 1},
 	} {
 		got, err := freePriority(tt.taken)
 		if err != nil != (tt.want < 0) || err == nil && got != tt.want {

@@ -110,8 +110,11 @@ func TestKilledBelow(t *testing.T) {
 		name string
 		want bool
 	}{
-		{[]Hierarchy{v2}, "killed", true}, {[]Hierarchy{v2}, "well", false}, {[]Hierarchy{v2}, "gone", false},
-		{[]Hierarchy{v1, v2}, "killed", false}, {nil, "killed", false},
+		{[]Hierarchy{v2}, "killed", true},
+		{[]Hierarchy{v2}, "well", false},
+		{[]Hierarchy{v2}, "gone", false},
+		{[]Hierarchy{v1, v2}, "killed", false},
+		{nil, "killed", false},
 	} {
 		if got := killedBelow(c.list, c.name); got != c.want {
 			t.Errorf("%s in %v: %v, want %v", c.name, c.list, got, c.want)
