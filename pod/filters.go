@@ -90,7 +90,8 @@ func (NetworkPolicy) Describe() filter.Description {
 			{
 				Name: kind, Default: namespaced, Values: []string{namespaced, admin}, Quiet: true,
 				Summary: "namespaced: NetworkPolicy, in the namespace of the pods; admin: policies of the whole cluster, which " +
-					"come before those: AdminNetworkPolicy v1alpha1 or, if the cluster does not serve it, ClusterNetworkPolicy v1alpha2",
+					"come before those: AdminNetworkPolicy v1alpha1 or, if the cluster does not serve it, ClusterNetworkPolicy " +
+					"v1alpha2",
 			},
 			{
 				Name: filter.Rules, Default: "0", Check: part.CountBetween(0, MaxRules),
