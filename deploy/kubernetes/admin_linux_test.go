@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func TestAdminPolicies(t *testing.T) {
 		}
 		dir := filepath.Join(u.dir, "hold")
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
-			fmt.Sprintf(text, "[pod, clusterip, nodeport]", 150)), "--time", "2s", "--proof-budget", "90%", "-o", dir)
+			fmt.Sprintf(text, "[pod, clusterip, nodeport]", 3)), "--time", "2s", "--proof-budget", "90%", "-o", dir)
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
@@ -65,6 +66,11 @@ func TestAdminPolicies(t *testing.T) {
 			t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused,
 				enforced)
 		}
+		// A packet of a lab without policies waits for its verdict, too. If an answer comes too late for that reason, the
+		// records say that who reaches whom cannot be told there. Labs with policies have no such excuse.
+		log.Matrices = slices.DeleteFunc(log.Matrices, func(m measure.Matrix) bool {
+			return m.Untold != "" && !strings.Contains(m.Lab, "networkpolicy")
+		})
 		open, closed := 0, 0
 		if reaches(t, log, func(lab, from, to string) measure.Reach {
 			switch {

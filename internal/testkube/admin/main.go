@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -103,9 +104,33 @@ func widen(ctx context.Context) {
 				continue
 			}
 			wide[fd] = true
+			if err := lengthen(fd); err != nil {
+				fmt.Fprintf(os.Stderr, "admin: lengthen a queue: %v\n", err)
+			}
 		}
 	}
 }
+
+// waiting is how many packets may wait for the controller's verdict, which sets 1024.
+const waiting = 1 << 16
+
+// lengthen has more packets wait in the queue of a socket (struct nfgenmsg and NFQA_CFG_QUEUE_MAXLEN of
+// linux/netfilter/nfnetlink_queue.h). A socket of another queue has no right to that.
+func lengthen(fd int) error {
+	time.Sleep(settled)
+	message := make([]byte, 28)
+	binary.NativeEndian.PutUint32(message[0:], uint32(len(message)))
+	binary.NativeEndian.PutUint16(message[4:], unix.NFNL_SUBSYS_QUEUE<<8|2) // NFQNL_MSG_CONFIG
+	binary.NativeEndian.PutUint16(message[6:], unix.NLM_F_REQUEST)
+	binary.BigEndian.PutUint16(message[18:], queue)
+	binary.NativeEndian.PutUint16(message[20:], 8)
+	binary.NativeEndian.PutUint16(message[22:], 3) // NFQA_CFG_QUEUE_MAXLEN
+	binary.BigEndian.PutUint32(message[24:], waiting)
+	return unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+}
+
+// settled is how long the controller takes at most from opening a socket to its own settings.
+const settled = 500 * time.Millisecond
 
 // sockets is how many sockets to netfilter the controller has: those of packets and of answers of DNS.
 const sockets = 2
