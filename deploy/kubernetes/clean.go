@@ -88,8 +88,8 @@ func cleanNamespaces(ctx context.Context, client *kubectl.Client, done *Cleaned)
 	return errors.Join(errs...)
 }
 
-// cleanAdmin removes policies of the whole cluster whose runs have no pods any more. Who may not list them has made
-// none.
+// cleanAdmin removes policies of the whole cluster whose runs have no pods any more. A user who may not list them has
+// made none.
 func cleanAdmin(ctx context.Context, client *kubectl.Client, done *Cleaned) error {
 	var errs []error
 	for _, k := range adminKinds() {
