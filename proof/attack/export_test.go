@@ -2,7 +2,6 @@ package attack
 
 import (
 	"os"
-	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 )
@@ -14,11 +13,8 @@ func Within(ns *os.File, f func(h *link.Handle) error) error { return within(ns,
 // protocol, a type), and whether it has arrived anywhere.
 func (t *Target) Seen(f func(o Outcome, what, each string, number uint16, arrived bool)) { t.seen = f }
 
-// Slowly has frames sent with a pause after each [burst].
-func (t *Target) Slowly(pause time.Duration) { t.pause = pause }
-
-// Burst is how many frames are sent without a pause.
-const Burst = burst
+// Midway has f called when half of a flood of addresses is sent.
+func (t *Target) Midway(f func()) { t.midway = f }
 
 // Sampled returns at most some of a list.
 func Sampled(list []int, atMost int) []int { return sampled(list, atMost) }

@@ -123,6 +123,9 @@ func (s *stand) macFlood(o *Outcome, v6 bool) error {
 		return err
 	}
 	for n := range flood {
+		if n == flood/2 && s.midway != nil {
+			s.midway()
+		}
 		mac := binary.BigEndian.AppendUint32(net.HardwareAddr{2, s.magic[0]}, uint32(n))
 		if err := from.send(packet.Frame(from.mac, mac, packet.TypeOwn, make([]byte, 46))); err != nil {
 			return err

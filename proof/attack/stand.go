@@ -188,7 +188,7 @@ func (s *stand) speaks(v6 bool) bool {
 func newStand(lab Target) *stand {
 	s := &stand{
 		Target: lab, taps: newTaps(), known: map[bool]map[[2]*end]net.HardwareAddr{false: {}, true: {}},
-		pace: &pace{pause: cmp.Or(lab.pause, pause)},
+		pace: &pace{pause: pause},
 	}
 	_, _ = rand.Read(s.magic[:]) // it never fails
 	_, _ = rand.Read(s.forged[:])

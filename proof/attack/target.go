@@ -31,9 +31,9 @@ type Target struct {
 	// Observe, if not nil, is called when something begins.
 	Observe func(a Attack, family string)
 
-	// Tests set these: seen is called with what came of each packet, and pause is in the place of [pause].
-	seen  func(o Outcome, what, each string, number uint16, arrived bool)
-	pause time.Duration
+	// Tests set these: seen is called with what came of each packet, and midway in the middle of a flood of addresses.
+	seen   func(o Outcome, what, each string, number uint16, arrived bool)
+	midway func()
 }
 
 // An Attack is a family of tries.

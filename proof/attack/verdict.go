@@ -30,8 +30,8 @@ func elsewhere() map[Attack]string {
 		threat.Bypass:  "a switch whose host takes frames from its ports (TestBypassIsNoticed)",
 		// A switch learns where containers are, whatever is filtered.
 		threat.Listening: "a bridge that forgets at once where containers are (TestHub)",
-		threat.MACFlood: "a bridge that learns few addresses and soon forgets them, in one family, as frames of a flood " +
-			"have none (TestMACFlood)",
+		threat.MACFlood: "a bridge that learns few addresses, and forgets in the middle of the flood where containers are " +
+			"(TestMACFlood)",
 		// The runtime separates namespaces, and no filter knows unix sockets.
 		threat.Abstract: "containers in the namespace of their host (TestSharedNamespace)",
 		// Without the filter nobody tracks connections, so no table can be full.
