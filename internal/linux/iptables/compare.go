@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,10 +89,8 @@ func normal(rule string) string {
 				value = "ipv6-icmp"
 			}
 		case "-s", "-d":
-			for _, whole := range []string{"/32", "/128"} {
-				if address, ok := strings.CutSuffix(value, whole); ok && strings.Contains(address, ":") == (whole == "/128") {
-					value = address
-				}
+			if p, err := netip.ParsePrefix(value); err == nil && p.IsSingleIP() {
+				value = p.Addr().String()
 			}
 		case "--ctstate":
 			states := strings.Split(value, ",")

@@ -102,6 +102,7 @@ func TestNormal(t *testing.T) {
 		{"-s fd00::1/128 -d fd00::/32", "-s fd00::1 -d fd00::/32"},
 		{"-m conntrack --ctstate RELATED,ESTABLISHED", "-m conntrack --ctstate ESTABLISHED,RELATED"},
 		{"! -s 10.0.0.1/32  -m", "! -s 10.0.0.1 -m"},
+		{"-s /32/32 -d 10.0.0.1/32/32 -s fd00::1/32/128", "-s /32/32 -d 10.0.0.1/32/32 -s fd00::1/32/128"},
 		{"", ""},
 	} {
 		if got := normal(c.rule); got != c.want {
