@@ -107,9 +107,7 @@ func (k *Kernel) retap(next *Tap) (list []Frames, c *Capture, err error) {
 		if err == nil {
 			c = last.capture()
 		}
-		// The sockets hear nothing any more as soon as they are being closed. What the kernel waits for then is nobody
-		// else's.
-		go func() { _ = last.Close() }() // closing what is only read does not fail
+		err = errors.Join(err, last.Close()) // before the answer: no socket is open while trials run
 	}
 	if err != nil || next == nil {
 		return list, c, err
