@@ -137,6 +137,27 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 	return run, log
 }
 
+// enforced wants all proofs to hold, something to be refused on each of three paths, and the time until that was so.
+func enforced(t *testing.T, log *measure.Log) {
+	t.Helper()
+	refused, times := map[string]int{}, 0 // by how sinks are reached
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		} else if p.Name == proof.Refuses {
+			refused[viaOf(p.Lab)]++
+		}
+	}
+	for _, l := range log.Labs {
+		if l.Metrics[filter.EnforceTime] > 0 {
+			times++
+		}
+	}
+	if len(refused) != 3 || times == 0 {
+		t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused, times)
+	}
+}
+
 // reaches compares who reaches whom with what is wanted, wherever that was tried, and returns how often it was.
 func reaches(t *testing.T, log *measure.Log, want func(lab, from, to string) measure.Reach) (tried int) {
 	t.Helper()
@@ -213,23 +234,7 @@ func TestPolicies(t *testing.T) {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
 		_, log := records(t, dir)
-		refused, enforced := map[string]int{}, 0 // by how sinks are reached
-		for _, p := range log.Proofs {
-			if !p.OK {
-				t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
-			} else if p.Name == proof.Refuses {
-				refused[viaOf(p.Lab)]++
-			}
-		}
-		for _, l := range log.Labs {
-			if l.Metrics[filter.EnforceTime] > 0 {
-				enforced++
-			}
-		}
-		if len(refused) != 3 || enforced == 0 {
-			t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused,
-				enforced)
-		}
+		enforced(t, log)
 		if reaches(t, log, func(lab, from, to string) measure.Reach {
 			switch {
 			case !strings.Contains(lab, "networkpolicy"):

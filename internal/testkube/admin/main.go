@@ -129,7 +129,8 @@ func lengthen(fd int) error {
 	return unix.Sendto(fd, message, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 }
 
-// settled is how long the controller takes at most from opening a socket to its own settings.
+// settled is how long the controller takes at most from opening a socket to its own settings. The kernel does not show
+// the length of a queue (/proc/net/netfilter/nfnetlink_queue), so nothing can be waited for.
 const settled = 500 * time.Millisecond
 
 // sockets is how many sockets to netfilter the controller has: those of packets and of answers of DNS.
