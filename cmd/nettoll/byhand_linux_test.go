@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -109,24 +107,6 @@ func (s shell) drop(protocol byte, above uint32) {
 type typed struct {
 	cmd            *exec.Cmd
 	stdout, stderr text
-}
-
-// text is a buffer that can be read while it is written.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (x *text) Write(p []byte) (int, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.Write(p)
-}
-
-func (x *text) String() string {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.b.String()
 }
 
 // start starts a command line of sh(1), in which nettoll is the program under test. It is killed at the end of the

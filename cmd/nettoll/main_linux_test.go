@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -101,10 +102,28 @@ type session struct {
 	cmd    *exec.Cmd
 	dir    string // the run directory; it does not exist yet
 	mark   string // an environment variable of all its processes
-	stdout bytes.Buffer
-	stderr bytes.Buffer
+	stdout text
+	stderr text
 	ended  chan struct{}
 	end    time.Time // when the test saw it end
+}
+
+// text is a buffer that can be read while it is written.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (x *text) Write(p []byte) (int, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.Write(p)
+}
+
+func (x *text) String() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.b.String()
 }
 
 // markEnv is the environment variable that marks the processes of a session.
@@ -129,6 +148,30 @@ func prepare(t *testing.T, dir string, args ...string) *session {
 	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return s
+}
+
+// neverRead returns the end of a pipe that is full and that nobody reads. Who writes to it waits for ever.
+func neverRead(t *testing.T) *os.File {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	r, w := os.NewFile(uintptr(fds[0]), "pipe"), os.NewFile(uintptr(fds[1]), "pipe")
+	t.Cleanup(func() { _, _ = r.Close(), w.Close() })
+	for page := make([]byte, os.Getpagesize()); ; {
+		_, err := unix.Write(fds[1], page)
+		if errors.Is(err, unix.EAGAIN) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.SetNonblock(fds[1], false); err != nil {
+		t.Fatal(err)
+	}
+	return w
 }
 
 func (s *session) begin() {

@@ -129,7 +129,7 @@ func TestProbeOfOrdinaryUser(t *testing.T) {
 	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("there is a run directory: %v", err)
 	}
-	if s.stdout.Len() > 0 {
+	if s.stdout.String() != "" {
 		t.Errorf("it says %q", s.stdout.String())
 	}
 }

@@ -63,7 +63,7 @@ func TestRefused(t *testing.T) {
 			if lines := complaints(s); len(lines) == 0 || len(lines) > 2 {
 				t.Errorf("stderr has %d sentences, want one or two: %q", len(lines), lines)
 			}
-			if s.stdout.Len() > 0 {
+			if s.stdout.String() != "" {
 				t.Errorf("stdout: %s", &s.stdout)
 			}
 		})

@@ -45,7 +45,7 @@ func TestResume(t *testing.T) {
 				t.Fatalf("exit status %d, want 130", status)
 			}
 			if said := strings.TrimSpace(s.stdout.String()); !strings.HasSuffix(said, "To continue: nettoll run --resume "+
-				s.dir) && s.stdout.Len() > 0 {
+				s.dir) && s.stdout.String() != "" {
 				t.Errorf("its last line does not say how to resume it: %s", said)
 			}
 		} else {
