@@ -95,7 +95,7 @@ func parts(file string, given []string, of origin) error {
 		runtimes = labsDocument(under, of)
 	}
 	if len(between) > 0 {
-		pairs = pairsDocument(between, of)
+		pairs = pairsDocument(between, of, pairs)
 	}
 	return os.WriteFile(file, []byte(cli.WrapDocument(suites+runtimes+pairs)), 0o666)
 }

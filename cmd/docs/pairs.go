@@ -43,16 +43,37 @@ func pairs(r io.Reader, where string) ([]pair, error) {
 // pairsTitle begins the section on pairs.
 const pairsTitle = "\n## Tunnels on encryptions"
 
-// pairsDocument returns the section of docs/parts.md on pairs.
-func pairsDocument(list []pair, of origin) string {
+// pairNetworks are the columns of the table of pairs, in its order.
+func pairNetworks() []string { return []string{"bridge", "routed", "ebpf"} }
+
+// older reads the rows of a section on pairs that are of other kernels than a list: those take hours, and stay.
+func older(section string, list []pair) (kept []pair) {
+	line := regexp.MustCompile("(?m)^\\| `(.+)` \\| (.+) \\| (\\d+) \\| (.) \\| (.) \\| (.) \\| (.+) \\|$")
+	for _, m := range line.FindAllStringSubmatch(section, -1) {
+		if slices.ContainsFunc(list, func(p pair) bool { return p.where == m[7] }) {
+			continue
+		}
+		for i, network := range pairNetworks() {
+			if result := map[string]string{passed: "passed", failed: "failed"}[m[4+i]]; result != "" {
+				kept = append(kept, pair{m[1], network, m[2], m[3], result, m[7]})
+			}
+		}
+	}
+	return kept
+}
+
+// pairsDocument returns the section of docs/parts.md on pairs. Of kernels that are not in the list it has the rows of
+// the old section.
+func pairsDocument(list []pair, of origin, old string) string {
+	list = append(slices.Clone(list), older(old, list)...)
 	var b strings.Builder
 	b.WriteString(pairsTitle + `
 
 Each tunnel stands on each encryption, between two hosts (network/carriertest, ` + "`make test-between`" + `, and
 ` + "`make test-guest-between`" + ` for what needs a kernel with modules). *MTU* is that of containers on an underlay of
 1500 bytes. ✓ means that all of the following holds under the network; – means not tried.
-The table is of ` + of.String() + `. Rows of a guest may be older: ` + "`make parts`" + ` takes what
-` + "`make test-guest-between`" + ` has left.
+The table is of ` + of.String() + `. Rows of a guest are of the last
+` + "`make test-guest-between`" + `, which takes hours.
 
 - Echoes, datagrams of 28 bytes, of the full MTU and of 65,507 bytes, and a stream pass in both families and both
   directions. One byte more than the MTU is refused, or cut if it may be.
@@ -82,7 +103,7 @@ The table is of ` + of.String() + `. Rows of a guest may be older: ` + "`make pa
 	})
 	for _, r := range rows {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |%s %s |\n", r.stack, r.outer, r.mtu,
-			cells(marks[r], []string{"bridge", "routed", "ebpf"}), r.where)
+			cells(marks[r], pairNetworks()), r.where)
 	}
 	return b.String()
 }
