@@ -168,7 +168,7 @@ func TestEndpoint(t *testing.T) {
 				t.Errorf("of a stack without second interfaces: %+v, %v", e, err)
 			}
 			now := with(strings.Replace(tt.status, "10.245.1.10", "10.245.1.11", 1))
-			if err := differs(p, []pod{now}); err == nil || !strings.Contains(err.Error(), `pod "a" had the networks`) {
+			if err := differs(p, &now); err == nil || !strings.Contains(err.Error(), `pod "a" had the networks`) {
 				t.Errorf("with another second address: drift %v", err)
 			}
 		})

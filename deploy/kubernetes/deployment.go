@@ -79,7 +79,7 @@ type Deployment struct {
 
 	watching sync.Mutex          // of the monitors of nodes
 	owning   sync.Mutex          // of pods
-	pods     map[string][]string // UIDs of the run's pods, by their Job or DaemonSet
+	pods     map[string][]placed // the run's pods, by their Job or DaemonSet
 }
 
 var _ deploy.Standing = (*Deployment)(nil)
@@ -87,6 +87,7 @@ var _ deploy.Standing = (*Deployment)(nil)
 // A node is a host.
 type node struct {
 	name       string
+	pod        string     // of its scout
 	ipv4, ipv6 netip.Addr // not valid if it has none
 	scout      *running
 	monitor    *running // nil: it has none
@@ -114,46 +115,17 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 			err = errors.Join(fmt.Errorf("cluster %q: %w", d.client.Context(), err), d.close())
 		}
 	}()
-	secret := make([]byte, 4)
-	_, _ = rand.Read(secret) // never fails
-	d.run = hex.EncodeToString(secret)
-	if d.namespace = d.Namespace; d.namespace == "" {
-		name := "nettoll-" + d.run
-		var made identity
-		if err := d.client.Create(ctx, core+"/namespaces", namespaceOf(name, d.run, d.Privileged), &made); err != nil {
-			return fmt.Errorf("make a namespace (hosts.namespace names one that exists): %w", err)
-		}
-		d.namespace = name
-		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
-	}
-	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts}
-	pods, err := d.create(ctx, scouts)
-	if err != nil {
+	if err := d.station(ctx); err != nil {
 		return err
 	}
-	d.scouts = scouts.name
-	var made identity
-	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+d.scouts, &made); err != nil {
-		return fmt.Errorf("look at job %q: %w", d.scouts, err)
-	}
-	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": d.scouts, "uid": made.Metadata.UID}
-	// The hosts of a run that is resumed are on the nodes on which they were.
-	slices.SortFunc(pods, func(a, b pod) int { return cmp.Compare(a.Spec.Node, b.Spec.Node) })
-	d.nodes = make([]node, len(pods))
-	group, inGroup := errgroup.WithContext(ctx)
-	for i, p := range pods {
-		group.Go(func() (err error) {
-			n := &d.nodes[i]
-			n.name = p.Spec.Node
-			n.ipv4, n.ipv6 = p.node()
-			if n.scout, err = d.start(inGroup, "scout of "+n.name, p.Metadata.Name, ScoutCommand); err != nil {
-				return err
-			}
-			n.facts, n.room = d.readNode(inGroup, n.name)
-			return n.scout.Call(inGroup, methodAbout, nil, &n.about)
-		})
-	}
-	if err := group.Wait(); err != nil {
+	if err := d.each(ctx, len(d.nodes), "scouts answer", func(ctx context.Context, i int) (err error) {
+		n := &d.nodes[i]
+		if n.scout, err = d.start(ctx, "scout of "+n.name, n.pod, ScoutCommand); err != nil {
+			return err
+		}
+		n.facts, n.room = d.readNode(ctx, n.name)
+		return n.scout.Call(ctx, methodAbout, nil, &n.about)
+	}); err != nil {
 		return err
 	}
 	if d.Monitor {
@@ -178,6 +150,65 @@ func (d *Deployment) open(ctx context.Context) (err error) {
 		d.cluster[adminPolicies] = d.admin.String()
 	}
 	return nil
+}
+
+// station makes the namespace, unless it is named, and a pod for a scout on each node.
+func (d *Deployment) station(ctx context.Context) error {
+	secret := make([]byte, 4)
+	_, _ = rand.Read(secret) // never fails
+	d.run = hex.EncodeToString(secret)
+	if d.namespace = d.Namespace; d.namespace == "" {
+		name := "nettoll-" + d.run
+		var made identity
+		if err := d.client.Create(ctx, core+"/namespaces", namespaceOf(name, d.run, d.Privileged), &made); err != nil {
+			return fmt.Errorf("make a namespace (hosts.namespace names one that exists): %w", err)
+		}
+		d.namespace = name
+		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
+	}
+	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts}
+	all, err := d.create(ctx, jobLabel, scouts.name, scouts)
+	if err != nil {
+		return err
+	}
+	d.scouts = scouts.name
+	var made identity
+	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+d.scouts, &made); err != nil {
+		return fmt.Errorf("look at job %q: %w", d.scouts, err)
+	}
+	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": d.scouts, "uid": made.Metadata.UID}
+	// The hosts of a run that is resumed are on the nodes on which they were.
+	pods := all[0]
+	slices.SortFunc(pods, func(a, b pod) int { return cmp.Compare(a.Spec.Node, b.Spec.Node) })
+	d.nodes = make([]node, len(pods))
+	for i, p := range pods {
+		n := &d.nodes[i]
+		n.name, n.pod = p.Spec.Node, p.Metadata.Name
+		n.ipv4, n.ipv6 = p.node()
+	}
+	return nil
+}
+
+// each calls f for numbers from 0, some at the same time, until one fails. What says how many have succeeded.
+func (d *Deployment) each(ctx context.Context, n int, what string, f func(ctx context.Context, i int) error) error {
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	var mu sync.Mutex
+	wait, done := d.waiting(), 0
+	for i := range n {
+		group.Go(func() error {
+			if err := f(inGroup, i); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; done < n {
+				wait.say(func() string { return fmt.Sprintf("%d of %d %s", done, n, what) })
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // identity is what the API tells of an object that others refer to.
@@ -402,7 +433,7 @@ func (d *Deployment) loads(begin bool) []told {
 				return
 			}
 			var p programs
-			if m.Call(ctx, methodEnd, ours{pods}, &p) == nil {
+			if m.Call(ctx, methodEnd, ours{pods[d.nodes[i].name]}, &p) == nil {
 				all[i].programs = &p
 			}
 		})
@@ -462,7 +493,7 @@ func (d *Deployment) close() error {
 			err = errors.Join(err, fmt.Errorf("remove namespace %q: %w", d.namespace, gone))
 		}
 	case d.scouts != "":
-		err = errors.Join(err, d.unwatchNodes(), d.remove(d.scouts))
+		err = errors.Join(err, d.unwatchNodes(), d.remove(jobLabel, d.scouts, d.Hosts, d.scouts))
 	}
 	err = errors.Join(err, d.client.Close())
 	d.client, d.nodes, d.scouts, d.namespace, d.monitors, d.within = nil, nil, "", "", "", nil

@@ -150,7 +150,7 @@ func (p *Policing) Fresh(ctx context.Context, s FreshSpec) (list []Newborn, err 
 	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.object(), nil); err != nil {
 		return nil, fmt.Errorf("make job %q: %w", j.name, err)
 	}
-	defer func() { err = errors.Join(err, d.remove(j.name)) }()
+	defer func() { err = errors.Join(err, d.remove(jobLabel, j.name, j.pods, j.name)) }()
 	b := births{policing: p, spec: s, job: j, first: spec.Flow, sends: make([]bool, s.Pods), done: make([]bool, s.Pods)}
 	b.list = make([]Newborn, s.Pods)
 	if err := b.await(ctx); err != nil {
@@ -180,7 +180,7 @@ func (b *births) await(ctx context.Context) error {
 			return err
 		}
 		if len(pods) < b.spec.Pods && time.Since(began) > refusedAfter {
-			if why := d.refused(ctx, "Job", b.job.name); why != "" {
+			if _, why := d.refused(ctx, "Job", b.job.name); why != "" {
 				return fmt.Errorf("job %q gets no pods: %s", b.job.name, why)
 			}
 		}

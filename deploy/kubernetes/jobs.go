@@ -8,14 +8,17 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nettoll/nettoll/internal/kubectl"
 )
 
 const (
-	// look is how often it is looked whether pods run: each time for all pods of a Job.
+	// look is how often it is looked whether pods run: each time for all pods of a lab.
 	look = 200 * time.Millisecond
 	// perPod is how much longer that is for each of them.
 	perPod = time.Millisecond
@@ -27,6 +30,9 @@ const (
 	unattachedAfter = 10 * time.Second
 	// removeLimit is how long pods may take to go, which have a second to end.
 	removeLimit = 30 * time.Second
+	// removeEach is how much longer that is for each of them. A controller manager makes 20 requests a second, unless it
+	// was started with other settings (--kube-api-qps), and two of them for each pod.
+	removeEach = 100 * time.Millisecond
 )
 
 // path returns that of a collection of the run's namespace, with a query.
@@ -49,126 +55,253 @@ const (
 	apps  = "/apis/apps/v1"
 )
 
-// create makes a Job and waits until all of its pods run. They are in the order of their indexes. If it fails, the Job
-// is removed.
-func (d *Deployment) create(ctx context.Context, j jobSpec) (pods []pod, err error) {
-	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.object(), nil); err != nil {
-		return nil, fmt.Errorf("make job %q: %w", j.name, err)
+// create makes Jobs and waits until all of their pods run. They are by Job, in the order of their indexes. All Jobs and
+// their pods, and nothing else, have a label. If it fails, the Jobs are removed.
+func (d *Deployment) create(ctx context.Context, label, value string, jobs ...jobSpec) (pods [][]pod, err error) {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.remove(label, value, podsIn(jobs), names(jobs)...))
+		}
+	}()
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(together)
+	for _, j := range jobs {
+		group.Go(func() error {
+			if err := d.client.Create(inGroup, d.path(batch, "jobs"), j.object(), nil); err != nil {
+				return fmt.Errorf("make job %q: %w", j.name, err)
+			}
+			return nil
+		})
 	}
-	if pods, err = d.await(ctx, j); err != nil {
-		return nil, errors.Join(err, d.remove(j.name))
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
-	d.own(j.name, pods)
+	if pods, err = d.await(ctx, label, value, jobs...); err != nil {
+		return nil, err
+	}
+	for i, j := range jobs {
+		d.own(j.name, pods[i])
+	}
 	return pods, nil
 }
 
-// await waits until all pods of a Job or DaemonSet run.
-func (d *Deployment) await(ctx context.Context, j jobSpec) ([]pod, error) {
-	began, said, pause := time.Now(), time.Now(), quiet
-	kind, set := j.kind()
+// names returns the names of Jobs.
+func names(jobs []jobSpec) []string {
+	list := make([]string, len(jobs))
+	for i, j := range jobs {
+		list[i] = j.name
+	}
+	return list
+}
+
+// podsIn is how many pods Jobs are to have.
+func podsIn(jobs []jobSpec) (n int) {
+	for _, j := range jobs {
+		n += j.pods
+	}
+	return n
+}
+
+// await waits until all pods of Jobs, or of a DaemonSet, run. It lists all of them at once: a request for each Job would
+// have the API server look through the pods of all others each time.
+func (d *Deployment) await(ctx context.Context, label, value string, jobs ...jobSpec) ([][]pod, error) {
+	began, wait, all := time.Now(), d.waiting(), podsIn(jobs)
 	for {
-		pods, err := d.podsOf(ctx, j.name)
+		listed, err := d.podsWith(ctx, label, value)
 		if err != nil {
 			return nil, err
 		}
-		up, waits := 0, ""
-		for i := range pods {
-			p := &pods[i]
-			if p.runs() {
-				up++
-				continue
-			}
-			if why := p.never(); why != "" {
-				return nil, fmt.Errorf("pod %q: %s%s", p.Metadata.Name, why, d.imageHint(why))
-			}
-			if j.attach != "" && len(p.Status.IPs) == 0 && time.Since(began) > unattachedAfter {
-				if why := d.refused(ctx, "Pod", p.Metadata.Name); why != "" {
-					return nil, fmt.Errorf("pod %q gets no interface by %q: %s", p.Metadata.Name, j.attach, why)
+		pods, up, waits := sorted(listed, jobs), 0, ""
+		for k, j := range jobs {
+			for i := range pods[k] {
+				p := &pods[k][i]
+				if p.runs() {
+					up++
+					continue
+				}
+				if why := p.never(); why != "" {
+					return nil, fmt.Errorf("pod %q: %s%s", p.Metadata.Name, why, d.imageHint(why))
+				}
+				if j.attach != "" && len(p.Status.IPs) == 0 && time.Since(began) > unattachedAfter {
+					if _, why := d.refused(ctx, "Pod", p.Metadata.Name); why != "" {
+						return nil, fmt.Errorf("pod %q gets no interface by %q: %s", p.Metadata.Name, j.attach, why)
+					}
+				}
+				if waits == "" {
+					waits = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits())
 				}
 			}
-			if waits == "" {
-				waits = fmt.Sprintf("pod %q, of %d that are to run: %s", p.Metadata.Name, j.pods, p.waits())
-			}
 		}
-		if up == j.pods {
+		if up == all {
 			return pods, nil
 		}
-		if len(pods) < j.pods && time.Since(began) > refusedAfter {
-			if why := d.refused(ctx, kind, j.name); why != "" {
-				return nil, fmt.Errorf("%s %q gets no pods: %s", set, j.name, why)
+		lack := lacking(pods, jobs)
+		kind, set := jobs[0].kind()
+		if len(lack) > 0 && time.Since(began) > refusedAfter {
+			if name, why := d.refused(ctx, kind, lack...); why != "" {
+				return nil, fmt.Errorf("%s %q gets no pods: %s", set, name, why)
 			}
 		}
-		if waits == "" {
-			waits = fmt.Sprintf("%s %q has %d of %d pods", set, j.name, len(pods), j.pods)
+		if waits == "" && len(jobs) == 1 {
+			waits = fmt.Sprintf("%s %q has %d of %d pods", set, jobs[0].name, len(pods[0]), all)
+		} else if waits == "" {
+			waits = fmt.Sprintf("%d %ss have %d of %d pods", len(jobs), set, len(listed), all)
 		}
-		if d.Say != nil && time.Since(said) > pause {
-			d.Say(waits)
-			said, pause = time.Now(), 2*pause
-		}
+		wait.say(func() string { return fmt.Sprintf("%d of %d pods run: %s", up, all, waits) })
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%d of %d pods run: %s: %w", up, j.pods, waits, context.Cause(ctx))
-		case <-time.After(look + time.Duration(j.pods)*perPod):
+			return nil, fmt.Errorf("%d of %d pods run: %s: %w", up, all, waits, context.Cause(ctx))
+		case <-time.After(look + time.Duration(all)*perPod):
 		}
 	}
+}
+
+// lacking returns the names of Jobs that have fewer pods than they are to have.
+func lacking(pods [][]pod, jobs []jobSpec) (list []string) {
+	for i, j := range jobs {
+		if len(pods[i]) < j.pods {
+			list = append(list, j.name)
+		}
+	}
+	return list
+}
+
+// waiting is what is said of something that takes longer than quiet, ever more rarely.
+type waiting struct {
+	to    func(string) // nil: to nobody
+	said  time.Time
+	pause time.Duration
+}
+
+func (d *Deployment) waiting() *waiting { return &waiting{to: d.Say, said: time.Now(), pause: quiet} }
+
+// say says what is waited for, if it is time.
+func (w *waiting) say(what func() string) {
+	if w.to != nil && time.Since(w.said) > w.pause {
+		w.to(what())
+		w.said, w.pause = time.Now(), 2*w.pause
+	}
+}
+
+// sorted returns the pods of each Job or DaemonSet by their indexes.
+func sorted(pods []pod, jobs []jobSpec) [][]pod {
+	at := make(map[string]int, len(jobs))
+	for i, j := range jobs {
+		at[j.name] = i
+	}
+	by := make([][]pod, len(jobs))
+	for _, p := range pods {
+		if i, ours := at[p.Metadata.Labels[jobLabel]]; ours {
+			by[i] = append(by[i], p)
+		}
+	}
+	for _, of := range by {
+		slices.SortStableFunc(of, func(a, b pod) int { return cmp.Compare(a.index(), b.index()) })
+	}
+	return by
 }
 
 // podsOf lists the pods of a Job, by their indexes, or those of a DaemonSet.
 func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
-	var list podList
-	if err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", jobLabel+"="+job), &list); err != nil {
-		return nil, fmt.Errorf("list the pods of job %q: %w", job, err)
-	}
-	slices.SortFunc(list.Items, func(a, b pod) int { return cmp.Compare(a.index(), b.index()) })
-	return list.Items, nil
+	list, err := d.podsWith(ctx, jobLabel, job)
+	return sorted(list, []jobSpec{{name: job}})[0], err
 }
 
-// refused returns why the cluster does not make the pods of a Job or DaemonSet, or a node not the network of a pod, as
-// their events tell; "" if they tell nothing.
-func (d *Deployment) refused(ctx context.Context, kind, name string) string {
+// page is how many pods an answer has at most: an object of thousands would be kept whole by all who pass it on.
+const page = 500
+
+// podsWith lists the pods that have a label.
+func (d *Deployment) podsWith(ctx context.Context, label, value string) (all []pod, err error) {
+	for more := ""; ; {
+		var list podList
+		query := []string{"labelSelector", label + "=" + value, "limit", strconv.Itoa(page)}
+		if more != "" {
+			query = append(query, "continue", more)
+		}
+		if err := d.client.Get(ctx, d.path(core, "pods", query...), &list); err != nil {
+			return nil, fmt.Errorf("list the pods of %s %q: %w", strings.TrimPrefix(label, "nettoll/"), value, err)
+		}
+		all = append(all, list.Items...)
+		if more = list.Metadata.Continue; more == "" {
+			return all, nil
+		}
+	}
+}
+
+// refused returns why the cluster does not make the pods of one of some Jobs or of a DaemonSet, or a node not the
+// network of a pod, and which, as their events tell; "" if they tell nothing.
+func (d *Deployment) refused(ctx context.Context, kind string, names ...string) (name, why string) {
 	var list struct {
 		Items []struct {
 			Reason  string `json:"reason"`
 			Message string `json:"message"`
+			About   struct {
+				Name string `json:"name"`
+			} `json:"involvedObject"`
 		} `json:"items"`
 	}
-	about := "involvedObject.kind=" + kind + ",involvedObject.name=" + name
+	about := "involvedObject.kind=" + kind
+	if len(names) == 1 {
+		about += ",involvedObject.name=" + names[0]
+	} else {
+		about += ",reason=" + failedCreate
+	}
 	if err := d.client.Get(ctx, d.path(core, "events", "fieldSelector", about), &list); err != nil {
-		return ""
+		return "", ""
+	}
+	of := make(map[string]bool, len(names))
+	for _, n := range names {
+		of[n] = true
 	}
 	for _, e := range list.Items {
-		if e.Reason == "FailedCreate" || e.Reason == "FailedCreatePodSandBox" {
-			return e.Message
+		if (e.Reason == failedCreate || e.Reason == "FailedCreatePodSandBox") && of[e.About.Name] {
+			return e.About.Name, e.Message
 		}
 	}
-	return ""
+	return "", ""
 }
 
-// remove removes a Job and its pods, and waits until they have gone.
-func (d *Deployment) remove(job string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
+// failedCreate is the reason of an event of a Job or DaemonSet that may not make a pod.
+const failedCreate = "FailedCreate"
+
+// remove removes Jobs and their pods, so many at most, and waits until those have gone, which have a label.
+func (d *Deployment) remove(label, value string, pods int, jobs ...string) error {
+	limit := removeLimit + time.Duration(pods)*removeEach
+	ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
 	defer cancel()
-	defer d.disown(job)
-	if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
-		object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
-		return fmt.Errorf("remove job %q: %w", job, err)
+	group := errgroup.Group{}
+	group.SetLimit(together)
+	for _, job := range jobs {
+		defer d.disown(job)
+		group.Go(func() error {
+			if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
+				object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
+				return fmt.Errorf("remove job %q: %w", job, err)
+			}
+			return nil
+		})
 	}
-	return d.vanished(ctx, job)
+	return errors.Join(group.Wait(), d.vanished(ctx, label, value))
 }
 
-// vanished waits until the pods of a Job or DaemonSet have gone.
-func (d *Deployment) vanished(ctx context.Context, job string) error {
+// vanished waits until the pods with a label have gone. It asks for one of them only, and for all at the end.
+func (d *Deployment) vanished(ctx context.Context, label, value string) error {
+	wait := d.waiting()
 	for {
-		pods, err := d.podsOf(ctx, job)
-		if err == nil && len(pods) == 0 {
+		var list podList
+		err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", label+"="+value, "limit", "1"), &list)
+		if err == nil && len(list.Items) == 0 {
 			return nil
+		}
+		if err == nil {
+			wait.say(func() string { return fmt.Sprintf("pod %q, and perhaps others, to go", list.Items[0].Metadata.Name) })
 		}
 		select {
 		case <-ctx.Done():
 			if err == nil {
-				err = fmt.Errorf("%d of its pods are still there after %v", len(pods), removeLimit)
+				err = fmt.Errorf("pod %q is still there", list.Items[0].Metadata.Name)
 			}
-			return fmt.Errorf("remove job %q: %w", job, err)
+			return fmt.Errorf("remove the pods of %s %q: %w", strings.TrimPrefix(label, "nettoll/"), value, err)
 		case <-time.After(look):
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/kubernetes"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/internal/testkube"
@@ -24,7 +25,12 @@ import (
 	"github.com/nettoll/nettoll/workload/workloadtest"
 )
 
-func TestMain(m *testing.M) { testkube.Main(m) }
+func TestMain(m *testing.M) {
+	if status, ours := kubernetes.InPod(os.Args[1:]); ours { //nolint:forbidigo // it is the main function of a test binary
+		os.Exit(status) //nolint:forbidigo // likewise
+	}
+	testkube.Main(m)
+}
 
 // user is somebody with a kubeconfig and nettoll.
 type user struct {

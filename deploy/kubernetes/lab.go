@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/protocol"
@@ -59,104 +57,119 @@ var (
 
 // Build makes the pods of a lab and starts a worker in each.
 func (g *generation) Build(ctx context.Context, s deploy.Spec) (_ deploy.Lab, err error) {
-	shared, params, ok := stack.PartOf[network.Sharer](s.Stack)
-	shares := ok && shared.Shares(params)
 	if len(s.Net.Hosts) > len(g.nodes) {
 		return nil, fmt.Errorf("lab %s has %d hosts, and the run %d nodes", s.ID, len(s.Net.Hosts), len(g.nodes))
 	}
-	l := &lab{
-		deployment: g.Deployment, name: g.jobName("lab"), spec: s,
-		jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
-		below: make([][]int, len(s.Net.Hosts)), shares: shares, attach: attachedTo(s.Stack),
-		site: &network.Site{
-			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
-		},
-		started: map[string]*running{}, workers: map[string]*running{},
-	}
+	l := g.newLab(s)
 	defer func() {
 		if err != nil {
 			l.Close()
 		}
 	}()
+	if err := l.place(ctx); err != nil {
+		return nil, err
+	}
+	return l, l.settle(ctx)
+}
+
+// newLab is a lab of which nothing is made yet.
+func (g *generation) newLab(s deploy.Spec) *lab {
+	shared, params, ok := stack.PartOf[network.Sharer](s.Stack)
+	l := &lab{
+		deployment: g.Deployment, name: g.jobName("lab"), spec: s,
+		jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
+		below: make([][]int, len(s.Net.Hosts)), shares: ok && shared.Shares(params), attach: attachedTo(s.Stack),
+		site: &network.Site{
+			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
+		},
+		started: map[string]*running{}, workers: map[string]*running{},
+	}
 	for i, h := range s.Net.Hosts {
 		if len(h.Containers) > 0 {
 			l.jobs[i] = g.jobName(h.Name())
 		}
 	}
-	if err := l.serve(ctx); err != nil { // before others name its ports
-		return nil, err
-	}
-	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
-		return nil, err
-	}
-	group, inGroup := errgroup.WithContext(ctx)
-	for i, h := range s.Net.Hosts {
-		if len(h.Containers) == 0 {
-			continue
-		}
-		j := jobSpec{
-			name: l.jobs[i], run: g.run, lab: l.name, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
-			shares: shares, attach: l.attach,
-		}
-		group.Go(func() (err error) {
-			l.pods[i], err = g.create(inGroup, j)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	return l, l.settle(ctx, shares)
+	return l
 }
 
-// settle starts the workers, which know the links of their pods, and describes the containers.
-func (l *lab) settle(ctx context.Context, shares bool) error {
-	group, inGroup := errgroup.WithContext(ctx)
-	group.SetLimit(together)
-	var mu sync.Mutex
-	mtu := 0
-	for h, pods := range l.pods {
-		l.site.Endpoints[h], l.below[h] = make([]network.Endpoint, len(pods)), make([]int, len(pods))
-		for i, p := range pods {
-			group.Go(func() error {
-				name := l.spec.Net.Hosts[h].Containers[i].Name
-				e, err := p.endpoint(l.attach)
-				if err != nil {
-					return err
-				}
-				w, err := l.work(inGroup, h, name)
-				if err != nil {
-					return err
-				}
-				var links []worker.Link
-				if err := w.Call(inGroup, worker.Links, nil, &links); err != nil {
-					return errors.Join(err, w.Kill())
-				}
-				if !shares {
-					e.Namespace = name
-				}
-				if l.attach != "" {
-					e.Inner = innerOf(links, e)
-				}
-				own := mtuOf(links, e)
-				mu.Lock()
-				defer mu.Unlock()
-				l.started[p.Metadata.Name] = w
-				l.site.Endpoints[h][i] = e
-				if !shares {
-					l.below[h][i] = belowOf(links, e)
-				}
-				if own > 0 && (mtu == 0 || own < mtu) {
-					mtu = own
-				}
-				if own == 0 {
-					return fmt.Errorf("pod %q: no link of it has one of its addresses %v and %v", p.Metadata.Name, e.IPv4, e.IPv6)
-				}
-				return nil
+// place makes the pods of the lab, and what leads to them and protects them, and waits until they run.
+func (l *lab) place(ctx context.Context) error {
+	d := l.deployment
+	if err := l.serve(ctx); err != nil { // before others name its ports
+		return err
+	}
+	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
+		return err
+	}
+	var hosts []int
+	var jobs []jobSpec
+	for i, h := range l.spec.Net.Hosts {
+		if len(h.Containers) > 0 {
+			hosts = append(hosts, i)
+			jobs = append(jobs, jobSpec{
+				name: l.jobs[i], run: d.run, lab: l.name, image: d.Image, pods: len(h.Containers), node: d.nodes[i].name,
+				shares: l.shares, attach: l.attach,
 			})
 		}
 	}
-	if err := group.Wait(); err != nil {
+	if len(jobs) == 0 {
+		return nil
+	}
+	pods, err := d.create(ctx, labLabel, l.name, jobs...)
+	for k := range pods {
+		l.pods[hosts[k]] = pods[k]
+	}
+	return err
+}
+
+// settle starts the workers, which know the links of their pods, and describes the containers.
+func (l *lab) settle(ctx context.Context) error {
+	var mu sync.Mutex
+	var all [][2]int // host and container
+	mtu := 0
+	for h, pods := range l.pods {
+		l.site.Endpoints[h], l.below[h] = make([]network.Endpoint, len(pods)), make([]int, len(pods))
+		for i := range pods {
+			all = append(all, [2]int{h, i})
+		}
+	}
+	if err := l.deployment.each(ctx, len(all), "workers run in pods", func(ctx context.Context, k int) error {
+		h, i := all[k][0], all[k][1]
+		p, name := &l.pods[h][i], l.spec.Net.Hosts[h].Containers[i].Name
+		e, err := p.endpoint(l.attach)
+		if err != nil {
+			return err
+		}
+		w, err := l.work(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		var links []worker.Link
+		if err := w.Call(ctx, worker.Links, nil, &links); err != nil {
+			return errors.Join(err, w.Kill())
+		}
+		if !l.shares {
+			e.Namespace = name
+		}
+		if l.attach != "" {
+			e.Inner = innerOf(links, e)
+		}
+		own := mtuOf(links, e)
+		mu.Lock()
+		defer mu.Unlock()
+		l.started[p.Metadata.Name] = w
+		l.site.Endpoints[h][i] = e
+		if !l.shares {
+			l.below[h][i] = belowOf(links, e)
+		}
+		if own > 0 && (mtu == 0 || own < mtu) {
+			mtu = own
+		}
+		if own == 0 {
+			return fmt.Errorf("pod %q: no link of it has one of its addresses %v and %v", p.Metadata.Name, e.IPv4, e.IPv6)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	l.site.Lab.MTU = mtu
@@ -289,35 +302,41 @@ func (l *lab) waiting(h int, container string) *running {
 
 // Verify asks the cluster whether the pods are those that were made.
 func (l *lab) Verify(ctx context.Context) error {
+	all, err := l.deployment.podsWith(ctx, labLabel, l.name)
+	if err != nil {
+		return err
+	}
+	now := byUID(all)
 	var errs []error
-	for h, job := range l.jobs {
-		if job == "" {
-			continue
-		}
-		now, err := l.deployment.podsOf(ctx, job)
-		if err != nil {
-			return err
-		}
-		for _, p := range l.pods[h] {
-			errs = append(errs, differs(p, now))
+	for _, pods := range l.pods {
+		for _, p := range pods {
+			errs = append(errs, differs(p, now[p.Metadata.UID]))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// differs says what is different of a pod.
-func differs(p pod, now []pod) error {
-	i := slices.IndexFunc(now, func(n pod) bool { return n.Metadata.UID == p.Metadata.UID })
+// byUID returns pods by their UIDs.
+func byUID(pods []pod) map[string]*pod {
+	by := make(map[string]*pod, len(pods))
+	for i := range pods {
+		by[pods[i].Metadata.UID] = &pods[i]
+	}
+	return by
+}
+
+// differs says what is different of a pod now; nil if it is not there any more.
+func differs(p pod, now *pod) error {
 	switch {
-	case i < 0:
+	case now == nil:
 		return fmt.Errorf("pod %q is not there any more", p.Metadata.Name)
-	case !now[i].runs():
-		return fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name, cmp.Or(now[i].never(), now[i].waits()))
-	case !slices.Equal(now[i].Status.IPs, p.Status.IPs):
-		return fmt.Errorf("pod %q had the addresses %v and has %v", p.Metadata.Name, p.Status.IPs, now[i].Status.IPs)
-	case now[i].Metadata.Annotations[statusAnnotation] != p.Metadata.Annotations[statusAnnotation]:
+	case !now.runs():
+		return fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name, cmp.Or(now.never(), now.waits()))
+	case !slices.Equal(now.Status.IPs, p.Status.IPs):
+		return fmt.Errorf("pod %q had the addresses %v and has %v", p.Metadata.Name, p.Status.IPs, now.Status.IPs)
+	case now.Metadata.Annotations[statusAnnotation] != p.Metadata.Annotations[statusAnnotation]:
 		return fmt.Errorf("pod %q had the networks %s and has %s", p.Metadata.Name, p.Metadata.Annotations[statusAnnotation],
-			now[i].Metadata.Annotations[statusAnnotation])
+			now.Metadata.Annotations[statusAnnotation])
 	}
 	return nil
 }
@@ -370,14 +389,14 @@ func (l *lab) Close() {
 	}
 	l.started = map[string]*running{}
 	l.mu.Unlock()
-	var group sync.WaitGroup
-	for _, job := range l.jobs {
-		if job != "" {
-			group.Go(func() { _ = l.deployment.remove(job) }) // what is left is removed with the namespace, or by the cluster
+	pods, jobs := 0, []string(nil)
+	for i, h := range l.spec.Net.Hosts {
+		if l.jobs[i] != "" {
+			pods, jobs = pods+len(h.Containers), append(jobs, l.jobs[i])
 		}
 	}
-	group.Wait()
-	_ = errors.Join(l.unprotect(), l.unserve()) // as above
+	_ = l.deployment.remove(labLabel, l.name, pods, jobs...) // what is left goes with the namespace, or the cluster removes it
+	_ = errors.Join(l.unprotect(), l.unserve())              // as above
 }
 
 // measured returns how busy a node was between two answers of its scout, in cores by mode.

@@ -238,22 +238,23 @@ func (d *Deployment) watchNodes(ctx context.Context) error {
 		return unwatched(fmt.Errorf("make daemon set %q: %w", j.name, err))
 	}
 	d.monitors = j.name
-	pods, err := d.await(ctx, j)
+	pods, err := d.await(ctx, jobLabel, j.name, j)
 	if err != nil {
 		return unwatched(err)
 	}
-	d.own(j.name, pods)
-	for i := range d.nodes {
+	d.own(j.name, pods[0])
+	on := make(map[string]string, len(d.nodes))
+	for _, p := range pods[0] {
+		on[p.Spec.Node] = p.Metadata.Name
+	}
+	return d.each(ctx, len(d.nodes), "monitors answer", func(ctx context.Context, i int) (err error) {
 		n := &d.nodes[i]
-		at := slices.IndexFunc(pods, func(p pod) bool { return p.Spec.Node == n.name })
-		if at < 0 {
+		if on[n.name] == "" {
 			return fmt.Errorf("daemon set %q has no pod on node %s", j.name, n.name)
 		}
-		if n.monitor, err = d.monitorIn(ctx, n.name, pods[at].Metadata.Name); err != nil {
-			return err
-		}
-	}
-	return nil
+		n.monitor, err = d.monitorIn(ctx, n.name, on[n.name])
+		return err
+	})
 }
 
 // unwatchNodes removes the monitors, and waits until their pods have gone. If the user may not, they go with the
@@ -274,7 +275,7 @@ func (d *Deployment) unwatchNodes() error {
 	case err != nil:
 		return fmt.Errorf("remove daemon set %q: %w", d.monitors, err)
 	}
-	return d.vanished(ctx, d.monitors)
+	return d.vanished(ctx, jobLabel, d.monitors)
 }
 
 // monitorIn starts a monitor in its pod on a node, and reads that once.
@@ -364,18 +365,18 @@ func (d *Deployment) reading(i int) (r traffic.Reading, known bool) {
 	return r, m != nil && m.Call(ctx, methodRead, nil, &r) == nil
 }
 
-// own notes the UIDs of pods of a Job or DaemonSet.
+// own notes the pods of a Job or DaemonSet.
 func (d *Deployment) own(name string, pods []pod) {
 	d.owning.Lock()
 	defer d.owning.Unlock()
 	if d.pods == nil {
-		d.pods = map[string][]string{}
+		d.pods = map[string][]placed{}
 	}
-	uids := make([]string, len(pods))
+	list := make([]placed, len(pods))
 	for i, p := range pods {
-		uids[i] = p.Metadata.UID
+		list[i] = placed{uid: p.Metadata.UID, node: p.Spec.Node}
 	}
-	d.pods[name] = uids
+	d.pods[name] = list
 }
 
 // disown forgets them.
@@ -385,12 +386,18 @@ func (d *Deployment) disown(name string) {
 	delete(d.pods, name)
 }
 
-// owned returns the UIDs of all pods of the run.
-func (d *Deployment) owned() (list []string) {
+// A placed pod is on a node.
+type placed struct{ uid, node string }
+
+// owned returns the UIDs of the pods of the run by their node: a node knows no others.
+func (d *Deployment) owned() map[string][]string {
 	d.owning.Lock()
 	defer d.owning.Unlock()
-	for _, uids := range d.pods {
-		list = append(list, uids...)
+	by := map[string][]string{}
+	for _, pods := range d.pods {
+		for _, p := range pods {
+			by[p.node] = append(by[p.node], p.uid)
+		}
 	}
-	return list
+	return by
 }

@@ -187,6 +187,9 @@ type ip struct {
 }
 
 type podList struct {
+	Metadata struct {
+		Continue string `json:"continue"` // where the next answer begins; "" if this is the last one
+	} `json:"metadata"`
 	Items []pod `json:"items"`
 }
 

@@ -35,8 +35,8 @@ func TestPod(t *testing.T) {
 	if v4, v6 := old.node(); v4.String() != "192.0.2.7" || v6.IsValid() {
 		t.Errorf("the node of an old cluster has the addresses %v and %v", v4, v6)
 	}
-	if differs(p, []pod{p}) != nil {
-		t.Errorf("it differs from itself: %v", differs(p, []pod{p}))
+	if differs(p, &p) != nil {
+		t.Errorf("it differs from itself: %v", differs(p, &p))
 	}
 	for _, tt := range []struct{ name, text, never, waits, drift string }{
 		{
@@ -77,7 +77,7 @@ func TestPod(t *testing.T) {
 			if now.never() != tt.never || !strings.HasPrefix(now.waits(), tt.waits) {
 				t.Errorf("never %q, waits %q; want %q, %q…", now.never(), now.waits(), tt.never, tt.waits)
 			}
-			if err := differs(p, []pod{now}); err == nil || !strings.Contains(err.Error(), tt.drift) {
+			if err := differs(p, byUID([]pod{now})[p.Metadata.UID]); err == nil || !strings.Contains(err.Error(), tt.drift) {
 				t.Errorf("drift %v, want one with %q", err, tt.drift)
 			}
 		})

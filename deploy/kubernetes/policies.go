@@ -103,12 +103,13 @@ func (l *lab) protect(ctx context.Context) error {
 	if wholeCluster(l.spec.Stack) {
 		return l.protectByAdmin(ctx)
 	}
-	for _, p := range l.policies() {
-		if err := l.deployment.client.Create(ctx, l.deployment.path(networking, "networkpolicies"), p, nil); err != nil {
+	d, all := l.deployment, l.policies()
+	return d.each(ctx, len(all), "policies are made", func(ctx context.Context, i int) error {
+		if err := d.client.Create(ctx, d.path(networking, "networkpolicies"), all[i], nil); err != nil {
 			return fmt.Errorf("make a policy: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // unprotect removes them.
@@ -121,14 +122,23 @@ func (l *lab) unprotect() error {
 		}
 		return removeAdmin(ctx, d.client, *d.admin, labLabel+"="+l.name)
 	}
-	var errs []error
-	for _, p := range l.policies() {
-		meta, _ := p["metadata"].(object)
+	all := l.policies()
+	return l.removeAll(ctx, len(all), func(i int) (what, path string) {
+		meta, _ := all[i]["metadata"].(object)
 		name := fmt.Sprint(meta["name"])
-		if err := l.deployment.client.Delete(ctx, l.deployment.path(networking, "networkpolicies")+"/"+url.PathEscape(name),
-			nil); err != nil && !absent(err) {
-			errs = append(errs, fmt.Errorf("remove policy %q: %w", name, err))
+		return fmt.Sprintf("policy %q", name), l.deployment.path(networking, "networkpolicies") + "/" + url.PathEscape(name)
+	})
+}
+
+// removeAll removes objects, some at the same time. An error does not keep others from being removed.
+func (l *lab) removeAll(ctx context.Context, n int, object func(i int) (what, path string)) error {
+	errs := make([]error, n)
+	_ = l.deployment.each(ctx, n, "policies and services are removed", func(ctx context.Context, i int) error {
+		what, path := object(i)
+		if err := l.deployment.client.Delete(ctx, path, nil); err != nil && !absent(err) {
+			errs[i] = fmt.Errorf("remove %s: %w", what, err)
 		}
-	}
+		return nil
+	})
 	return errors.Join(errs...)
 }

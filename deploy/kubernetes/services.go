@@ -101,7 +101,8 @@ func (l *lab) serve(ctx context.Context) error {
 		}
 		l.site.Lab = l.spec.Net
 	}
-	for i, p := range l.spec.Pairs {
+	return l.deployment.each(ctx, len(l.spec.Pairs), "services are made", func(ctx context.Context, i int) error {
+		p := l.spec.Pairs[i]
 		create := func() error {
 			return l.deployment.client.Create(ctx, l.deployment.path(core, "services"), l.serviceOf(i), &l.services[i])
 		}
@@ -119,8 +120,8 @@ func (l *lab) serve(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("make a service: %w", err)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // Ports of nodes, unless the API server was started with other ones (--service-node-port-range of kube-apiserver).
@@ -222,12 +223,8 @@ func (l *lab) targets(pair network.Pair) []object {
 func (l *lab) unserve() error {
 	ctx, cancel := context.WithTimeout(context.Background(), removeLimit) // also if the run was interrupted
 	defer cancel()
-	var errs []error
-	for i := range l.services {
-		err := l.deployment.client.Delete(ctx, l.deployment.path(core, "services")+"/"+url.PathEscape(l.serviceName(i)), nil)
-		if err != nil && !absent(err) {
-			errs = append(errs, fmt.Errorf("remove service %q: %w", l.serviceName(i), err))
-		}
-	}
-	return errors.Join(errs...)
+	return l.removeAll(ctx, len(l.services), func(i int) (what, path string) {
+		name := l.serviceName(i)
+		return fmt.Sprintf("service %q", name), l.deployment.path(core, "services") + "/" + url.PathEscape(name)
+	})
 }

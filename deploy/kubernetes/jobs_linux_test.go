@@ -1,0 +1,291 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nettoll/nettoll/internal/kubectl"
+)
+
+// fakeKubectl is the main function of a kubectl whose API server is that of a test.
+func fakeKubectl(args []string) error {
+	const flag = "--unix-socket="
+	for _, a := range args {
+		if !strings.HasPrefix(a, flag) {
+			continue
+		}
+		l, err := net.Listen("unix", strings.TrimPrefix(a, flag))
+		if err != nil {
+			return err
+		}
+		proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "fake"})
+		proxy.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", os.Getenv(fakeServer))
+		}}
+		return http.Serve(l, proxy) //nolint:gosec // only a test reaches it
+	}
+	fmt.Println(`{"current-context": "fake", "clusters": [{"cluster": {"server": "http://fake"}}], ` + //nolint:forbidigo // it is a main function
+		`"contexts": [{"context": {}}]}`)
+	return nil
+}
+
+// fakeServer is the variable with the path of the socket of its API server.
+const fakeServer = "NETTOLL_TEST_API"
+
+// api is an API server that knows Jobs and their pods. A pod runs as soon as it was listed once.
+type api struct {
+	*httptest.Server
+	mu      sync.Mutex
+	jobs    map[string]object
+	lacks   map[string]string // why a Job gets no pods, by its name
+	listed  map[string]int
+	removed int            // answers in which the pods of removed Jobs are still there
+	asked   map[string]int // by method and kind
+}
+
+// newAPI returns it, and a deployment on its cluster.
+func newAPI(t *testing.T) (*api, *Deployment) {
+	t.Helper()
+	a := &api{jobs: map[string]object{}, lacks: map[string]string{}, listed: map[string]int{}, asked: map[string]int{}}
+	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		_ = json.NewEncoder(w).Encode(a.answer(r)) // the client sees what is missing
+	}))
+	path := filepath.Join(t.TempDir(), "api")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = a.Listener.Close() // no address is needed
+	a.Listener = l
+	a.Start()
+	t.Cleanup(a.Close)
+	d := &Deployment{run: "7", namespace: "lab", Image: "nettoll:latest"}
+	if d.client, err = kubectl.Open(t.Context(), kubectl.Options{
+		Program: "/proc/self/exe", Env: append(os.Environ(), fakeServer+"="+path),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.client.Close() })
+	return a, d
+}
+
+func (a *api) answer(r *http.Request) any {
+	at := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+	kind := slices.IndexFunc(at, func(s string) bool { return s == "jobs" || s == "pods" || s == "events" })
+	if kind < 0 {
+		return object{"gitVersion": "v1.35.4"}
+	}
+	a.asked[r.Method+" "+at[kind]]++
+	query := r.URL.Query()
+	switch {
+	case r.Method == http.MethodPost:
+		var job object
+		_ = json.NewDecoder(r.Body).Decode(&job) // the test then finds no Job
+		name, _ := job["metadata"].(object)["name"].(string)
+		a.jobs[name] = job
+		return job
+	case r.Method == http.MethodDelete:
+		delete(a.jobs, at[kind+1])
+		return object{}
+	case at[kind] == "events":
+		return object{"items": a.events(query.Get("fieldSelector"))}
+	}
+	all := a.pods(query.Get("labelSelector"))
+	from, _ := strconv.Atoi(query.Get("continue")) // 0 if there is none
+	limit, _ := strconv.Atoi(query.Get("limit"))
+	to := min(from+limit, len(all))
+	answer := object{"items": all[from:to]}
+	if to < len(all) {
+		answer["metadata"] = object{"continue": strconv.Itoa(to)}
+	}
+	return answer
+}
+
+// pods are those of all Jobs with a label, by the names of the Jobs, those of each in the reverse order of their
+// indexes.
+func (a *api) pods(selector string) (all []object) {
+	key, value, _ := strings.Cut(selector, "=")
+	for _, name := range slices.Sorted(maps.Keys(a.jobs)) {
+		labels, _ := a.jobs[name]["metadata"].(object)["labels"].(object)
+		if labels[key] != value || a.lacks[name] != "" {
+			continue
+		}
+		a.listed[name]++
+		n, _ := a.jobs[name]["spec"].(object)["completions"].(float64)
+		for i := int(n) - 1; i >= 0; i-- {
+			status := object{"phase": "Pending"}
+			if a.listed[name] > 1 {
+				status = object{"phase": "Running", "podIPs": []object{{"ip": "10.0.0.1"}}, "containerStatuses": []object{
+					{"state": object{"running": object{}}},
+				}}
+			}
+			all = append(all, object{
+				"metadata": object{
+					"name": fmt.Sprintf("%s-%d", name, i), "uid": fmt.Sprintf("%s-%d", name, i),
+					"labels": object{jobLabel: name, indexLabel: strconv.Itoa(i)},
+				},
+				"spec": object{"nodeName": "of-" + name}, "status": status,
+			})
+		}
+	}
+	if len(a.jobs) == 0 && a.removed > 0 {
+		a.removed--
+		return []object{{"metadata": object{"name": "late"}}}
+	}
+	return all
+}
+
+func (a *api) events(selector string) (all []object) {
+	for _, name := range slices.Sorted(maps.Keys(a.lacks)) {
+		if !strings.Contains(selector, "involvedObject.name=") || strings.Contains(selector, "involvedObject.name="+name) {
+			all = append(all, object{
+				"reason": failedCreate, "message": a.lacks[name], "involvedObject": object{"name": name},
+			})
+		}
+	}
+	return all
+}
+
+// jobsOf are Jobs of a lab with so many pods each.
+func jobsOf(lab string, jobs, pods int) []jobSpec {
+	list := make([]jobSpec, jobs)
+	for i := range list {
+		list[i] = jobSpec{name: fmt.Sprintf("%s-%02d", lab, i), run: "7", lab: lab, image: "i", pods: pods, node: "n1"}
+	}
+	return list
+}
+
+// The pods of a lab are asked for together, however many Jobs it has, and in parts if there are many. They are sorted.
+func TestJobs(t *testing.T) {
+	a, d := newAPI(t)
+	jobs := jobsOf("x", 40, 30)
+	pods, err := d.create(t.Context(), labLabel, "x", jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(pods) != len(jobs) {
+		t.Fatalf("pods of %d Jobs, want %d", len(pods), len(jobs))
+	}
+	for k, of := range pods {
+		for i, p := range of {
+			if p.Metadata.Name != fmt.Sprintf("%s-%d", jobs[k].name, i) {
+				t.Errorf("pod %d of job %d is %q", i, k, p.Metadata.Name)
+			}
+		}
+		if len(of) != 30 {
+			t.Errorf("job %d has %d pods", k, len(of))
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"POST jobs": 40, "GET pods": 2 * 3}, a.asked); diff != "" { // twice 1200 pods
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if got := d.owned()["of-x-03"]; len(got) != 30 || got[0] != "x-03-0" {
+		t.Errorf("the pods on a node are %v, want those of its Job alone", got)
+	}
+	clear(a.asked)
+	a.removed = 2
+	if err := d.remove(labLabel, "x", 1200, names(jobs)...); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(map[string]int{"DELETE jobs": 40, "GET pods": 3}, a.asked); diff != "" {
+		t.Errorf("requests to remove them (-want +got):\n%s", diff)
+	}
+	if left := d.owned(); len(left) != 0 {
+		t.Errorf("pods of removed Jobs are still known: %v", left)
+	}
+}
+
+// If one of many Jobs gets no pods, the error says which and why, and all are removed.
+func TestJobsRefused(t *testing.T) {
+	for _, n := range []int{1, 20} {
+		a, d := newAPI(t)
+		jobs := jobsOf("x", n, 2)
+		last := jobs[n-1].name
+		a.lacks[last], a.lacks["other"] = "exceeded quota", "no reason of ours"
+		_, err := d.create(t.Context(), labLabel, "x", jobs...)
+		want := fmt.Sprintf("job %q gets no pods: exceeded quota", last)
+		if err == nil || err.Error() != want {
+			t.Errorf("%d Jobs: %v, want %s", n, err, want)
+		}
+		if len(a.jobs) > 0 {
+			t.Errorf("%d Jobs: some are left: %v", n, a.jobs)
+		}
+		if a.asked["GET events"] != 1 {
+			t.Errorf("%d Jobs: events were asked for %d times, want once", n, a.asked["GET events"])
+		}
+	}
+}
+
+// Pods that do not go in time are named.
+func TestJobsStay(t *testing.T) {
+	a, d := newAPI(t)
+	a.removed = 1000
+	ctx, cancel := context.WithTimeout(t.Context(), 2*look)
+	defer cancel()
+	want := `remove the pods of lab "x": pod "late" is still there`
+	if err := d.vanished(ctx, labLabel, "x"); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// What takes long is said ever more rarely, and one failure ends what is done for each.
+func TestEach(t *testing.T) {
+	var said []string
+	d := &Deployment{Say: func(text string) { said = append(said, text) }}
+	w := d.waiting()
+	for range 3 {
+		w.say(func() string { return "early" })
+	}
+	w.said = w.said.Add(-quiet)
+	w.say(func() string { return "late" })
+	w.said = w.said.Add(-quiet)
+	w.say(func() string { return "too soon" })
+	if diff := cmp.Diff([]string{"late"}, said); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+	var mu sync.Mutex
+	at, most, done := 0, 0, 0
+	failed := errors.New("failed")
+	err := d.each(t.Context(), 100, "are done", func(ctx context.Context, i int) error {
+		mu.Lock()
+		at++
+		most = max(most, at)
+		mu.Unlock()
+		defer func() {
+			mu.Lock()
+			at, done = at-1, done+1
+			mu.Unlock()
+		}()
+		if i == 50 {
+			return failed
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Millisecond):
+		}
+		return ctx.Err()
+	})
+	if !errors.Is(err, failed) || most > together || done < 50 {
+		t.Errorf("%v; %d at the same time, %d done", err, most, done)
+	}
+}
