@@ -1,6 +1,6 @@
-// Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N] [-network NAME]
-// [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user, which reaches the
-// cluster by kubectl, and stops the cluster when that ends. See testkube -help.
+// Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N | -fake N]
+// [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user, which
+// reaches the cluster by kubectl, and stops the cluster when that ends. See testkube -help.
 package main
 
 import (
@@ -34,7 +34,7 @@ Kubernetes, which takes up to ten minutes. The machine's own network is not chan
 loopback port.
 
 Usage:
-  testkube [-nodes N] [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
+  testkube [-nodes N | -fake N] [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
 
 The command has these in its environment:
   KUBECONFIG        of the administrator; kubectl is in PATH
@@ -49,6 +49,7 @@ Examples:
   testkube -nodes 3 -proxy
   testkube -network calico                        enforces NetworkPolicy
   testkube -network admin                         enforces AdminNetworkPolicy, too
+  testkube -fake 1000                             a thousand fake nodes, to see what the control plane can do
   testkube -nettoll bin/nettoll bin/nettoll run experiment/examples/kubernetes.yaml
   in the shell:
     kubectl run a --image=%[1]s --image-pull-policy=Never -- sleep 1000000
@@ -68,7 +69,8 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	options := testkube.Options{Say: func(what string) {
 		fmt.Fprintf(stderr, "testkube: %s (after %.1f s)\n", what, time.Since(begun).Seconds())
 	}}
-	flags.IntVar(&options.Nodes, "nodes", 2, "number of nodes, 1 to 9")
+	flags.IntVar(&options.Nodes, "nodes", 0, "number of nodes, 1 to 9 (default 2)")
+	flags.IntVar(&options.Fake, "fake", 0, "number of fake nodes instead, whose pods run no process; kwok is built once")
 	flags.StringVar(&options.Network, "network", testkube.Bridge,
 		"how pods are joined: bridge, or calico, which enforces NetworkPolicy, or admin, which also enforces "+
 			"AdminNetworkPolicy; both are built once, in minutes")

@@ -101,8 +101,20 @@ func (l *lab) place(ctx context.Context) error {
 	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
 		return err
 	}
-	var hosts []int
-	var jobs []jobSpec
+	hosts, jobs := l.specs()
+	if len(jobs) == 0 {
+		return nil
+	}
+	pods, err := d.create(ctx, labLabel, l.name, jobs...)
+	for k := range pods {
+		l.pods[hosts[k]] = pods[k]
+	}
+	return err
+}
+
+// specs are the Jobs of the lab, and the hosts of their pods, which count from 0.
+func (l *lab) specs() (hosts []int, jobs []jobSpec) {
+	d := l.deployment
 	for i, h := range l.spec.Net.Hosts {
 		if len(h.Containers) > 0 {
 			hosts = append(hosts, i)
@@ -112,14 +124,7 @@ func (l *lab) place(ctx context.Context) error {
 			})
 		}
 	}
-	if len(jobs) == 0 {
-		return nil
-	}
-	pods, err := d.create(ctx, labLabel, l.name, jobs...)
-	for k := range pods {
-		l.pods[hosts[k]] = pods[k]
-	}
-	return err
+	return hosts, jobs
 }
 
 // settle starts the workers, which know the links of their pods, and describes the containers.

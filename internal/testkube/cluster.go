@@ -22,7 +22,7 @@ import (
 
 // Options describe a cluster.
 type Options struct {
-	// Nodes is the number of nodes, at most 9; 0 means 2.
+	// Nodes is the number of nodes, at most 9; 0 means 2. [None] is a control plane alone.
 	Nodes int
 	// Network is how pods are joined: [Bridge], which "" means, [Calico], which enforces NetworkPolicy, or [Admin], which
 	// also enforces AdminNetworkPolicy.
@@ -31,11 +31,18 @@ type Options struct {
 	Multus bool
 	// Proxy starts kube-proxy on every node: services have addresses that work.
 	Proxy bool
+	// Fake is the number of fake nodes, which kwok plays: their pods run as soon as they are scheduled, and no process is
+	// in them. What is executed in one is a process of the control plane. The cluster then has no other nodes. Kwok is
+	// built in addition, once.
+	Fake int
 	// Images are what pods can be made of. They are on every node.
 	Images []Image
 	// Say is called with what takes more than two seconds; nil for nobody.
 	Say func(string)
 }
+
+// None is the number of nodes of a control plane alone, for [Options].
+const None = -1
 
 // A Cluster is a control plane and nodes.
 type Cluster struct {
@@ -46,6 +53,7 @@ type Cluster struct {
 	policy  string // the binary with the programs of Calico; "" for none
 	multus  string // that of Multus; "" for none
 	judge   string // that of kube-network-policies; "" for none
+	faker   string // that of kwok; "" for none
 	ca      *authority
 	control *machine
 	bridge  int // the underlay, in the control plane
@@ -75,7 +83,15 @@ func server() string { return "https://" + netip.AddrPortFrom(control4(), apiPor
 // Start starts a cluster and returns when its nodes are ready. It first removes what clusters have left whose processes
 // were killed. If this machine lacks something that it needs, the error is a [linux.UnsupportedError].
 func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
-	o.Nodes = cmp.Or(o.Nodes, 2)
+	if o.Fake < 0 || o.Fake > mostFakes || o.Fake > 0 && o.Nodes > 0 {
+		return nil, fmt.Errorf("invalid number of fake nodes %d (valid: 0 to %d, and no others)", o.Fake, mostFakes)
+	}
+	switch {
+	case o.Nodes == None, o.Fake > 0:
+		o.Nodes = 0
+	default:
+		o.Nodes = cmp.Or(o.Nodes, 2)
+	}
 	if o.Nodes < 0 || o.Nodes > most {
 		return nil, fmt.Errorf("invalid number of nodes %d (valid: 1 to %d)", o.Nodes, most)
 	}
@@ -105,6 +121,11 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 	}
 	if o.Multus {
 		if c.multus, err = multus().Build(ctx, o.Say); err != nil {
+			return nil, err
+		}
+	}
+	if o.Fake > 0 {
+		if c.faker, err = fakers().Build(ctx, o.Say); err != nil {
 			return nil, err
 		}
 	}
@@ -162,8 +183,13 @@ func (c *Cluster) begin(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	if _, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"); err != nil {
+	if err := c.fakeNodes(ctx); err != nil {
 		return err
+	}
+	if len(c.nodes) > 0 {
+		if _, err := c.Kubectl(ctx, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s"); err != nil {
+			return err
+		}
 	}
 	return c.until(ctx, "the service account of pods", func() error {
 		_, err := c.Kubectl(ctx, "get", "serviceaccount", "default")
@@ -173,6 +199,9 @@ func (c *Cluster) begin(ctx context.Context) error {
 
 // announce makes the objects of nodes, with the ranges of their pods. Kubelets take them over.
 func (c *Cluster) announce(ctx context.Context) error {
+	if len(c.nodes) == 0 {
+		return nil
+	}
 	var items []object
 	for _, n := range c.nodes {
 		var ranges []string
@@ -194,7 +223,7 @@ func (c *Cluster) announce(ctx context.Context) error {
 // publishProxyConfig stores the configuration of kube-proxy in the cluster, where kubeadm does
 // (cmd/kubeadm/app/phases/addons/proxy of k8s.io/kubernetes). Nodes have files of their own.
 func (c *Cluster) publishProxyConfig(ctx context.Context) error {
-	if !c.options.Proxy {
+	if !c.options.Proxy || len(c.nodes) == 0 {
 		return nil
 	}
 	config, err := json.Marshal(c.nodes[0].proxyConfig())
@@ -274,7 +303,7 @@ func (c *Cluster) writeConfig(path, to string) error {
 func (c *Cluster) startControl(ctx context.Context) error {
 	m := &machine{name: controlName, dir: c.file(controlName)}
 	c.control = m
-	if err := m.start(ctx, c.binary, spec{}); err != nil {
+	if err := m.start(ctx, c.binary, c.controlSpec()); err != nil {
 		return err
 	}
 	if err := netns.Do(int(m.net.Fd()), c.makeUnderlay); err != nil {
@@ -301,7 +330,7 @@ func (c *Cluster) startControl(ctx context.Context) error {
 		if err := m.kube(ctx, name, append([]string{
 			"--kubeconfig=" + config, "--authentication-kubeconfig=" + config, "--authorization-kubeconfig=" + config,
 			"--leader-elect=false", "--bind-address=127.0.0.1",
-		}, args...)...); err != nil {
+		}, append(args, c.hurried(name)...)...)...); err != nil {
 			return err
 		}
 	}
