@@ -284,9 +284,9 @@ func (d *Deployment) remove(label, value string, pods int, jobs ...string) error
 	return errors.Join(group.Wait(), d.vanished(ctx, label, value))
 }
 
-// vanished waits until the pods with a label have gone. It asks for one of them only, and for all at the end.
+// vanished waits until the pods with a label have gone. It asks for one of them only, unless it says how many there are.
 func (d *Deployment) vanished(ctx context.Context, label, value string) error {
-	wait := d.waiting()
+	wait, left := d.waiting(), 1
 	for {
 		var list podList
 		err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", label+"="+value, "limit", "1"), &list)
@@ -294,7 +294,12 @@ func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 			return nil
 		}
 		if err == nil {
-			wait.say(func() string { return fmt.Sprintf("pod %q, and perhaps others, to go", list.Items[0].Metadata.Name) })
+			wait.say(func() string {
+				if all, err := d.podsWith(ctx, label, value); err == nil {
+					left = len(all)
+				}
+				return fmt.Sprintf("%d pods to go, such as %q", left, list.Items[0].Metadata.Name)
+			})
 		}
 		select {
 		case <-ctx.Done():

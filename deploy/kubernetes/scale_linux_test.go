@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,15 +67,15 @@ func InPod(args []string) (status int, ours bool) {
 	return 0, true
 }
 
-// A scale is how large labs are: each host has so many pods. Placements are those of pairs: the sink is on the host of
-// its source, or on the next one.
+// A scale is how large labs are. They stand at the same time, one for each placement: the sink of a pair is on the host
+// of its source, or on the next one.
 type scale struct {
-	Hosts, Each int
-	Network     string
-	Placements  []string
+	Hosts, Pairs int // of each lab
+	Network      string
+	Placements   []string
 	// Workers says that workers run in the pods. Otherwise labs are placed only.
 	Workers bool
-	// Pause has the controller wait for the end of its input when a lab is placed.
+	// Pause has the controller wait for a byte of its input after the last lab was placed, and after all were removed.
 	Pause bool
 }
 
@@ -109,7 +110,7 @@ func (s scale) spec(placement string) (deploy.Spec, error) {
 		})
 		return network.Spot{Host: h, Container: len(*all) - 1}
 	}
-	for i := range s.Hosts * s.Each / 2 {
+	for i := range s.Pairs {
 		source := i % s.Hosts
 		sink := source
 		if placement == "cross-host" {
@@ -153,10 +154,8 @@ func (s scale) control(ctx context.Context, out *json.Encoder) (err error) {
 	if err = errors.Join(err, tell("open", nil)); err != nil {
 		return errors.Join(err, d.Close())
 	}
-	for _, placement := range s.Placements {
-		if err := s.lab(ctx, d, placement, tell); err != nil {
-			return errors.Join(err, d.Close())
-		}
+	if err := s.labs(ctx, d, tell); err != nil {
+		return errors.Join(err, d.Close())
 	}
 	if err := d.Close(); err != nil {
 		return err
@@ -172,27 +171,36 @@ func (d *Deployment) placeOnly(ctx context.Context) (err error) {
 	return d.station(ctx)
 }
 
-// lab makes a lab.
-func (s scale) lab(ctx context.Context, d *Deployment, placement string, tell func(string, *lab) error) error {
-	spec, err := s.spec(placement)
-	if err != nil {
-		return err
-	}
+// labs makes the labs, looks at them, and removes them.
+func (s scale) labs(ctx context.Context, d *Deployment, tell func(string, *lab) error) error {
 	g, err := d.Begin(traffic.Layout{})
 	if err != nil {
 		return err
 	}
-	l := g.(*generation).newLab(spec) //nolint:forcetypeassert // it is what Begin returns
-	defer l.Close()
-	err = l.place(ctx)
-	if err = errors.Join(err, tell("place "+placement, l)); err != nil {
-		return err
+	var all []*lab
+	closeAll := func() {
+		for _, l := range all {
+			l.Close()
+		}
 	}
-	if s.Pause {
-		_, _ = io.Copy(io.Discard, os.Stdin) //nolint:forbidigo // it is the main function of a test binary
+	defer closeAll()
+	for _, placement := range s.Placements {
+		spec, err := s.spec(placement)
+		if err != nil {
+			return err
+		}
+		l := g.(*generation).newLab(spec) //nolint:forcetypeassert // it is what Begin returns
+		all = append(all, l)
+		err = l.place(ctx)
+		if err = errors.Join(err, tell("place "+placement, l)); err != nil {
+			return err
+		}
 	}
+	s.wait()
 	if s.Workers {
-		err = l.settle(ctx)
+		for _, l := range all {
+			err = errors.Join(err, l.settle(ctx))
+		}
 		if err = errors.Join(err, tell("settle", nil)); err != nil {
 			return err
 		}
@@ -201,12 +209,24 @@ func (s scale) lab(ctx context.Context, d *Deployment, placement string, tell fu
 			return err
 		}
 	}
-	err = l.Verify(ctx)
+	for _, l := range all {
+		err = errors.Join(err, l.Verify(ctx))
+	}
 	if err = errors.Join(err, tell("verify", nil)); err != nil {
 		return err
 	}
-	l.Close()
-	return errors.Join(tell("remove", nil), g.Close())
+	closeAll()
+	all = nil
+	err = tell("remove", nil)
+	s.wait()
+	return errors.Join(err, g.Close())
+}
+
+// wait waits for a byte of the input, if the controller is to pause.
+func (s scale) wait() {
+	if s.Pause {
+		_, _ = os.Stdin.Read(make([]byte, 1)) //nolint:forbidigo // it is the main function of a test binary
+	}
 }
 
 // idle is how long a controller does nothing while its workers are there.
@@ -282,7 +302,7 @@ func newLarge(t *testing.T, nodes int) *large {
 }
 
 // run runs a controller, and calls see after each of its steps.
-func (l *large) run(t *testing.T, s scale, see func(step, *exec.Cmd, io.Closer)) error {
+func (l *large) run(t *testing.T, s scale, see func(s step, of *exec.Cmd, goOn func())) error {
 	t.Helper()
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -303,29 +323,37 @@ func (l *large) run(t *testing.T, s scale, see func(step, *exec.Cmd, io.Closer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	asked := l.asked(t)
+	began, asked := time.Now(), l.asked(t)
 	for steps := json.NewDecoder(out); ; {
 		var one step
 		if err := steps.Decode(&one); err != nil {
 			break
 		}
-		now := l.asked(t)
-		t.Logf("%s: %.1f s, CPU %.2f s, peak %d MB; kubectl so far CPU %.2f s, peak %d MB; requests %v; said %q", one.What,
-			one.Took, one.CPU, one.Peak>>20, one.Kubectl.CPU, one.Kubectl.Peak>>20, since(asked, now), one.Said)
-		asked = now
+		t.Logf("%s: %.1f s, CPU %.2f s, peak %d MB; kubectl so far CPU %.2f s, peak %d MB; said %q", one.What, one.Took, one.CPU,
+			one.Peak>>20, one.Kubectl.CPU, one.Kubectl.Peak>>20, one.Said)
 		if see != nil {
-			see(one, cmd, in)
+			see(one, cmd, func() {
+				if _, err := in.Write([]byte{'\n'}); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 	}
-	if err := cmd.Wait(); err != nil {
+	err = cmd.Wait()
+	made := since(asked, l.asked(t))
+	t.Logf("requests: %v", made)
+	if most := 100 + 2*time.Since(began)/look; made["LIST pods"] > float64(most) {
+		t.Errorf("pods were listed %.0f times, want at most %d: two lists at a time", made["LIST pods"], most)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %s", err, stderr.String())
 	}
 	return nil
 }
 
-// requests are those of Jobs, pods and events that nobody but the controller makes, but for few.
-var requests = regexp.MustCompile(
-	`(?m)^apiserver_request_total\{.*resource="(jobs|pods|events|services|networkpolicies)".*subresource="(exec|)".*verb="(LIST|GET|POST|DELETE|CONNECT)".*\} (\S+)$`)
+// requests are those that nobody but the controller makes, apart from some.
+var requests = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="(jobs|pods|events|services|networkpolicies)"` +
+	`.*subresource="(exec|)".*verb="(LIST|GET|POST|DELETE|CONNECT)".*\} (\S+)$`)
 
 // asked counts the requests that the API server has answered.
 func (l *large) asked(t *testing.T) map[string]float64 {
@@ -336,8 +364,11 @@ func (l *large) asked(t *testing.T) map[string]float64 {
 	}
 	all := map[string]float64{}
 	for _, m := range requests.FindAllStringSubmatch(text, -1) {
-		if n, err := strconv.ParseFloat(m[4], 64); err == nil {
-			all[strings.Trim(m[3]+" "+m[1]+"/"+m[2], "/")] += n
+		what := strings.Trim(m[3]+" "+m[1]+"/"+m[2], "/")
+		if n, err := strconv.ParseFloat(m[4], 64); err == nil && !slices.Contains([]string{
+			"POST pods", "DELETE pods", "GET pods", "POST events", // those of the cluster itself
+		}, what) {
+			all[what] += n
 		}
 	}
 	return all
@@ -382,9 +413,9 @@ func (l *large) vanish(t *testing.T, kinds string, within time.Duration) {
 	}
 }
 
-// placed wants the pods of a lab to be those that the cluster has, to run, and to be where they should be: those of a
-// host on one node, and those of another one on another node.
-func (l *large) placed(t *testing.T, s scale, got [][]found) {
+// placed wants the pods of labs to be those that the cluster has, to run, and to be where they should be: those of a host
+// on one node in all labs, and those of another one on another node.
+func (l *large) placed(t *testing.T, s scale, got ...[][]found) {
 	t.Helper()
 	text, err := l.Kubectl(t.Context(), "get", "pods", "--all-namespaces", "--selector", labLabel, "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.spec.nodeName} {.status.phase}{"\n"}{end}`)
@@ -399,29 +430,28 @@ func (l *large) placed(t *testing.T, s scale, got [][]found) {
 		}
 		there[found{f[0], f[1]}] = true
 	}
-	if want := s.Hosts * s.Each; len(there) != want {
+	if want := 2 * s.Pairs * len(got); len(there) != want {
 		t.Errorf("%d pods run, want %d", len(there), want)
 	}
-	nodes := map[string]bool{}
-	for h, pods := range got {
-		if nodes[pods[0].Node] {
-			t.Errorf("host %d is on node %s, as another one is", h+1, pods[0].Node)
-		}
-		nodes[pods[0].Node] = true
-		for _, p := range pods {
-			if p.Node != pods[0].Node || !there[p] {
-				t.Errorf("host %d on node %s: %+v is not there (in the cluster: %v)", h+1, pods[0].Node, p, there[p])
+	hosts := map[string]int{} // by node
+	for _, lab := range got {
+		for h, pods := range lab {
+			for _, p := range pods {
+				if at, known := hosts[p.Node]; known && at != h || p.Node != pods[0].Node || !there[p] {
+					t.Errorf("host %d has pod %+v; its first one: %+v; there: %v", h+1, p, pods[0], there[p])
+				}
+				hosts[p.Node] = h
+				delete(there, p)
 			}
-			delete(there, p)
 		}
+	}
+	if len(hosts) != s.Hosts {
+		t.Errorf("the pods of %d hosts are on %d nodes", s.Hosts, len(hosts))
 	}
 	if len(there) > 0 {
 		t.Errorf("%d pods run that nettoll has not found", len(there))
 	}
 }
-
-// asks bounds the requests that list pods: they are not to grow with the number of Jobs.
-const asks = 300
 
 // Pods of labs on a thousand nodes, none of which runs a process: workers are processes of the control plane, and calls
 // to them pass through the exec API. There is no traffic.
@@ -430,22 +460,28 @@ func TestScale(t *testing.T) {
 	l := newLarge(t, 1000)
 	// 250 nodes are about as many as a run may have (network.MaxHosts).
 	t.Run("workers", func(t *testing.T) {
-		s := scale{Hosts: 250, Each: 4, Network: "host", Placements: []string{"cross-host"}, Workers: true}
+		s := scale{Hosts: 250, Pairs: 500, Network: "host", Placements: []string{"cross-host"}, Workers: true}
 		if err := l.run(t, s, nil); err != nil {
 			t.Error(err)
 		}
 		l.vanish(t, made+",namespaces", 2*time.Minute)
 	})
 	t.Run("pods", func(t *testing.T) {
-		s := scale{Hosts: 1000, Each: 5, Network: "cni", Placements: []string{"same-host", "cross-host"}}
-		if err := l.run(t, s, func(one step, _ *exec.Cmd, _ io.Closer) {
-			if strings.HasPrefix(one.What, "place") {
-				l.placed(t, s, one.Pods)
+		s := scale{Hosts: 1000, Pairs: 1250, Network: "cni", Placements: []string{"same-host", "cross-host"}, Pause: true}
+		var labs [][][]found
+		if err := l.run(t, s, func(one step, _ *exec.Cmd, goOn func()) {
+			if one.Pods != nil {
+				labs = append(labs, one.Pods)
 			}
-			if one.What == "remove" {
+			switch one.What {
+			case "place cross-host":
+				l.placed(t, s, labs...)
+				goOn()
+			case "remove":
 				if left := l.ours(t, "pods"); len(left) != s.Hosts { // the scouts
 					t.Errorf("%d pods are left, want %d", len(left), s.Hosts)
 				}
+				goOn()
 			}
 		}); err != nil {
 			t.Error(err)
@@ -454,10 +490,10 @@ func TestScale(t *testing.T) {
 	})
 	t.Run("killed", func(t *testing.T) {
 		s := scale{
-			Hosts: 100, Each: 10, Network: "cni(via=clusterip)+networkpolicy", Placements: []string{"cross-host"}, Pause: true,
+			Hosts: 100, Pairs: 500, Network: "cni(via=clusterip)+networkpolicy", Placements: []string{"cross-host"}, Pause: true,
 		}
-		_ = l.run(t, s, func(one step, cmd *exec.Cmd, _ io.Closer) { // it is killed
-			if one.What == "place cross-host" {
+		_ = l.run(t, s, func(one step, cmd *exec.Cmd, _ func()) { // it is killed
+			if one.Pods != nil {
 				l.placed(t, s, one.Pods)
 				if err := cmd.Process.Kill(); err != nil {
 					t.Error(err)
