@@ -23,6 +23,7 @@ import (
 	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/kubectl"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/testkube"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -318,7 +319,7 @@ func (l *large) run(t *testing.T, s scale, see func(s step, of *exec.Cmd, goOn f
 	}
 	out, err := cmd.StdoutPipe()
 	if err == nil {
-		err = cmd.Start()
+		err = process.Start(cmd, process.Options{}) // it is killed with this process
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -487,6 +488,46 @@ func TestScale(t *testing.T) {
 			t.Error(err)
 		}
 		l.vanish(t, made+",namespaces", 5*time.Minute)
+	})
+	t.Run("pairs", func(t *testing.T) {
+		s := scale{Hosts: 2, Pairs: 100, Network: "host", Placements: []string{"cross-host"}, Workers: true}
+		if err := l.run(t, s, func(one step, _ *exec.Cmd, _ func()) {
+			if one.What == "settle" && one.Took > 60 {
+				t.Errorf("the workers of 100 pairs took %.0f s, want at most 60 s", one.Took)
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("unreachable", func(t *testing.T) {
+		s := scale{Hosts: 3, Pairs: 3, Network: "host", Placements: []string{"cross-host"}, Workers: true, Pause: true}
+		var named []string
+		err := l.run(t, s, func(one step, _ *exec.Cmd, goOn func()) {
+			switch one.What {
+			case "place cross-host":
+				for _, pods := range one.Pods {
+					for _, p := range pods {
+						named = append(named, p.Name)
+					}
+				}
+				if err := l.KillFakes(t.Context()); err != nil {
+					t.Error(err)
+				}
+				goOn()
+			case "settle":
+				if one.Took > 30 {
+					t.Errorf("it took %v s to see that no kubelet answers", one.Took)
+				}
+				if err := l.StartFakes(t.Context()); err != nil { // pods can go
+					t.Error(err)
+				}
+			}
+		})
+		if err == nil || !slices.ContainsFunc(named, func(name string) bool { return strings.Contains(err.Error(), name) }) {
+			t.Errorf("%v, want an error with one of %q", err, named)
+		}
+		t.Log(err)
+		l.vanish(t, made+",namespaces", 2*time.Minute)
 	})
 	t.Run("killed", func(t *testing.T) {
 		s := scale{

@@ -90,7 +90,10 @@ func (c *Cluster) fakeNodes(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.startFaker(ctx); err != nil {
+	if err := c.furnishFaker(ctx); err != nil {
+		return err
+	}
+	if err := c.StartFakes(ctx); err != nil {
 		return err
 	}
 	if err := c.announceFakes(ctx); err != nil {
@@ -117,8 +120,8 @@ func (c *Cluster) play(ctx context.Context, elements ...string) error {
 	return err
 }
 
-// startFaker starts the controller. It listens where the API server has its address, with the certificate of that.
-func (c *Cluster) startFaker(ctx context.Context) error {
+// furnishFaker makes the root of the controller.
+func (c *Cluster) furnishFaker(ctx context.Context) error {
 	for _, dir := range []string{"proc", "dev"} {
 		at := filepath.Join(fakeRoot, dir)
 		if _, err := c.control.run(ctx, "mkdir", at); err != nil {
@@ -135,15 +138,21 @@ func (c *Cluster) startFaker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(c.control.dir, "kwok.json"), config, 0o600); err != nil {
-		return err
-	}
+	return os.WriteFile(filepath.Join(c.control.dir, "kwok.json"), config, 0o600)
+}
+
+// StartFakes starts the controller of fake nodes, which listens where the API server has its address, with the
+// certificate of that. [Start] has done it.
+func (c *Cluster) StartFakes(ctx context.Context) error {
 	return c.control.daemon(ctx, fakes, "busybox", "chroot", fakeRoot, "/"+fakes, "--config=/control/kwok.json",
 		"--kubeconfig=/control/"+admin+".kubeconfig", "--manage-all-nodes", "--enable-crds=Stage",
 		"--node-ip="+control4().String(), fmt.Sprintf("--node-port=%d", fakePort),
 		"--server-address="+netip.AddrPortFrom(control4(), fakePort).String(), "--node-lease-duration-seconds=0",
 		"--tls-cert-file=/control/"+apiServer+".crt", "--tls-private-key-file=/control/"+apiServer+".key")
 }
+
+// KillFakes kills it. All fake nodes are still there, but none of their kubelets answers.
+func (c *Cluster) KillFakes(ctx context.Context) error { return c.control.kill(ctx, fakes) }
 
 // announceFakes makes the objects of fake nodes. Like usual nodes, each takes 110 pods.
 func (c *Cluster) announceFakes(ctx context.Context) error {
