@@ -102,8 +102,8 @@ func podsIn(jobs []jobSpec) (n int) {
 	return n
 }
 
-// await waits until all pods of Jobs, or of a DaemonSet, run. It lists all of them at once: a request for each Job would
-// have the API server look through the pods of all others each time.
+// await waits until all pods of Jobs, or of a DaemonSet, run. It lists all of them at once: a request for each Job
+// would have the API server look through the pods of all others each time.
 func (d *Deployment) await(ctx context.Context, label, value string, jobs ...jobSpec) ([][]pod, error) {
 	began, wait, all := time.Now(), d.waiting(), podsIn(jobs)
 	for {
@@ -284,7 +284,8 @@ func (d *Deployment) remove(label, value string, pods int, jobs ...string) error
 	return errors.Join(group.Wait(), d.vanished(ctx, label, value))
 }
 
-// vanished waits until the pods with a label have gone. It asks for one of them only, unless it says how many there are.
+// vanished waits until the pods with a label have gone. It asks for one of them only, unless it says how many there
+// are.
 func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 	wait, left := d.waiting(), 1
 	for {

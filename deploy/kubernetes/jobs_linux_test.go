@@ -42,9 +42,9 @@ func fakeKubectl(args []string) error {
 		}}
 		return http.Serve(l, proxy) //nolint:gosec // only a test reaches it
 	}
-	fmt.Println(`{"current-context": "fake", "clusters": [{"cluster": {"server": "http://fake"}}], ` + //nolint:forbidigo // it is a main function
-		`"contexts": [{"context": {}}]}`)
-	return nil
+	_, err := os.Stdout.WriteString(`{"current-context": "fake", "clusters": [{"cluster": {"server": "http://fake"}}], ` +
+		`"contexts": [{"context": {}}]}`) //nolint:forbidigo // it is a main function
+	return err
 }
 
 // fakeServer is the variable with the path of the socket of its API server.

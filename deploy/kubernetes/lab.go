@@ -400,8 +400,8 @@ func (l *lab) Close() {
 			pods, jobs = pods+len(h.Containers), append(jobs, l.jobs[i])
 		}
 	}
-	_ = l.deployment.remove(labLabel, l.name, pods, jobs...) // what is left goes with the namespace, or the cluster removes it
-	_ = errors.Join(l.unprotect(), l.unserve())              // as above
+	// What is left is removed with the namespace, or by the cluster.
+	_ = errors.Join(l.deployment.remove(labLabel, l.name, pods, jobs...), l.unprotect(), l.unserve())
 }
 
 // measured returns how busy a node was between two answers of its scout, in cores by mode.

@@ -73,8 +73,9 @@ func (d *Deployment) start(ctx context.Context, name, pod string, command ...str
 	}
 	if err != nil {
 		if errors.Is(err, protocol.ErrEnded) {
-			if gone := r.gone(ctx); gone != nil {
-				err = gone
+			if gone := r.gone(ctx); gone != nil { // it names the process and the pod
+				_ = r.Kill()
+				return nil, fmt.Errorf("%w%s", gone, d.otherImage(gone))
 			}
 		}
 		_ = r.Kill()

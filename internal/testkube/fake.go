@@ -14,8 +14,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testprogram"
 )
 
-// The controller of fake nodes. It sees the files of the cluster's images as its own: what is executed in fake pods is a
-// process of the control plane that has this root, and its network.
+// The controller of fake nodes. It sees the files of the cluster's images as its own: what is executed in fake pods is
+// a process of the control plane that has this root, and its network.
 const (
 	fakes    = "kwok"
 	fakeRoot = "/run/fake"

@@ -1,4 +1,5 @@
-// kwok, the controller of fake nodes and pods, for tests (make test-kube-full), apart from what nettoll itself depends on.
+// kwok, the controller of fake nodes and pods, for tests (make test-kube-full), apart from what nettoll itself depends
+// on.
 module github.com/nettoll/nettoll/internal/testkube/kwok
 
 go 1.26.0
