@@ -287,7 +287,7 @@ func (d *Deployment) remove(label, value string, pods int, jobs ...string) error
 // vanished waits until the pods with a label have gone. It asks for one of them only, unless it says how many there
 // are.
 func (d *Deployment) vanished(ctx context.Context, label, value string) error {
-	wait, left := d.waiting(), 1
+	wait, left, stays := d.waiting(), 1, ""
 	for {
 		var list podList
 		err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", label+"="+value, "limit", "1"), &list)
@@ -295,17 +295,18 @@ func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 			return nil
 		}
 		if err == nil {
+			stays = list.Items[0].Metadata.Name
 			wait.say(func() string {
 				if all, err := d.podsWith(ctx, label, value); err == nil {
 					left = len(all)
 				}
-				return fmt.Sprintf("%d pods to go, such as %q", left, list.Items[0].Metadata.Name)
+				return fmt.Sprintf("%d pods to go, such as %q", left, stays)
 			})
 		}
 		select {
 		case <-ctx.Done():
-			if err == nil {
-				err = fmt.Errorf("pod %q is still there", list.Items[0].Metadata.Name)
+			if stays != "" {
+				err = fmt.Errorf("pod %q is still there", stays)
 			}
 			return fmt.Errorf("remove the pods of %s %q: %w", strings.TrimPrefix(label, "nettoll/"), value, err)
 		case <-time.After(look):

@@ -58,6 +58,7 @@ type api struct {
 	lacks   map[string]string // why a Job gets no pods, by its name
 	listed  map[string]int
 	removed int            // answers in which the pods of removed Jobs are still there
+	late    func()         // is called before each of them
 	asked   map[string]int // by method and kind
 }
 
@@ -65,6 +66,7 @@ type api struct {
 func newAPI(t *testing.T) (*api, *Deployment) {
 	t.Helper()
 	a := &api{jobs: map[string]object{}, lacks: map[string]string{}, listed: map[string]int{}, asked: map[string]int{}}
+	a.late = func() {}
 	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -150,6 +152,7 @@ func (a *api) pods(selector string) (all []object) {
 	}
 	if len(a.jobs) == 0 && a.removed > 0 {
 		a.removed--
+		a.late()
 		return []object{{"metadata": object{"name": "late"}}}
 	}
 	return all
@@ -240,8 +243,13 @@ func TestJobsRefused(t *testing.T) {
 func TestJobsStay(t *testing.T) {
 	a, d := newAPI(t)
 	a.removed = 1000
-	ctx, cancel := context.WithTimeout(t.Context(), 2*look)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	a.late = func() {
+		if a.removed < 998 {
+			cancel()
+		}
+	}
 	want := `remove the pods of lab "x": pod "late" is still there`
 	if err := d.vanished(ctx, labLabel, "x"); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)

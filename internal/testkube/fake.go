@@ -181,7 +181,14 @@ func (c *Cluster) announceFakes(ctx context.Context) error {
 	return nil
 }
 
-// EndPods has the pods of Jobs on fake nodes end, as if their first processes had.
+// EndPods has the pods of Jobs on fake nodes end, as if their first processes had: those that there are, and all later
+// ones. Kwok has to start again for that: it looks at a pod only when that has changed.
 func (c *Cluster) EndPods(ctx context.Context) error {
-	return c.play(ctx, "stage", "pod", "fast", "pod-complete.yaml")
+	if err := c.play(ctx, "stage", "pod", "fast", "pod-complete.yaml"); err != nil {
+		return err
+	}
+	if err := c.KillFakes(ctx); err != nil {
+		return err
+	}
+	return c.StartFakes(ctx)
 }
