@@ -305,7 +305,7 @@ func (u *user) fewNodes(t *testing.T) {
 	began := time.Now()
 	_ = cmd.Run() // its status says it
 	if took := time.Since(began); cmd.ProcessState.ExitCode() != 130 || took > 15*time.Second ||
-		!strings.Contains(said.String(), "waiting: pod ") || !strings.Contains(said.String(), "it has no node: 0/2 nodes") {
+		!strings.Contains(said.String(), "waiting: 2 of 3 pods run: pod ") || !strings.Contains(said.String(), "it has no node: 0/2 nodes") {
 		t.Errorf("status %d after %v, want 130 soon after 6 s, and what it has waited for:\n%s", cmd.ProcessState.ExitCode(),
 			took, said)
 	}
