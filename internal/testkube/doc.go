@@ -18,6 +18,9 @@
 // AdminNetworkPolicy, by a daemon that [Start] builds (folder admin).
 // With Multus (folder multus), which the node calls before the plugins of either network, pods get further interfaces.
 //
+// Instead, [Options.Fake] asks for nodes that kwok plays (folder kwok): thousands of them have pods that run no process.
+// [None] is a control plane without nodes, which looks at objects.
+//
 // The API server listens in the network namespace of the control plane only. A client of this process reaches it by
 // [Cluster.Dial], which opens a socket there (rest.Config has Dial for that), kubectl is started there
 // ([Cluster.Kubectl]), and for a person's own kubectl [Cluster.Relay] listens on a loopback port of the machine.
