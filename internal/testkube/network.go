@@ -105,8 +105,11 @@ func (c *Cluster) define(ctx context.Context, kinds string) error {
 	if _, err := c.Kubectl(ctx, "create", "-f", kinds); err != nil {
 		return err
 	}
-	_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
-	return err
+	// Kubectl gives up at once on a kind that has no conditions yet.
+	return c.until(ctx, "kinds of objects", func() error {
+		_, err := c.Kubectl(ctx, "wait", "--for=condition=Established", "crds", "--all", "--timeout=60s")
+		return err
+	})
 }
 
 // statusDir is where Felix writes that an endpoint is protected. The plugin waits for that: a pod has its policies
