@@ -146,6 +146,12 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 // enforced wants all proofs to hold, something to be refused on each of three paths, and the time until that was so.
 func enforced(t *testing.T, log *measure.Log) {
 	t.Helper()
+	enforcedOn(t, log, 3)
+}
+
+// enforcedOn is enforced with that many paths.
+func enforcedOn(t *testing.T, log *measure.Log, paths int) {
+	t.Helper()
 	refused, times := map[string]int{}, 0 // by how sinks are reached
 	for _, p := range log.Proofs {
 		if !p.OK {
@@ -159,8 +165,9 @@ func enforced(t *testing.T, log *measure.Log) {
 			times++
 		}
 	}
-	if len(refused) != 3 || times == 0 {
-		t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each path", refused, times)
+	if len(refused) != paths || times == 0 {
+		t.Errorf("proofs that something is refused: %v, times until that was so: %d; want some of each of %d "+
+			"paths", refused, times, paths)
 	}
 }
 
@@ -225,22 +232,28 @@ func TestCluster(t *testing.T) {
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
 }
 
-// A network plugin that enforces policies does so in time, and what they refuse does not pass: in both families, on one
-// node and across nodes, and between pairs. A policy of somebody else that allows more is a leak, which is found.
+// Calico enforces policies. If it changes addresses, paths that need them are not measured.
 func TestPolicies(t *testing.T) {
 	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
 	u := newUser(t, testkube.Options{Network: testkube.Calico, Proxy: true})
+	u.policies(t, "pod", "clusterip", "nodeport")
+	t.Run("addresses changed", func(t *testing.T) { u.masked(t) })
+}
+
+// A network plugin that enforces policies does so in time, and what they refuse does not pass: in both families, on one
+// node and across nodes, and between pairs. A policy of somebody else that allows more is a leak, which is found.
+func (u *user) policies(t *testing.T, vias ...string) {
 	const text = "baseline: cni\nfactors: {network: [{cni: {via: %s}}], filter: {networkpolicy: {rules: 3}}, pairs: 2, " +
 		"family: [ipv4, ipv6]}\nworkloads: udp-rr\n"
 	t.Run("hold", func(t *testing.T) {
 		dir := filepath.Join(u.dir, "hold")
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
-			fmt.Sprintf(text, "[pod, clusterip, nodeport]")), "--time", "2s", "--proof-budget", "50%", "-o", dir) // for all ways
+			fmt.Sprintf(text, "["+strings.Join(vias, ", ")+"]")), "--time", "2s", "--proof-budget", "50%", "-o", dir) // for all ways
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
 		_, log := records(t, dir)
-		enforced(t, log)
+		enforcedOn(t, log, len(vias))
 		if reaches(t, log, func(lab, from, to string) measure.Reach {
 			switch {
 			case !strings.Contains(lab, "networkpolicy"):
@@ -277,7 +290,6 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("policies of the user's namespace: %v, want the own one", kept)
 		}
 	})
-	t.Run("addresses changed", func(t *testing.T) { u.masked(t) })
 }
 
 // uplink is the device of a node to the others.

@@ -130,39 +130,42 @@ func (u *user) example(t *testing.T) {
 	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
 
+// counted returns how many packets a device of each node has received and sent.
+func (u *user) counted(t *testing.T, device string) map[string][2]int64 {
+	t.Helper()
+	all := map[string][2]int64{}
+	for _, n := range u.cluster.Nodes() {
+		text, err := n.Run(t.Context(), "ip", "-j", "-s", "link", "show", device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var links []struct {
+			Stats struct {
+				RX struct{ Packets int64 }
+				TX struct{ Packets int64 }
+			} `json:"stats64"`
+		}
+		if err := json.Unmarshal([]byte(text), &links); err != nil || len(links) != 1 {
+			t.Fatalf("%v in %s", err, text)
+		}
+		all[n.Name()] = [2]int64{links[0].Stats.RX.Packets, links[0].Stats.TX.Packets}
+	}
+	return all
+}
+
 // A monitor reads what nodes count, as the nodes themselves do, and which devices packets pass: across nodes the uplinks,
 // where what pods send can be read, and on one node not; those that lead to pods always, unless pods share the network of
 // their node.
 func (u *user) monitor(t *testing.T) {
-	counted := func() map[string][2]int64 { // by node: packets received and sent by the uplink
-		all := map[string][2]int64{}
-		for _, n := range u.cluster.Nodes() {
-			text, err := n.Run(t.Context(), "ip", "-j", "-s", "link", "show", uplink)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var links []struct {
-				Stats struct {
-					RX struct{ Packets int64 }
-					TX struct{ Packets int64 }
-				} `json:"stats64"`
-			}
-			if err := json.Unmarshal([]byte(text), &links); err != nil || len(links) != 1 {
-				t.Fatalf("%v in %s", err, text)
-			}
-			all[n.Name()] = [2]int64{links[0].Stats.RX.Packets, links[0].Stats.TX.Packets}
-		}
-		return all
-	}
 	dir := filepath.Join(u.dir, "monitor")
-	before := counted()
+	before := u.counted(t, uplink)
 	cmd, out, said := u.command(t.Context(), "run", u.write(t, "monitor.yaml",
 		"hosts: {kind: kubernetes, nodes: 2, monitor: wire}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"),
 		"--time", "4s", "-o", dir)
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, said)
 	}
-	after := counted()
+	after := u.counted(t, uplink)
 	t.Logf("%s", out)
 	run, log := records(t, dir)
 	for _, b := range log.Blocks {

@@ -24,8 +24,8 @@ import (
 type Options struct {
 	// Nodes is the number of nodes, at most 9; 0 means 2. [None] is a control plane alone.
 	Nodes int
-	// Network is how pods are joined: [Bridge], which "" means, [Calico], which enforces NetworkPolicy, or [Admin], which
-	// also enforces AdminNetworkPolicy.
+	// Network is how pods are joined: [Bridge], which "" means, [Calico], which enforces NetworkPolicy, [Admin], which
+	// also enforces AdminNetworkPolicy, [Flannel] or [FlannelRoutes].
 	Network string
 	// Multus gives pods further interfaces, by NetworkAttachmentDefinitions. It is built in addition, once.
 	Multus bool
@@ -54,6 +54,7 @@ type Cluster struct {
 	multus  string // that of Multus; "" for none
 	judge   string // that of kube-network-policies; "" for none
 	faker   string // that of kwok; "" for none
+	plugin  string // that of the plugin of a provider; "" for none
 	ca      *authority
 	control *machine
 	bridge  int // the underlay, in the control plane
@@ -119,6 +120,9 @@ func Start(ctx context.Context, o Options) (_ *Cluster, err error) {
 			return nil, err
 		}
 	}
+	if err := c.buildProvider(ctx); err != nil {
+		return nil, err
+	}
 	if o.Multus {
 		if c.multus, err = multus().Build(ctx, o.Say); err != nil {
 			return nil, err
@@ -167,6 +171,11 @@ func (c *Cluster) begin(ctx context.Context) error {
 	}
 	if c.options.Network == Admin { // the judges of nodes ask for these kinds ever more rarely
 		if err := c.prepareAdmin(ctx); err != nil {
+			return err
+		}
+	}
+	if p := c.options.provider(); p != nil {
+		if err := p.prepare(ctx, c); err != nil {
 			return err
 		}
 	}

@@ -23,10 +23,15 @@ const (
 	// Admin routes to each pod (CNI plugin ptp), and enforces AdminNetworkPolicy and NetworkPolicy on its node by
 	// kube-network-policies, the reference implementation of SIG Network. It is built in addition, once.
 	Admin = "admin"
+	// Flannel joins the pods of a node to a bridge, and nodes by VXLAN, in IPv4 only: the CNI plugin and the daemon of
+	// flannel. NetworkPolicy has no effect. It is built in addition, once.
+	Flannel = "flannel"
+	// FlannelRoutes is the same with routes instead of VXLAN (backend host-gw).
+	FlannelRoutes = "flannel-host-gw"
 )
 
 // networks lists the networks.
-func networks() []string { return []string{Bridge, Calico, Admin} }
+func networks() []string { return []string{Bridge, Calico, Admin, Flannel, FlannelRoutes} }
 
 // The daemon of Calico, and where a node has the binary with its programs.
 const (
@@ -46,6 +51,9 @@ func policies() testprogram.Program {
 func MissingFor(network string) error {
 	if err := Missing(); err != nil {
 		return err
+	}
+	if p := (Options{Network: network}).provider(); p != nil {
+		return p.missing()
 	}
 	switch network {
 	case Admin:
@@ -156,6 +164,9 @@ func (n *Node) furnishPlugins(machines string) error {
 		return err
 	}
 	at := map[string]string{"calico": policyProgram, "multus": multusProgram}
+	if p := n.cluster.options.provider(); p != nil {
+		at[p.pluginName] = pluginProgram
+	}
 	for _, name := range []string{"bridge", "host-local", "loopback", "macvlan", "ptp"} {
 		at[name] = filepath.Join(machines, name)
 	}

@@ -66,6 +66,9 @@ func (n *Node) start(ctx context.Context) error {
 	if c.judge != "" {
 		binds = append(binds, process.Bind{From: c.judge, To: judgeProgram})
 	}
+	if c.plugin != "" {
+		binds = append(binds, process.Bind{From: c.plugin, To: pluginProgram})
+	}
 	if c.multus != "" {
 		binds = append(binds, process.Bind{From: c.multus, To: multusProgram})
 	}
@@ -117,6 +120,11 @@ func (n *Node) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if p := c.options.provider(); p != nil && p.begin != nil {
+		if err := p.begin(ctx, n); err != nil {
+			return err
+		}
+	}
 	if err := n.StartKubelet(ctx); err != nil {
 		return err
 	}
@@ -131,7 +139,7 @@ func (n *Node) start(ctx context.Context) error {
 	if c.judge != "" {
 		return n.waitForJudge(ctx)
 	}
-	return nil
+	return n.waitForProvider(ctx)
 }
 
 // furnish writes the files of the node, those that are there too.
@@ -174,12 +182,17 @@ func (n *Node) furnish() error {
 			return err
 		}
 	}
+	if p := c.options.provider(); p != nil {
+		if err := p.furnish(n); err != nil {
+			return err
+		}
+	}
 	if c.multus != "" {
 		if err := n.furnishMultus(); err != nil {
 			return err
 		}
 	}
-	if c.policy != "" || c.multus != "" {
+	if c.policy != "" || c.plugin != "" || c.multus != "" {
 		if err := n.furnishPlugins(plugins); err != nil {
 			return err
 		}
@@ -284,13 +297,16 @@ func (n *Node) conflist() object {
 	if n.cluster.judge != "" { // a bridge does not show the packets between its pods to netfilter of the node
 		conf["plugins"] = []object{{"type": "ptp", "ipam": ipam}}
 	}
+	if p := n.cluster.options.provider(); p != nil {
+		conf = p.conflist
+	}
 	if n.cluster.multus != "" {
 		return multusConflist(conf)
 	}
 	return conf
 }
 
-// join joins the node to the underlay, with a route to the pods of each other node.
+// join joins the node to the underlay, with a route to the pods of each other node, unless a daemon makes them.
 func (n *Node) join() error {
 	c, addresses := n.cluster, n.Addresses()
 	if err := netns.Do(int(c.control.net.Fd()), func() error {
@@ -339,7 +355,7 @@ func (n *Node) join() error {
 			return err
 		}
 		for _, other := range c.nodes {
-			if other == n {
+			if other == n || c.options.provider() != nil { // its daemon makes them
 				continue
 			}
 			for i, via := range other.Addresses() {

@@ -1,0 +1,142 @@
+package kubernetes_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nettoll/nettoll/internal/testkube"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/measure"
+	"github.com/nettoll/nettoll/proof"
+)
+
+// A tunnelled network is one whose packets between nodes pass a tunnel.
+type tunnelled struct {
+	plugin string // as facts name it, with its version
+	facts  map[string]any
+	device string // of the tunnel, on nodes
+	port   int    // UDP
+}
+
+// Between nodes that flannel joins, what pods send passes VXLAN, and facts say so.
+func TestFlannel(t *testing.T) {
+	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
+	u := newUser(t, testkube.Options{Network: testkube.Flannel, Proxy: true})
+	t.Run("across", func(t *testing.T) {
+		u.across(t, tunnelled{
+			plugin: "flannel:v0.28.4", device: "flannel.1", port: 8472, // the port of the kernel's VXLAN (vxlan_core.c)
+			facts: map[string]any{
+				"pod_tunnel": "vxlan (flannel)", "pod_encryption": "off (flannel)", "pod_mtu": 1450.0,
+				"service_proxy": "kube-proxy: iptables",
+			},
+		})
+	})
+	t.Run("unenforced", func(t *testing.T) { u.unenforced(t) })
+}
+
+// across measures between nodes, and compares facts, what nodes hear of each other, and what the device of the tunnel
+// counts with what is wanted.
+func (u *user) across(t *testing.T, want tunnelled) {
+	dir := filepath.Join(u.dir, "across")
+	before := u.counted(t, want.device)
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "across.yaml",
+		"hosts: {kind: kubernetes, nodes: 2, monitor: wire}\nfactors: {network: [host, cni]}\nworkloads: udp-rr\n"),
+		"--time", "4s", "-o", dir)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	after := u.counted(t, want.device)
+	t.Logf("%s", out)
+	run, log := records(t, dir)
+	passed := 0
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		} else if p.Name == proof.Passes {
+			passed++
+		}
+	}
+	if passed == 0 {
+		t.Error("that packets pass was not proved")
+	}
+	if reaches(t, log, func(string, string, string) measure.Reach { return measure.ReachOpen }) == 0 {
+		t.Error("who reaches whom was not tried")
+	}
+	if plugins, _ := run.Facts["network_plugins"].([]any); !slices.Contains(plugins, any(want.plugin)) {
+		t.Errorf("network plugins %v, want %q among them", run.Facts["network_plugins"], want.plugin)
+	}
+	for name, value := range want.facts {
+		if got := run.Facts[name]; got != value {
+			t.Errorf("fact %s is %v, want %v", name, got, value)
+		}
+	}
+	u.tunnelHeard(t, log, want)
+	u.tunnelPassed(t, log, want, before, after)
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// tunnelHeard wants nodes to hear what pods send in the tunnel, and what nodes send outside of it.
+func (u *user) tunnelHeard(t *testing.T, log *measure.Log, want tunnelled) {
+	t.Helper()
+	labs := measure.HeardIn(log.Labs)
+	for _, l := range labs {
+		marked := map[string]int{} // by node, and whether it is the tunnel
+		for _, f := range l.Frames {
+			if f.Device == uplink && f.Marked > 0 {
+				marked[fmt.Sprintf("%s %v", f.Machine, f.Wire == fmt.Sprintf("UDP to port %d", want.port))] += f.Marked
+			}
+		}
+		inside := strings.HasPrefix(l.Lab, "cni")
+		for _, node := range []string{"n1", "n2"} {
+			if marked[fmt.Sprintf("%s %v", node, inside)] == 0 || marked[fmt.Sprintf("%s %v", node, !inside)] > 0 {
+				t.Errorf("%s: marked frames at the uplink of %s: %v; want some, all of them in the tunnel: %v", l.Lab, node, marked,
+					inside)
+			}
+		}
+	}
+	if len(labs) != 3 { // host, cni and the twin, across nodes
+		t.Errorf("nodes have listened for %d labs, want 3", len(labs))
+	}
+}
+
+// tunnelPassed wants the device of the tunnel to count what pods send to other nodes, no more of it than the node itself
+// counts, and nothing else.
+func (u *user) tunnelPassed(t *testing.T, log *measure.Log, want tunnelled, before, after map[string][2]int64) {
+	t.Helper()
+	sums := map[string][2]int64{}
+	for _, l := range measure.PassedIn(log.Labs) {
+		inside := strings.HasPrefix(l.Lab, "cni") && strings.Contains(l.Lab, "cross-host")
+		for _, h := range l.Hosts {
+			carries := false
+			for _, d := range h.Devices {
+				if d.Name != want.device {
+					continue
+				}
+				carries = h.Carries(d)
+				if inside {
+					sum := sums[h.Machine]
+					sums[h.Machine] = [2]int64{sum[0] + d.Received, sum[1] + d.Sent}
+				}
+			}
+			if carries != inside {
+				t.Errorf("%s on %s: %s carries its packets: %v, want %v: %+v", l.Lab, h.Machine, want.device, carries, inside, h)
+			}
+		}
+	}
+	for node, sum := range sums {
+		for i, way := range []string{"received", "sent"} {
+			if moved := after[node][i] - before[node][i]; sum[i] == 0 || sum[i] > moved {
+				t.Errorf("%s of %s has %s %d packets in trials, and %d in all as the node counts", want.device, node, way, sum[i],
+					moved)
+			}
+		}
+		t.Logf("%s of %s: received and sent in trials %v, in all from %v to %v", want.device, node, sum, before[node], after[node])
+	}
+	if len(sums) != 2 {
+		t.Errorf("%s counted on %d nodes, want 2", want.device, len(sums))
+	}
+}
