@@ -104,8 +104,8 @@ KUBE_FULL_PKG := ./deploy/kubernetes ./internal/testkube
 
 .PHONY: test-kube-full
 test-kube-full: export NETTOLL_KUBE = full
-test-kube-full: ## run these, and tests in clusters that enforce policies or have 1,000 fake nodes (45 minutes; half an hour more the first time)
-	$(GO) test -p 1 -count=1 -timeout 1h $(TESTFLAGS) $(KUBE_FULL_PKG)
+test-kube-full: ## run these, and tests in clusters with other networks (policies, VXLAN) or 1,000 fake nodes (an hour; half an hour more the first time)
+	$(GO) test -p 1 -count=1 -timeout 2h $(TESTFLAGS) $(KUBE_FULL_PKG)
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
 WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/netns ./runtime/oci ./runtime/podman \

@@ -526,12 +526,16 @@ func TestKilled(t *testing.T) {
 	testKilled(t, testkube.Bridge)
 }
 
-// Rules, sets and routes of a network that enforces NetworkPolicy end with its nodes.
-func TestCalicoKilled(t *testing.T) {
-	testnet.KubeFull(t, "it builds Calico")
-	testnet.Skip(t, testkube.MissingFor(testkube.Calico))
+// Rules, sets and routes of a network end with its nodes, and so do its devices and pods.
+func TestCalicoKilled(t *testing.T)  { testNetworkKilled(t, testkube.Calico) }
+func TestFlannelKilled(t *testing.T) { testNetworkKilled(t, testkube.Flannel) }
+
+func testNetworkKilled(t *testing.T, network string) {
+	t.Helper()
+	testnet.KubeFull(t, "it builds the programs of a network")
+	testnet.Skip(t, testkube.MissingFor(network))
 	before := state(t)
-	testKilled(t, testkube.Calico)
+	testKilled(t, network)
 	if after := state(t); after != before {
 		t.Errorf("the network namespace of the test had\n%s\nand has\n%s", before, after)
 	}
