@@ -103,8 +103,8 @@ func (u *user) tunnelHeard(t *testing.T, log *measure.Log, want tunnelled) {
 	}
 }
 
-// tunnelPassed wants the device of the tunnel to count what pods send to other nodes, no more of it than the node itself
-// counts, and nothing else.
+// tunnelPassed wants the device of the tunnel to count what pods send to other nodes, no more of it than the node
+// itself counts, and nothing else.
 func (u *user) tunnelPassed(t *testing.T, log *measure.Log, want tunnelled, before, after map[string][2]int64) {
 	t.Helper()
 	sums := map[string][2]int64{}
@@ -134,7 +134,8 @@ func (u *user) tunnelPassed(t *testing.T, log *measure.Log, want tunnelled, befo
 					moved)
 			}
 		}
-		t.Logf("%s of %s: received and sent in trials %v, in all from %v to %v", want.device, node, sum, before[node], after[node])
+		t.Logf("%s of %s: received and sent in trials %v, in all from %v to %v", want.device, node, sum, before[node],
+			after[node])
 	}
 	if len(sums) != 2 {
 		t.Errorf("%s counted on %d nodes, want 2", want.device, len(sums))

@@ -30,7 +30,8 @@ func strangers() []string { return []string{"stranger-near", "stranger-far"} }
 
 func TestUnknownNetwork(t *testing.T) {
 	_, err := testkube.Start(t.Context(), testkube.Options{Network: "calicoo"})
-	if want := `invalid network "calicoo" (valid: bridge, calico, admin, flannel, flannel-host-gw)`; err == nil || err.Error() != want {
+	const want = `invalid network "calicoo" (valid: bridge, calico, admin, flannel, flannel-host-gw)`
+	if err == nil || err.Error() != want {
 		t.Errorf("Start: %v, want %s", err, want)
 	}
 }
