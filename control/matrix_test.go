@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
 )
@@ -45,12 +46,23 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// All matrices that are tried at the same time leave room in the table of neighbours.
+// All matrices that are tried at the same time leave room in the table of neighbours. If hosts cannot be entered, few
+// labs share a network.
 func TestReachersIn(t *testing.T) {
-	for pairs, want := range map[int]int{1: 8, 2: 8, 4: 8, 5: 5, 8: 2, 10: 1, 100: 1} {
-		labs := []*lab{{Lab: experiment.Lab{Pairs: 1}}, {Lab: experiment.Lab{Pairs: pairs}}}
-		if got := reachersIn(labs); got != want {
-			t.Errorf("with %d pairs: in %d labs at the same time, want %d", pairs, got, want)
+	for _, c := range []struct {
+		stands deploy.Lab
+		want   map[int]int // by pairs
+	}{
+		{struct{ deploy.Enterable }{}, map[int]int{1: 8, 2: 8, 4: 8, 5: 5, 8: 2, 10: 1, 100: 1}},
+		{struct{ deploy.Lab }{}, map[int]int{1: 2, 8: 2, 10: 1}},
+	} {
+		for pairs, want := range c.want {
+			labs := []*lab{
+				{Lab: experiment.Lab{Pairs: 1}, stands: c.stands}, {Lab: experiment.Lab{Pairs: pairs}, stands: c.stands},
+			}
+			if got := reachersIn(labs); got != want {
+				t.Errorf("%T with %d pairs: in %d labs at the same time, want %d", c.stands, pairs, got, want)
+			}
 		}
 	}
 }

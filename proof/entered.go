@@ -100,6 +100,11 @@ func (r *entered) after() time.Duration { return quiet + r.Patience.Trip }
 
 func (r *entered) excused() bool { return r.lost() }
 
+// inLine is false: nettoll has made what is between containers, which judges each packet when it comes.
+func (r *entered) inLine() bool { return false }
+
+func (r *entered) await(context.Context, []int) error { return nil }
+
 func (r *entered) send(_ context.Context, numbers []int) error {
 	for _, n := range numbers {
 		r.shoot(n)

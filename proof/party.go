@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -38,7 +39,7 @@ type Listening struct {
 	Ports []uint16 `json:"ports"`
 	// Mark is in every try, and its number behind it, in four bytes.
 	Mark []byte `json:"mark"`
-	// Wait is how long a connection may take.
+	// Wait is how long a connection may take until it stands.
 	Wait time.Duration `json:"wait"`
 }
 
@@ -102,7 +103,7 @@ type Plain struct {
 	accepted  []sock.Socket
 	asking    [2]sock.Socket // of echo requests
 	asks      [2]bool
-	begun     map[int]connection // by number
+	begun     []connection
 	counters  [2]*sock.Echoes
 	before    [2]int64
 	heard     Heard
@@ -114,8 +115,9 @@ type Plain struct {
 // A connection is one that has begun.
 type connection struct {
 	sock.Socket
-	until time.Time
-	told  bool // its number was sent
+	number int // of its try, which another one may have as well
+	until  time.Time
+	told   bool // its number was sent
 }
 
 var _ Party = (*Plain)(nil)
@@ -134,7 +136,7 @@ func (p *Plain) Open(_ context.Context, l Listening) (Opened, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Listening, p.open, p.heard, p.buf = l, true, Heard{}, make([]byte, 1<<16)
-	p.datagrams, p.begun, p.stop = map[netip.AddrPort]sock.Socket{}, map[int]connection{}, make(chan struct{})
+	p.datagrams, p.begun, p.stop = map[netip.AddrPort]sock.Socket{}, nil, make(chan struct{})
 	p.asks = [2]bool{}
 	var o Opened
 	err := p.In(func() error {
@@ -247,13 +249,10 @@ func (p *Plain) hear() {
 		}
 	}
 	p.accepted = waiting
-	for n, c := range p.begun {
-		if p.tell(n, &c); c.FD < 0 {
-			delete(p.begun, n)
-		} else {
-			p.begun[n] = c
-		}
+	for i := range p.begun {
+		p.tell(&p.begun[i])
 	}
+	p.begun = slices.DeleteFunc(p.begun, func(c connection) bool { return c.FD < 0 })
 }
 
 // take notes the numbers of what waits in a socket, until there is none, or the stream has ended.
@@ -277,11 +276,13 @@ func (p *Plain) take(s sock.Socket, to *[]int) sock.Errno {
 }
 
 // tell sends its number by a connection that stands, once, and ends it when its time is over.
-func (p *Plain) tell(n int, c *connection) {
+func (p *Plain) tell(c *connection) {
 	if !c.told {
-		text := key(p.Mark, n)
+		text := key(p.Mark, c.number)
 		_, errno := c.Send(&text[0], len(text), sock.DontWait|sock.NoSignal)
-		c.told = errno == 0
+		if c.told = errno == 0; c.told {
+			c.until = time.Now().Add(tryWait)
+		}
 		if errno != 0 && errno != sock.Again && errno != sock.Interrupted { // it was refused
 			c.until = time.Time{}
 		}
@@ -341,7 +342,7 @@ func (p *Plain) connect(t Shot) (port uint16, err error) {
 	to := sock.NewAddress(t.To)
 	switch err := s.BeginConnect(&to); {
 	case err == nil:
-		p.begun[t.Number] = connection{Socket: s, until: time.Now().Add(p.Wait)}
+		p.begun = append(p.begun, connection{Socket: s, number: t.Number, until: time.Now().Add(p.Wait)})
 		return at.Port(), nil
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENOBUFS),
 		errors.Is(err, syscall.ENOMEM):

@@ -88,6 +88,11 @@ type ends interface {
 	send(ctx context.Context, numbers []int) error
 	// settle notes what has arrived, until nothing arrives any more or, if tries are given, until those have arrived.
 	settle(ctx context.Context, until []int) error
+	// inLine says whether packets may wait for those that were sent before. Then what must arrive is sent last: when it
+	// has arrived, all others have been judged.
+	inLine() bool
+	// await waits for tries that must arrive and may still wait somewhere.
+	await(ctx context.Context, until []int) error
 	// excused says whether a packet may have been lost although nobody has refused it.
 	excused() bool
 	close(ctx context.Context)
@@ -138,6 +143,7 @@ func (r *reaching) try(ctx context.Context) error {
 	}
 	limit := r.Budget - r.ends.after()
 	round := time.Duration(0) // how long the last one has taken
+	var closing []int         // those that are sent last
 	for i := 0; i < len(ways); {
 		began := time.Now()
 		if i >= must && !r.complete && began.Sub(r.began)+round > limit {
@@ -158,7 +164,11 @@ func (r *reaching) try(ctx context.Context) error {
 		}
 		var numbers []int
 		for k := first; k < len(r.sent); k++ {
-			numbers = append(numbers, k)
+			if r.sent[k].expect == due && r.ends.inLine() {
+				closing = append(closing, k)
+			} else {
+				numbers = append(numbers, k)
+			}
 		}
 		r.shot = r.shot || len(numbers) > 0
 		if err := r.ends.send(ctx, numbers); err != nil {
@@ -167,7 +177,13 @@ func (r *reaching) try(ctx context.Context) error {
 		}
 		i, round = i+n, time.Since(began)
 	}
-	if err := r.ends.settle(ctx, nil); err != nil {
+	if len(closing) > 0 {
+		r.shot = true
+		if err := r.ends.send(ctx, closing); err != nil {
+			return err
+		}
+	}
+	if err := r.ends.settle(ctx, closing); err != nil {
 		return err
 	}
 	// what must arrive is sent once more only if packets get lost on the way, or other work is to blame
@@ -182,6 +198,9 @@ func (r *reaching) try(ctx context.Context) error {
 		if err := r.ends.settle(ctx, missing); err != nil {
 			return err
 		}
+	}
+	if missing := r.missing(); len(missing) > 0 && !r.Patience.Lossy {
+		return r.ends.await(ctx, missing)
 	}
 	return nil
 }
