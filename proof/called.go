@@ -164,21 +164,25 @@ func (c *called) await(ctx context.Context, until []int) error {
 	return c.wait(ctx, until, c.closing.Add(slow+c.Patience.Trip))
 }
 
-// wait asks what has arrived until an end, or until some tries have.
+// wait asks what has arrived until an end, or until some tries have. Those may have come while others were asked, who did
+// not know yet what had come before: so all are asked once more.
 func (c *called) wait(ctx context.Context, until []int, end time.Time) error {
-	for {
+	for pause := c.after(); ; {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("interrupted: %w", ctx.Err())
-		case <-time.After(c.after()):
+		case <-time.After(pause):
 		}
 		if err := c.hear(ctx); err != nil {
 			return err
 		}
+		if pause == quiet || until == nil {
+			break
+		}
 		if time.Now().After(end) || !slices.ContainsFunc(until, func(n int) bool {
 			return !slices.Contains(c.came[n], c.sent[n].to)
 		}) {
-			break
+			pause = quiet
 		}
 	}
 	c.compare()

@@ -17,6 +17,7 @@ import (
 type line struct {
 	each   time.Duration // how long it takes for one
 	passes func(from netip.Addr, to netip.AddrPort) bool
+	public map[netip.Addr]netip.Addr // other addresses of containers, and their own
 
 	mu     sync.Mutex
 	free   time.Time // when it has judged all that have come
@@ -26,7 +27,8 @@ type line struct {
 // judged is a packet that passes, at a time.
 type judged struct {
 	proof.Shot
-	at time.Time
+	from netip.Addr
+	at   time.Time
 }
 
 // An inLine is a party that sends into a line, and hears what comes out of it.
@@ -58,7 +60,7 @@ func (p *inLine) Send(_ context.Context, list []proof.Shot) (proof.Sent, error) 
 		}
 		p.free = p.free.Add(p.each)
 		if p.passes(p.own(s.To.Addr()), s.To) && (!s.Stream || p.free.Sub(now) < p.Wait) {
-			p.judged = append(p.judged, judged{s, p.free})
+			p.judged = append(p.judged, judged{s, p.own(s.To.Addr()), p.free})
 		}
 	}
 	return proof.Sent{}, nil
@@ -68,7 +70,11 @@ func (p *inLine) Heard(context.Context) (h proof.Heard, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range p.judged {
-		if j.To.Addr() == p.own(j.To.Addr()) && !j.at.After(time.Now()) {
+		at := j.To.Addr()
+		if own := p.public[at]; own.IsValid() {
+			at = own
+		}
+		if at == p.own(at) && !j.at.After(time.Now()) {
 			h.Numbers = append(h.Numbers, j.Number)
 		}
 	}
@@ -125,4 +131,49 @@ func TestReachInLine(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A sink that is reached at another address gets what must arrive there before the same at its own address. Everything
+// else comes before both.
+func TestReachOrder(t *testing.T) {
+	l := described(2)
+	public := map[netip.Addr]netip.Addr{}
+	for i := range l.Hosts[0].Containers {
+		c := &l.Hosts[0].Containers[i]
+		if c.Name[:3] != "snk" {
+			continue
+		}
+		c.PublicIPv4, c.PublicIPv6 = netip.AddrFrom4([4]byte{10, 96, 0, byte(i)}), netip.AddrFrom16([16]byte{0xfd, 1, 15: byte(i)})
+		public[c.PublicIPv4], public[c.PublicIPv6] = c.IPv4, c.IPv6
+	}
+	synctest.Test(t, func(t *testing.T) {
+		all := &line{each: time.Millisecond, public: public, passes: func(netip.Addr, netip.AddrPort) bool { return true }}
+		proof.Reach(t.Context(), l, proof.Survey{Party: func(proof.Container) proof.Party { return &inLine{line: all} }})
+		for i, first := range []uint16{20_050, 20_150} {
+			for _, v6 := range []bool{false, true} {
+				sink := l.Hosts[0].Containers[2*i+1]
+				var order []string // of the datagrams for the sink's listed port, from its source
+				for _, j := range all.judged {
+					if j.Stream || j.To.Port() != first || j.To.Addr().Is6() != v6 || j.from != l.Hosts[0].Containers[2*i].Own(v6) {
+						continue
+					}
+					switch j.To.Addr() {
+					case sink.Public(v6):
+						order = append(order, "public")
+					case sink.Own(v6):
+						order = append(order, "own")
+					}
+				}
+				if want := []string{"public", "own"}; !slices.Equal(order, want) {
+					t.Errorf("pair %d, IPv6 %t: %q, want %q", i, v6, order, want)
+				}
+			}
+		}
+		const last = 2 * 2 * 2 * 2 // pairs, families, addresses, UDP and TCP
+		for _, j := range all.judged[len(all.judged)-last:] {
+			if p := j.To.Port(); p != 20_050 && p != 20_150 {
+				t.Errorf("one of the last tries is for port %d", p)
+			}
+		}
+	})
 }

@@ -299,6 +299,18 @@ func (m *matrix) expect(from, to *member, k kind, listed, public, v6 bool) expec
 	return barred
 }
 
+// closes says whether a try is one of the last: what must arrive, and behind that the same at the own address of a sink
+// that is reached at another one. If that came first, connection tracking would give what must arrive another source
+// port, because the answers of both look alike (nf_nat_used_tuple, net/netfilter/nf_nat_core.c). Answers to proofs would
+// then not come back.
+func (m *matrix) closes(p probe) bool {
+	if p.to >= len(m.containers) || p.kind == echo {
+		return false
+	}
+	from, to := m.containers[p.from], m.containers[p.to]
+	return to.sink && from.pair == to.pair && p.target.Port() == to.First
+}
+
 // toHost are the tries from a container to the addresses of a host or router.
 func (m *matrix) toHost(w way, v6 bool) (list []probe, all int) {
 	from, host := m.containers[w.from], m.hosts[w.to-len(m.containers)]

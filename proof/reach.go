@@ -88,8 +88,8 @@ type ends interface {
 	send(ctx context.Context, numbers []int) error
 	// settle notes what has arrived, until nothing arrives any more or, if tries are given, until those have arrived.
 	settle(ctx context.Context, until []int) error
-	// inLine says whether packets may wait for those that were sent before. Then what must arrive is sent last: when it
-	// has arrived, all others have been judged.
+	// inLine says whether packets may wait for those that were sent before. Then what must arrive is sent last (see
+	// [matrix.closes]): when it has arrived, what was sent before has been judged.
 	inLine() bool
 	// await waits for tries that must arrive and may still wait somewhere.
 	await(ctx context.Context, until []int) error
@@ -164,7 +164,7 @@ func (r *reaching) try(ctx context.Context) error {
 		}
 		var numbers []int
 		for k := first; k < len(r.sent); k++ {
-			if r.sent[k].expect == due && r.ends.inLine() {
+			if r.ends.inLine() && r.closes(r.sent[k]) {
 				closing = append(closing, k)
 			} else {
 				numbers = append(numbers, k)
