@@ -28,7 +28,7 @@ const acquainted = 512
 // strangers is in how many labs it is tried at the same time if hosts cannot be entered. The network between containers
 // is then somebody else's. It may judge the first packets of all connections one after the other, and those of more
 // labs would only wait longer for each other.
-const strangers = 2
+const strangers = 4
 
 // reachersIn returns in how many of these labs it can be tried at the same time.
 func reachersIn(labs []*lab) int {

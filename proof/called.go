@@ -164,8 +164,8 @@ func (c *called) await(ctx context.Context, until []int) error {
 	return c.wait(ctx, until, c.closing.Add(slow+c.Patience.Trip))
 }
 
-// wait asks what has arrived until an end, or until some tries have. Those may have come while others were asked, who did
-// not know yet what had come before: so all are asked once more.
+// wait asks what has arrived until an end, or until some tries have. Those may have come while others were asked, who
+// did not know yet what had come before: so all are asked once more.
 func (c *called) wait(ctx context.Context, until []int, end time.Time) error {
 	for pause := c.after(); ; {
 		select {

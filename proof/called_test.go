@@ -95,7 +95,8 @@ func TestReachInLine(t *testing.T) {
 	}
 	listed := func(from netip.Addr, to netip.AddrPort) bool {
 		source, sink := of[from], of[to.Addr()]
-		return source.Name[:3] == "src" && sink.Name == "snk"+source.Name[3:] && to.Port() >= sink.First && to.Port() < sink.Last
+		pair := source.Name[:3] == "src" && sink.Name == "snk"+source.Name[3:]
+		return pair && to.Port() >= sink.First && to.Port() < sink.Last
 	}
 	for _, tt := range []struct {
 		name   string
@@ -143,7 +144,8 @@ func TestReachOrder(t *testing.T) {
 		if c.Name[:3] != "snk" {
 			continue
 		}
-		c.PublicIPv4, c.PublicIPv6 = netip.AddrFrom4([4]byte{10, 96, 0, byte(i)}), netip.AddrFrom16([16]byte{0xfd, 1, 15: byte(i)})
+		c.PublicIPv4 = netip.AddrFrom4([4]byte{10, 96, 0, byte(i)})
+		c.PublicIPv6 = netip.AddrFrom16([16]byte{0xfd, 1, 15: byte(i)})
 		public[c.PublicIPv4], public[c.PublicIPv6] = c.IPv4, c.IPv6
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -47,19 +47,22 @@ func TestAdminPolicies(t *testing.T) {
 		}
 		run, log := records(t, dir)
 		enforced(t, log)
-		allowed, closed := 0, 0
-		if reaches(t, log, func(lab, from, to string) measure.Reach {
-			if !strings.Contains(lab, "networkpolicy") {
+		allowed, closed, open := 0, 0, 0
+		// Policies are enforced by a process of each node. If the machine is busy, there is no time for all tries.
+		if reachesInTime(t, log, func(lab, from, to string) measure.Reach {
+			switch {
+			case !strings.Contains(lab, "networkpolicy"):
+				open++
 				return measure.ReachOpen
-			}
-			if from[:3] == "src" && to == "snk"+from[3:] {
+			case from[:3] == "src" && to == "snk"+from[3:]:
 				allowed++
 				return measure.ReachAllowed
 			}
 			closed++
 			return measure.ReachRefused
-		}) == 0 || allowed == 0 || closed == 0 {
-			t.Errorf("who reaches whom: %d that policies allow, %d that they refuse; want some", allowed, closed)
+		}, true) == 0 || allowed == 0 || closed == 0 || open == 0 {
+			t.Errorf("who reaches whom: %d that policies allow, %d that they refuse, %d without policies; want some of each",
+				allowed, closed, open)
 		}
 		if got := run.Facts["admin_policies"]; got != "AdminNetworkPolicy v1alpha1" {
 			t.Errorf("fact admin_policies: %v", got)
