@@ -300,9 +300,9 @@ func (m *matrix) expect(from, to *member, k kind, listed, public, v6 bool) expec
 }
 
 // closes says whether a try is one of the last: what must arrive, and behind that the same at the own address of a sink
-// that is reached at another one. If that came first, connection tracking would give what must arrive another source
-// port, because the answers of both look alike (nf_nat_used_tuple, net/netfilter/nf_nat_core.c). Answers to proofs would
-// then not come back.
+// that is reached at another one. If the latter came first, connection tracking would give the former another source
+// port, because the answers of both look alike (nf_nat_used_tuple, net/netfilter/nf_nat_core.c). Answers to proofs
+// would then not come back.
 func (m *matrix) closes(p probe) bool {
 	if p.to >= len(m.containers) || p.kind == echo {
 		return false
