@@ -36,7 +36,7 @@ func (c *called) open(ctx context.Context) error {
 	err := c.all(ctx, func(ctx context.Context, i int, p Party) (err error) {
 		of := c.containers[i]
 		c.opened[i], err = p.Open(ctx, Listening{
-			IPv4: of.IPv4, IPv6: of.IPv6, Source: of.First, Ports: c.ports(i), Mark: c.magic[:], Wait: slow + c.Patience.Trip,
+			IPv4: of.IPv4, IPv6: of.IPv6, Source: of.First, Ports: c.ports(i), Mark: c.magic[:], Wait: tryWait + c.Patience.Trip,
 		})
 		return err
 	})
@@ -113,6 +113,9 @@ func (c *called) send(ctx context.Context, numbers []int) error {
 	for _, n := range numbers {
 		p := c.sent[n]
 		one := Shot{Number: n, Stream: p.kind == opening, To: p.target}
+		if p.expect == due {
+			one.Wait = slow + c.Patience.Trip
+		}
 		if p.kind == echo {
 			one.To = netip.AddrPortFrom(p.target.Addr(), 0)
 		}

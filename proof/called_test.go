@@ -59,7 +59,7 @@ func (p *inLine) Send(_ context.Context, list []proof.Shot) (proof.Sent, error) 
 			p.free = now
 		}
 		p.free = p.free.Add(p.each)
-		if p.passes(p.own(s.To.Addr()), s.To) && (!s.Stream || p.free.Sub(now) < p.Wait) {
+		if p.passes(p.own(s.To.Addr()), s.To) && (!s.Stream || p.free.Sub(now) < max(p.Wait, s.Wait)) {
 			p.judged = append(p.judged, judged{s, p.own(s.To.Addr()), p.free})
 		}
 	}

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -39,7 +40,7 @@ type Listening struct {
 	Ports []uint16 `json:"ports"`
 	// Mark is in every try, and its number behind it, in four bytes.
 	Mark []byte `json:"mark"`
-	// Wait is how long a connection may take until it stands.
+	// Wait is how long a connection may take until it stands, unless its try says otherwise.
 	Wait time.Duration `json:"wait"`
 }
 
@@ -69,6 +70,9 @@ type Shot struct {
 	Number int            `json:"n"`
 	Stream bool           `json:"stream,omitempty"`
 	To     netip.AddrPort `json:"to"` // without a port: an echo request
+	// Wait is how long a connection may take until it stands; 0: as [Listening] says. Who waits for more than a second
+	// has the kernel send anew what others may refuse, and judge slowly.
+	Wait time.Duration `json:"wait,omitempty"`
 }
 
 // Sent is what came of shots at once.
@@ -342,7 +346,7 @@ func (p *Plain) connect(t Shot) (port uint16, err error) {
 	to := sock.NewAddress(t.To)
 	switch err := s.BeginConnect(&to); {
 	case err == nil:
-		p.begun = append(p.begun, connection{Socket: s, number: t.Number, until: time.Now().Add(p.Wait)})
+		p.begun = append(p.begun, connection{Socket: s, number: t.Number, until: time.Now().Add(cmp.Or(t.Wait, p.Wait))})
 		return at.Port(), nil
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EADDRNOTAVAIL), errors.Is(err, syscall.ENOBUFS),
 		errors.Is(err, syscall.ENOMEM):
