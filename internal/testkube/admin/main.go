@@ -39,8 +39,8 @@ func main() {
 	}
 }
 
-// urgent is the nice value of the process. Packets wait for it as they wait for the kernel on other nodes, which does not
-// wait for a CPU behind kubelet and pods.
+// urgent is the nice value of the process. Packets wait for it as they wait for the kernel on other nodes, which does
+// not wait for a CPU behind kubelet and pods.
 const urgent = -15
 
 // hurry has all threads of the process come before others of the node. Threads that they start inherit that.
