@@ -26,8 +26,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if status, ours := kubernetes.InPod(os.Args[1:]); ours { //nolint:forbidigo // it is the main function of a test binary
-		os.Exit(status) //nolint:forbidigo // likewise
+	if status, ours := kubernetes.InPod(os.Args[1:]); ours {
+		os.Exit(status)
 	}
 	testkube.Main(m)
 }

@@ -44,13 +44,13 @@ func InPod(args []string) (status int, ours bool) {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	out := struct{ io.WriteCloser }{os.Stdout} //nolint:forbidigo // it is the main function of a test binary
+	out := struct{ io.WriteCloser }{os.Stdout}
 	var err error
 	switch args[0] {
 	case ScoutCommand:
-		err = Scout(ctx, os.Stdin, out) //nolint:forbidigo // likewise
+		err = Scout(ctx, os.Stdin, out)
 	case workerCommand:
-		err = protocol.Serve(ctx, os.Stdin, out, worker.New(worker.Config{}).Methods()) //nolint:forbidigo // likewise
+		err = protocol.Serve(ctx, os.Stdin, out, worker.New(worker.Config{}).Methods())
 	case controlCommand:
 		var s scale
 		if err = json.Unmarshal([]byte(args[1]), &s); err == nil {
@@ -62,7 +62,7 @@ func InPod(args []string) (status int, ours bool) {
 		return 0, false
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err) //nolint:forbidigo // likewise
+		fmt.Fprintf(os.Stderr, "%s: %v\n", args[0], err)
 		return 1, true
 	}
 	return 0, true
@@ -230,7 +230,7 @@ func (s scale) labs(ctx context.Context, d *Deployment, tell func(string, *lab) 
 // wait waits for a byte of the input, if the controller is to pause.
 func (s scale) wait() {
 	if s.Pause {
-		_, _ = os.Stdin.Read(make([]byte, 1)) //nolint:forbidigo // it is the main function of a test binary
+		_, _ = os.Stdin.Read(make([]byte, 1))
 	}
 }
 

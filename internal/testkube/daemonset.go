@@ -58,7 +58,7 @@ func (c *Cluster) buildProvider(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.options.Images = append(c.options.Images[:len(c.options.Images):len(c.options.Images)],
+	c.options.Images = append(slices.Clip(c.options.Images),
 		Image{Name: p.image, Files: map[string]string{p.path: daemon}, Entrypoint: []string{p.path}})
 	c.plugin, err = p.plugin.Build(ctx, c.options.Say)
 	return err
@@ -81,10 +81,8 @@ type daemonSet struct {
 	log string
 	// paths are directories of the node that it needs besides, by where it finds them.
 	paths map[string]string
-	// nodeName is the variable in which it finds the name of its node, and programs are directories of programs that it
-	// starts besides those of the machine.
+	// nodeName is the variable in which it finds the name of its node.
 	nodeName string
-	programs []string
 	// config is the name of a ConfigMap, and configAt where its files are; "" for none.
 	config, configAt string
 }

@@ -15,10 +15,11 @@
 // Pods are joined to a bridge on their node by CNI plugins, and each node has a route to the pods of every other one.
 // With [Calico] as its network, each node routes to its pods instead, and enforces NetworkPolicy. [Start] then builds
 // Calico's programs, too (folder policy), and its daemon is a process of each node. With [Admin], nodes also enforce
-// AdminNetworkPolicy, by a daemon that [Start] builds (folder admin).
-// With Multus (folder multus), which the node calls before the plugins of either network, pods get further interfaces.
+// AdminNetworkPolicy, by a daemon that [Start] builds (folder admin). With [Flannel] and [FlannelRoutes], flannel's
+// daemon runs in a DaemonSet. With Multus (folder multus), which the node calls before the plugins of any network, pods
+// get further interfaces.
 //
-// Instead, [Options.Fake] asks for nodes that kwok plays (folder kwok): thousands of them have pods that run no process.
+// Instead, [Options.Fake] asks for nodes that kwok plays (folder kwok). Thousands of them have pods without processes.
 // [None] is a control plane without nodes, which looks at objects.
 //
 // The API server listens in the network namespace of the control plane only. A client of this process reaches it by
