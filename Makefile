@@ -189,7 +189,7 @@ GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./netwo
   ./network/ovs ./filter/ovs
 KERNEL ?= 6.12
 # How long a guest may run: with 6.1 it runs many whole suites, of some minutes each.
-GUEST_LIMIT := $(if $(filter 6.1,$(KERNEL)),2h,10m)
+GUEST_LIMIT := $(if $(filter 6.1,$(KERNEL)),2h,15m)
 GUEST_PKG ?= $(GUEST_PKG_$(KERNEL))
 
 .PHONY: test-guest
