@@ -13,11 +13,21 @@ import (
 // A Link is a network device.
 type Link struct {
 	Name      string       `json:"name"`
-	MTU       int          `json:"mtu"` // bytes
+	MTU       int          `json:"mtu"`                 // bytes
+	RouteMTU  int          `json:"route_mtu,omitempty"` // bytes: the least that routes through it have; 0: they have none
 	Addresses []netip.Addr `json:"addresses"`
 	// Index is its number in the namespace, and Below that of the device below it, see [sysfs.Below]; 0: not known.
 	Index int `json:"index"`
 	Below int `json:"below,omitempty"`
+}
+
+// Longest is how long packets may be that programs of the namespace send through the link, in bytes. Network plugins
+// that tunnel packets may leave the MTU of the link as it is, and give one to routes: Cilium does.
+func (l Link) Longest() int {
+	if l.RouteMTU > 0 {
+		return min(l.MTU, l.RouteMTU)
+	}
+	return l.MTU
 }
 
 // CountDevices reads what the devices of a network namespace have counted. It needs no rights.
@@ -42,9 +52,18 @@ func OwnLinks() ([]Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list links: %w", err)
 	}
+	h, err := link.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer h.Close()
+	ofRoutes, err := h.RouteMTUs()
+	if err != nil {
+		return nil, err
+	}
 	list := make([]Link, len(all))
 	for i, l := range all {
-		list[i] = Link{Name: l.Name, MTU: l.MTU, Index: l.Index}
+		list[i] = Link{Name: l.Name, MTU: l.MTU, RouteMTU: ofRoutes[l.Index], Index: l.Index}
 		if below, err := sysfs.Below(l.Name); err == nil { // else it is not known
 			list[i].Below = below
 		}

@@ -311,8 +311,8 @@ func (n nodeObject) facts() map[string]any {
 func leastMTU(links []worker.Link) (mtu int) {
 	for _, l := range links {
 		for _, a := range l.Addresses {
-			if a.IsGlobalUnicast() && (mtu == 0 || l.MTU < mtu) {
-				mtu = l.MTU
+			if a.IsGlobalUnicast() && (mtu == 0 || l.Longest() < mtu) {
+				mtu = l.Longest()
 			}
 		}
 	}

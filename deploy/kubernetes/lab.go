@@ -159,7 +159,7 @@ func (l *lab) settle(ctx context.Context) error {
 		if l.attach != "" {
 			e.Inner = innerOf(links, e)
 		}
-		own := mtuOf(links, e)
+		own := mtuOf(links, e, l.shares)
 		mu.Lock()
 		defer mu.Unlock()
 		l.started[p.Metadata.Name] = w
@@ -194,12 +194,19 @@ func innerOf(links []worker.Link, e network.Endpoint) string {
 	return ""
 }
 
-// mtuOf returns the least MTU of links with an address of a container; 0 if none has one.
-func mtuOf(links []worker.Link, e network.Endpoint) (mtu int) {
+// mtuOf returns the least MTU of links with an address of a container; 0 if none has one. If it shares the network of
+// its node, the routes there are for others, too, and their MTU does not count.
+func mtuOf(links []worker.Link, e network.Endpoint, shares bool) (mtu int) {
 	for _, l := range links {
-		if slices.ContainsFunc(l.Addresses, func(a netip.Addr) bool { return a == e.IPv4 || a == e.IPv6 }) &&
-			(mtu == 0 || l.MTU < mtu) {
-			mtu = l.MTU
+		if !slices.ContainsFunc(l.Addresses, func(a netip.Addr) bool { return a == e.IPv4 || a == e.IPv6 }) {
+			continue
+		}
+		own := l.Longest()
+		if shares {
+			own = l.MTU
+		}
+		if mtu == 0 || own < mtu {
+			mtu = own
 		}
 	}
 	return mtu

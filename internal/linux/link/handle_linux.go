@@ -348,6 +348,22 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	return list, nil
 }
 
+// RouteMTUs reads the least MTU in bytes that routes of the main table have, by link. A link is not there if none has
+// one: then its own MTU counts alone (ip-route(8), mtu).
+func (h *Handle) RouteMTUs() (map[int]int, error) {
+	found, err := Dump(func() ([]netlink.Route, error) { return h.h.RouteList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return nil, explain("read the MTU of routes", err, "")
+	}
+	least := map[int]int{}
+	for _, r := range found {
+		if mtu, known := least[r.LinkIndex]; r.MTU > 0 && (!known || r.MTU < mtu) {
+			least[r.LinkIndex] = r.MTU
+		}
+	}
+	return least, nil
+}
+
 // matched asks for the route of packets to one address, and returns it if it leads to that address alone. A listing of
 // the whole table would have thousands of routes on a host with many containers. The bool is false if the answer is
 // another route.

@@ -131,6 +131,9 @@ func (*Handle) Routes(netip.Prefix) ([]Route, error) { return nil, unsupported()
 // Traffic is not supported here.
 func (*Handle) Traffic() ([]Traffic, error) { return nil, unsupported() }
 
+// RouteMTUs is not supported here.
+func (*Handle) RouteMTUs() (map[int]int, error) { return nil, unsupported() }
+
 // Next is not supported here.
 func (*Handle) Next(netip.Addr, netip.Addr) (Next, error) { return Next{}, unsupported() }
 
