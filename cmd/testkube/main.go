@@ -51,6 +51,7 @@ Examples:
   testkube -network admin                         enforces AdminNetworkPolicy, too
   testkube -fake 1000                             a thousand fake nodes, to see what the control plane can do
   testkube -network flannel                       VXLAN between nodes
+  testkube -network cilium                        VXLAN between nodes, and enforces NetworkPolicy by eBPF
   testkube -nettoll bin/nettoll bin/nettoll run experiment/examples/kubernetes.yaml
   in the shell:
     kubectl run a --image=%[1]s --image-pull-policy=Never -- sleep 1000000
@@ -74,7 +75,7 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 	flags.IntVar(&options.Fake, "fake", 0, "number of fake nodes instead, whose pods run no process; kwok is built once")
 	flags.StringVar(&options.Network, "network", testkube.Bridge,
 		"how pods are joined: bridge, or calico, which enforces NetworkPolicy, or admin, which also enforces "+
-			"AdminNetworkPolicy, or flannel or flannel-host-gw; all but bridge are built once, in minutes")
+			"AdminNetworkPolicy, or flannel, flannel-host-gw or cilium; all but bridge are built once, in minutes")
 	flags.BoolVar(&options.Multus, "multus", false,
 		"give pods further interfaces by NetworkAttachmentDefinitions; Multus is built once, in minutes")
 	flags.BoolVar(&options.Proxy, "proxy", false, "start kube-proxy, so that services have addresses that work")

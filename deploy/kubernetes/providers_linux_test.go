@@ -38,6 +38,21 @@ func TestFlannel(t *testing.T) {
 	t.Run("unenforced", func(t *testing.T) { u.unenforced(t) })
 }
 
+// Cilium enforces policies by eBPF. Between nodes, what pods send passes VXLAN, and facts say so.
+func TestCilium(t *testing.T) {
+	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
+	u := newUser(t, testkube.Options{Network: testkube.Cilium, Proxy: true})
+	t.Run("across", func(t *testing.T) {
+		u.across(t, tunnelled{
+			plugin: "cilium:v1.20.2", device: "cilium_vxlan", port: 8472, // Cilium's default (pkg/defaults)
+			facts: map[string]any{
+				"pod_tunnel": "vxlan (cilium)", "pod_encryption": "off (cilium)", "service_proxy": "kube-proxy: iptables",
+			},
+		})
+	})
+	u.policies(t, "pod", "clusterip")
+}
+
 // across measures between nodes, and compares facts, what nodes hear of each other, and what the device of the tunnel
 // counts with what is wanted.
 func (u *user) across(t *testing.T, want tunnelled) {

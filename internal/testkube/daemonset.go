@@ -41,6 +41,8 @@ func (o Options) provider() *provider {
 		return flannel("vxlan")
 	case FlannelRoutes:
 		return flannel("host-gw")
+	case Cilium:
+		return cilium(ciliumSettings())
 	}
 	return nil
 }
@@ -83,6 +85,8 @@ type daemonSet struct {
 	paths map[string]string
 	// nodeName is the variable in which it finds the name of its node.
 	nodeName string
+	// programs are directories of programs that it starts besides those of the machine.
+	programs []string
 	// config is the name of a ConfigMap, and configAt where its files are; "" for none.
 	config, configAt string
 }

@@ -28,10 +28,13 @@ const (
 	Flannel = "flannel"
 	// FlannelRoutes is the same with routes instead of VXLAN (backend host-gw).
 	FlannelRoutes = "flannel-host-gw"
+	// Cilium joins pods by eBPF programs, and nodes by VXLAN, and enforces NetworkPolicy on its node: Cilium's CNI plugin
+	// and its agent, beside kube-proxy. What it takes is built in addition, once.
+	Cilium = "cilium"
 )
 
 // networks lists the networks.
-func networks() []string { return []string{Bridge, Calico, Admin, Flannel, FlannelRoutes} }
+func networks() []string { return []string{Bridge, Calico, Admin, Flannel, FlannelRoutes, Cilium} }
 
 // The daemon of Calico, and where a node has the binary with its programs.
 const (

@@ -30,7 +30,7 @@ func strangers() []string { return []string{"stranger-near", "stranger-far"} }
 
 func TestUnknownNetwork(t *testing.T) {
 	_, err := testkube.Start(t.Context(), testkube.Options{Network: "calicoo"})
-	const want = `invalid network "calicoo" (valid: bridge, calico, admin, flannel, flannel-host-gw)`
+	const want = `invalid network "calicoo" (valid: bridge, calico, admin, flannel, flannel-host-gw, cilium)`
 	if err == nil || err.Error() != want {
 		t.Errorf("Start: %v, want %s", err, want)
 	}
