@@ -3,6 +3,7 @@ package testkube
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 
@@ -74,12 +75,20 @@ func cilium(settings object) *provider {
 					namespace: ciliumSpace, name: ciliumSet, image: image, path: path, log: "cilium-agent.log",
 					nodeName: "K8S_NODE_NAME", programs: []string{compiler},
 					args:   []string{"agent", "--config-dir=/cilium"},
-					paths:  map[string]string{"/sys/fs/bpf": "/sys/fs/bpf", ciliumLibrary + "/bpf": filepath.Join(source, "bpf")},
+					paths:  map[string]string{"/sys/fs/bpf": "/sys/fs/bpf", ciliumLibrary + "/bpf": inside + "/bpf"},
 					config: ciliumConfig, configAt: "/cilium",
 				}.object())
 		},
-		furnish: func(n *Node) error {
+		furnish: func(ctx context.Context, n *Node) error {
 			c, m := n.cluster, n.machine
+			source, err := moduleDir(ctx, ciliumProgram().Folder, ciliumModule)
+			if err != nil {
+				return err
+			}
+			// The agent writes there what features the kernel has.
+			if err := os.CopyFS(filepath.Join(m.dir, "bpf"), os.DirFS(filepath.Join(source, "bpf"))); err != nil {
+				return err
+			}
 			return c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, "cilium.kubeconfig"))
 		},
 		begin: func(ctx context.Context, n *Node) error { // its maps and programs outlive its container

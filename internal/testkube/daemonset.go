@@ -26,7 +26,7 @@ type provider struct {
 	// prepare makes the objects of the network before nodes start.
 	prepare func(context.Context, *Cluster) error
 	// furnish writes files of the node, and begin, if not nil, readies the node before its kubelet starts.
-	furnish func(*Node) error
+	furnish func(context.Context, *Node) error
 	begin   func(context.Context, *Node) error
 	// conflist is the configuration of the plugin.
 	conflist object

@@ -53,7 +53,7 @@ func flannel(backend string) *provider {
 					config: flannelConfig, configAt: "/flannel",
 				}.object())
 		},
-		furnish: func(n *Node) error {
+		furnish: func(_ context.Context, n *Node) error {
 			c, m := n.cluster, n.machine
 			return c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, "flannel.kubeconfig"))
 		},

@@ -54,7 +54,7 @@ func (n *Node) Pods() [2]netip.Prefix {
 // start starts the node, and returns when its kubelet runs.
 func (n *Node) start(ctx context.Context) error {
 	c, m := n.cluster, n.machine
-	if err := n.furnish(); err != nil {
+	if err := n.furnish(ctx); err != nil {
 		return err
 	}
 	binds := []process.Bind{
@@ -143,7 +143,7 @@ func (n *Node) start(ctx context.Context) error {
 }
 
 // furnish writes the files of the node, those that are there too.
-func (n *Node) furnish() error {
+func (n *Node) furnish(ctx context.Context) error {
 	c, m := n.cluster, n.machine
 	for _, dir := range []string{
 		"var/lib/kubelet", "var/lib/containerd", "var/lib/cni", "var/log/pods", "var/log/containers", "var/tmp", "cni",
@@ -183,7 +183,7 @@ func (n *Node) furnish() error {
 		}
 	}
 	if p := c.options.provider(); p != nil {
-		if err := p.furnish(n); err != nil {
+		if err := p.furnish(ctx, n); err != nil {
 			return err
 		}
 	}
