@@ -91,6 +91,9 @@ type daemonSet struct {
 	config, configAt string
 }
 
+// programPath is where a daemon looks for the machine's programs.
+const programPath = "/usr/sbin:/usr/bin:/sbin:/bin"
+
 // object is the DaemonSet. The daemon starts programs of the machine, such as iptables, which need libraries.
 func (d daemonSet) object() object {
 	var mounts, volumes []object
@@ -126,9 +129,10 @@ func (d daemonSet) object() object {
 						},
 						"args":            d.args,
 						"securityContext": object{"privileged": true},
-						"env": []object{{
-							"name": d.nodeName, "valueFrom": object{"fieldRef": object{"fieldPath": "spec.nodeName"}},
-						}},
+						"env": []object{
+							{"name": d.nodeName, "valueFrom": object{"fieldRef": object{"fieldPath": "spec.nodeName"}}},
+							{"name": "PATH", "value": strings.Join(append(slices.Clip(d.programs), programPath), ":")},
+						},
 						"volumeMounts": mounts,
 					}},
 				},
