@@ -50,7 +50,6 @@ func TestCilium(t *testing.T) {
 			},
 		})
 	})
-	u.policies(t, "pod", "clusterip")
 }
 
 // across measures between nodes, and compares facts, what nodes hear of each other, and what the device of the tunnel

@@ -31,7 +31,7 @@ const ciliumCompiler = "clang-19"
 // ciliumModule is where Cilium's source is from.
 const ciliumModule = "github.com/cilium/cilium"
 
-// ciliumProgram is the agent and the CNI plugin. Building it took half an hour on two CPUs that had much other work.
+// ciliumProgram is the agent and the CNI plugin.
 func ciliumProgram() testprogram.Program {
 	return testprogram.Program{
 		Folder: home + "/cilium", Package: ".", Cache: cache, File: "cilium-", What: "the programs of Cilium",
@@ -111,8 +111,8 @@ func cilium(settings object) *provider {
 // ciliumLibrary is where the agent has the sources of its programs for the kernel.
 const ciliumLibrary = "/var/lib/cilium"
 
-// ciliumSettings are those with VXLAN between nodes and beside kube-proxy. Nothing is translated, encrypted or read above
-// the transport layer.
+// ciliumSettings are those with VXLAN between nodes and beside kube-proxy. Nothing is translated, encrypted or read
+// above the transport layer.
 func ciliumSettings() object {
 	return object{
 		"k8s-kubeconfig-path": inside + "/cilium.kubeconfig", "ipam": "kubernetes", "identity-allocation-mode": "crd",

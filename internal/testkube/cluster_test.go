@@ -138,14 +138,6 @@ func TestCalico(t *testing.T) {
 		append([]subtest{{"policy", testPolicy}}, subtests()...)...)
 }
 
-// So is one whose network enforces it by eBPF.
-func TestCilium(t *testing.T) {
-	testnet.KubeFull(t, "it builds Cilium")
-	testnet.Skip(t, testkube.MissingFor(testkube.Cilium))
-	testCluster(t, testkube.Options{Proxy: true, Network: testkube.Cilium},
-		append([]subtest{{"policy", testPolicy}}, subtests()...)...)
-}
-
 func testCluster(t *testing.T, o testkube.Options, subtests ...subtest) {
 	t.Helper()
 	var c *testkube.Cluster
@@ -537,7 +529,6 @@ func TestKilled(t *testing.T) {
 // Rules, sets and routes of a network end with its nodes, and so do its devices and pods.
 func TestCalicoKilled(t *testing.T)  { testNetworkKilled(t, testkube.Calico) }
 func TestFlannelKilled(t *testing.T) { testNetworkKilled(t, testkube.Flannel) }
-func TestCiliumKilled(t *testing.T)  { testNetworkKilled(t, testkube.Cilium) }
 
 func testNetworkKilled(t *testing.T, network string) {
 	t.Helper()

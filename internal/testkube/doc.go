@@ -16,8 +16,8 @@
 // With [Calico] as its network, each node routes to its pods instead, and enforces NetworkPolicy. [Start] then builds
 // Calico's programs, too (folder policy), and its daemon is a process of each node. With [Admin], nodes also enforce
 // AdminNetworkPolicy, by a daemon that [Start] builds (folder admin). With [Flannel] and [FlannelRoutes], flannel's
-// daemon runs in a DaemonSet. With Multus (folder multus), which the node calls before the plugins of any network, pods
-// get further interfaces.
+// daemon runs in a DaemonSet, and with [Cilium] Cilium's agent does (folder cilium). With Multus (folder multus), which
+// the node calls before the plugins of any network, pods get further interfaces.
 //
 // Instead, [Options.Fake] asks for nodes that kwok plays (folder kwok). Thousands of them have pods without processes.
 // [None] is a control plane without nodes, which looks at objects.
