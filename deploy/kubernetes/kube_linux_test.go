@@ -171,6 +171,25 @@ func enforcedOn(t *testing.T, log *measure.Log, paths int) {
 	}
 }
 
+// open wants all proofs of a run without policies to hold, and every pod to be reached by every other one.
+func open(t *testing.T, log *measure.Log) {
+	t.Helper()
+	passed := 0
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		} else if p.Name == proof.Passes {
+			passed++
+		}
+	}
+	if passed == 0 {
+		t.Error("that packets pass was not proved")
+	}
+	if reaches(t, log, func(string, string, string) measure.Reach { return measure.ReachOpen }) == 0 {
+		t.Error("who reaches whom was not tried")
+	}
+}
+
 // reaches compares who reaches whom with what is wanted, wherever that was tried, and returns how often it was.
 func reaches(t *testing.T, log *measure.Log, want func(lab, from, to string) measure.Reach) (tried int) {
 	t.Helper()

@@ -25,7 +25,7 @@ type Options struct {
 	// Nodes is the number of nodes, at most 9; 0 means 2. [None] is a control plane alone.
 	Nodes int
 	// Network is how pods are joined: [Bridge], which "" means, [Calico], which enforces NetworkPolicy, [Admin], which
-	// also enforces AdminNetworkPolicy, [Flannel] or [FlannelRoutes].
+	// also enforces AdminNetworkPolicy, [Flannel], [FlannelRoutes] or [Cilium].
 	Network string
 	// Multus gives pods further interfaces, by NetworkAttachmentDefinitions. It is built in addition, once.
 	Multus bool
