@@ -44,7 +44,8 @@ func adminLab(t *testing.T, id string) *lab {
 	}
 	spec.Net.Hosts = hosts
 	return &lab{
-		name: "nettoll-7-1-lab", jobs: []string{"one", "two"}, spec: spec,
+		name: "nettoll-7-1-lab", jobs: []jobSpec{{name: "one", apart: true}, {name: "two", apart: true}},
+		spec: spec,
 		deployment: &Deployment{run: "7", namespace: "measure", nodes: []node{
 			{ipv4: netip.MustParseAddr("192.0.2.1")}, {ipv4: netip.MustParseAddr("192.0.2.2")},
 		}},
@@ -88,9 +89,9 @@ func same(t *testing.T, got any, want string) {
 func TestAdminObjects(t *testing.T) {
 	const within = `"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "measure"}}`
 	const source = `{"pods": {` + within + `, "podSelector": {"matchLabels": {"nettoll/job": "one",
-		"batch.kubernetes.io/job-completion-index": "0"}}}}`
+		"nettoll/pod": "0"}}}}`
 	const sink = `{"pods": {` + within + `, "podSelector": {"matchLabels": {"nettoll/job": "two",
-		"batch.kubernetes.io/job-completion-index": "0"}}}}`
+		"nettoll/pod": "0"}}}}`
 	const whole = `{"pods": {` + within + `, "podSelector": {"matchLabels": {"nettoll/lab": "nettoll-7-1-lab"}}}}`
 	head := func(version, kind, what, owner string) string {
 		return fmt.Sprintf(`"apiVersion": "policy.networking.k8s.io/%s", "kind": %q, "metadata": {"name": "nettoll-7-1-lab-%s",

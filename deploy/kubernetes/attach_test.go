@@ -85,7 +85,7 @@ func TestAsks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := json.Marshal(jobSpec{name: "j", attach: attachedTo(s)}.object())
+		text, err := json.Marshal(jobSpec{name: "j", attach: attachedTo(s)}.objects()[0])
 		if err != nil {
 			t.Fatal(err)
 		}

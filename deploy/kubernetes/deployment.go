@@ -65,10 +65,11 @@ type Deployment struct {
 	client    *kubectl.Client // nil before it is open
 	run       string          // distinguishes the run from others in the cluster
 	namespace string
-	scouts    string // the Job of the scouts
-	owner     object // a reference to it: it goes last, and the cluster removes what it owns
-	within    object // a reference to the namespace, if it was made; nil if not
-	nodes     []node // host 1 first
+	scouts    jobSpec // without pods if there are none
+	policed   bool    // policies choose scouts
+	owner     object  // a reference to the first Job of the scouts: it goes last, and the cluster removes what it owns
+	within    object  // a reference to the namespace, if it was made; nil if not
+	nodes     []node  // host 1 first
 	cluster   map[string]any
 	serial    atomic.Int64 // of its Jobs
 	monitors  string       // the DaemonSet of the monitors; "": there are none
@@ -166,17 +167,18 @@ func (d *Deployment) station(ctx context.Context) error {
 		d.namespace = name
 		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
 	}
-	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts}
+	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts, apart: d.policed}
 	all, err := d.create(ctx, jobLabel, scouts.name, scouts)
 	if err != nil {
 		return err
 	}
-	d.scouts = scouts.name
+	d.scouts = scouts
 	var made identity
-	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+d.scouts, &made); err != nil {
-		return fmt.Errorf("look at job %q: %w", d.scouts, err)
+	name := scouts.names()[0]
+	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+name, &made); err != nil {
+		return fmt.Errorf("look at job %q: %w", name, err)
 	}
-	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": d.scouts, "uid": made.Metadata.UID}
+	d.owner = object{"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": made.Metadata.UID}
 	// The hosts of a run that is resumed are on the nodes on which they were.
 	pods := all[0]
 	slices.SortFunc(pods, func(a, b pod) int { return cmp.Compare(a.Spec.Node, b.Spec.Node) })
@@ -492,11 +494,11 @@ func (d *Deployment) close() error {
 		if gone := d.client.Delete(ctx, path, nil); gone != nil && !absent(gone) {
 			err = errors.Join(err, fmt.Errorf("remove namespace %q: %w", d.namespace, gone))
 		}
-	case d.scouts != "":
-		err = errors.Join(err, d.unwatchNodes(), d.remove(jobLabel, d.scouts, d.Hosts, d.scouts))
+	case d.scouts.pods > 0:
+		err = errors.Join(err, d.unwatchNodes(), d.remove(jobLabel, d.scouts.name, d.scouts))
 	}
 	err = errors.Join(err, d.client.Close())
-	d.client, d.nodes, d.scouts, d.namespace, d.monitors, d.within = nil, nil, "", "", "", nil
+	d.client, d.nodes, d.scouts, d.namespace, d.monitors, d.within = nil, nil, jobSpec{}, "", "", nil
 	d.usesAdmin.Store(false)
 	return err
 }

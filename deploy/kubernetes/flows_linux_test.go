@@ -193,10 +193,11 @@ func TestFresh(t *testing.T) {
 // A policy refuses everything in one direction, or allows the other end; address ranges that nobody has are besides.
 func TestPolicyObjects(t *testing.T) {
 	p := &Policing{
-		deployment: &Deployment{run: "r", scouts: "s", owner: object{}}, name: "n", source: end{index: 1}, sink: end{index: 0},
+		deployment: &Deployment{run: "r", scouts: jobSpec{name: "s", apart: true}, owner: object{}}, name: "n",
+		source: end{index: 1}, sink: end{index: 0},
 	}
-	source := object{"matchLabels": object{jobLabel: "s", indexLabel: "1"}}
-	sink := object{"matchLabels": object{jobLabel: "s", indexLabel: "0"}}
+	source := object{"matchLabels": object{jobLabel: "s", podLabel: "1"}}
+	sink := object{"matchLabels": object{jobLabel: "s", podLabel: "0"}}
 	nobody := object{"ipBlock": object{"cidr": "198.19.0.0/32"}}
 	for _, c := range []struct {
 		policy Policy

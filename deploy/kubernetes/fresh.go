@@ -147,10 +147,10 @@ func (p *Policing) Fresh(ctx context.Context, s FreshSpec) (list []Newborn, err 
 		name: d.jobName("fresh"), run: d.run, lab: p.fresh(s.Selected), image: d.Image, pods: s.Pods,
 		node: d.nodes[s.Node].name, runs: []string{FreshCommand, string(text)},
 	}
-	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.object(), nil); err != nil {
+	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.objects()[0], nil); err != nil {
 		return nil, fmt.Errorf("make job %q: %w", j.name, err)
 	}
-	defer func() { err = errors.Join(err, d.remove(jobLabel, j.name, j.pods, j.name)) }()
+	defer func() { err = errors.Join(err, d.remove(jobLabel, j.name, j)) }()
 	b := births{policing: p, spec: s, job: j, first: spec.Flow, sends: make([]bool, s.Pods), done: make([]bool, s.Pods)}
 	b.list = make([]Newborn, s.Pods)
 	if err := b.await(ctx); err != nil {

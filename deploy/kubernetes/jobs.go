@@ -55,23 +55,25 @@ const (
 	apps  = "/apis/apps/v1"
 )
 
-// create makes Jobs and waits until all of their pods run. They are by Job, in the order of their indexes. All Jobs and
+// create makes Jobs and waits until all of their pods run. They are by description, in the order of their indexes. All Jobs and
 // their pods, and nothing else, have a label. If it fails, the Jobs are removed.
 func (d *Deployment) create(ctx context.Context, label, value string, jobs ...jobSpec) (pods [][]pod, err error) {
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, d.remove(label, value, podsIn(jobs), names(jobs)...))
+			err = errors.Join(err, d.remove(label, value, jobs...))
 		}
 	}()
 	group, inGroup := errgroup.WithContext(ctx)
 	group.SetLimit(together)
 	for _, j := range jobs {
-		group.Go(func() error {
-			if err := d.client.Create(inGroup, d.path(batch, "jobs"), j.object(), nil); err != nil {
-				return fmt.Errorf("make job %q: %w", j.name, err)
-			}
-			return nil
-		})
+		for i, o := range j.objects() {
+			group.Go(func() error {
+				if err := d.client.Create(inGroup, d.path(batch, "jobs"), o, nil); err != nil {
+					return fmt.Errorf("make job %q: %w", j.names()[i], err)
+				}
+				return nil
+			})
+		}
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
@@ -85,19 +87,18 @@ func (d *Deployment) create(ctx context.Context, label, value string, jobs ...jo
 	return pods, nil
 }
 
-// names returns the names of Jobs.
-func names(jobs []jobSpec) []string {
-	list := make([]string, len(jobs))
-	for i, j := range jobs {
-		list[i] = j.name
-	}
-	return list
-}
-
 // podsIn is how many pods Jobs are to have.
 func podsIn(jobs []jobSpec) (n int) {
 	for _, j := range jobs {
 		n += j.pods
+	}
+	return n
+}
+
+// jobsIn is how many Jobs they are.
+func jobsIn(jobs []jobSpec) (n int) {
+	for _, j := range jobs {
+		n += len(j.names())
 	}
 	return n
 }
@@ -142,10 +143,10 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 				return nil, fmt.Errorf("%s %q gets no pods: %s", set, name, why)
 			}
 		}
-		if waits == "" && len(jobs) == 1 {
-			waits = fmt.Sprintf("%s %q has %d of %d pods", set, jobs[0].name, len(pods[0]), all)
+		if waits == "" && jobsIn(jobs) == 1 {
+			waits = fmt.Sprintf("%s %q has %d of %d pods", set, jobs[0].names()[0], len(pods[0]), all)
 		} else if waits == "" {
-			waits = fmt.Sprintf("%d %ss have %d of %d pods", len(jobs), set, len(listed), all)
+			waits = fmt.Sprintf("%d %ss have %d of %d pods", jobsIn(jobs), set, len(listed), all)
 		}
 		wait.say(func() string { return fmt.Sprintf("%d of %d pods run: %s", up, all, waits) })
 		select {
@@ -158,9 +159,18 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 
 // lacking returns the names of Jobs that have fewer pods than they are to have.
 func lacking(pods [][]pod, jobs []jobSpec) (list []string) {
-	for i, j := range jobs {
-		if len(pods[i]) < j.pods {
-			list = append(list, j.name)
+	for k, j := range jobs {
+		names := j.names()
+		if !j.apart {
+			if len(pods[k]) < j.pods {
+				list = append(list, names...)
+			}
+			continue
+		}
+		for i, name := range names {
+			if !slices.ContainsFunc(pods[k], func(p pod) bool { return p.index() == i }) {
+				list = append(list, name)
+			}
 		}
 	}
 	return list
@@ -183,7 +193,7 @@ func (w *waiting) say(what func() string) {
 	}
 }
 
-// sorted returns the pods of each Job or DaemonSet by their indexes.
+// sorted returns the pods of each description by their indexes.
 func sorted(pods []pod, jobs []jobSpec) [][]pod {
 	at := make(map[string]int, len(jobs))
 	for i, j := range jobs {
@@ -201,7 +211,7 @@ func sorted(pods []pod, jobs []jobSpec) [][]pod {
 	return by
 }
 
-// podsOf lists the pods of a Job, by their indexes, or those of a DaemonSet.
+// podsOf lists the pods of a description, by their indexes, or those of a DaemonSet.
 func (d *Deployment) podsOf(ctx context.Context, job string) ([]pod, error) {
 	list, err := d.podsWith(ctx, jobLabel, job)
 	return sorted(list, []jobSpec{{name: job}})[0], err
@@ -264,22 +274,24 @@ func (d *Deployment) refused(ctx context.Context, kind string, names ...string) 
 // failedCreate is the reason of an event of a Job or DaemonSet that may not make a pod.
 const failedCreate = "FailedCreate"
 
-// remove removes Jobs and their pods, so many at most, and waits until those have gone, which have a label.
-func (d *Deployment) remove(label, value string, pods int, jobs ...string) error {
-	limit := removeLimit + time.Duration(pods)*removeEach
+// remove removes Jobs and their pods, and waits until those have gone, which have a label.
+func (d *Deployment) remove(label, value string, jobs ...jobSpec) error {
+	limit := removeLimit + time.Duration(podsIn(jobs))*removeEach
 	ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
 	defer cancel()
 	group := errgroup.Group{}
 	group.SetLimit(together)
-	for _, job := range jobs {
-		defer d.disown(job)
-		group.Go(func() error {
-			if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(job),
-				object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
-				return fmt.Errorf("remove job %q: %w", job, err)
-			}
-			return nil
-		})
+	for _, j := range jobs {
+		defer d.disown(j.name)
+		for _, name := range j.names() {
+			group.Go(func() error {
+				if err := d.client.Delete(ctx, d.path(batch, "jobs")+"/"+url.PathEscape(name),
+					object{"propagationPolicy": "Background"}); err != nil && !absent(err) {
+					return fmt.Errorf("remove job %q: %w", name, err)
+				}
+				return nil
+			})
+		}
 	}
 	return errors.Join(group.Wait(), d.vanished(ctx, label, value))
 }

@@ -133,7 +133,9 @@ func (a *api) pods(selector string) (all []object) {
 			continue
 		}
 		a.listed[name]++
-		n, _ := a.jobs[name]["spec"].(object)["completions"].(float64)
+		spec, _ := a.jobs[name]["spec"].(object)
+		n, _ := spec["completions"].(float64)
+		template, _ := spec["template"].(object)["metadata"].(object)["labels"].(object)
 		for i := int(n) - 1; i >= 0; i-- {
 			status := object{"phase": "Pending"}
 			if a.listed[name] > 1 {
@@ -141,10 +143,11 @@ func (a *api) pods(selector string) (all []object) {
 					{"state": object{"running": object{}}},
 				}}
 			}
+			labels := maps.Clone(template)
+			labels[indexLabel] = strconv.Itoa(i)
 			all = append(all, object{
 				"metadata": object{
-					"name": fmt.Sprintf("%s-%d", name, i), "uid": fmt.Sprintf("%s-%d", name, i),
-					"labels": object{jobLabel: name, indexLabel: strconv.Itoa(i)},
+					"name": fmt.Sprintf("%s-%d", name, i), "uid": fmt.Sprintf("%s-%d", name, i), "labels": labels,
 				},
 				"spec": object{"nodeName": "of-" + name}, "status": status,
 			})
@@ -207,7 +210,7 @@ func TestJobs(t *testing.T) {
 	}
 	clear(a.asked)
 	a.removed = 2
-	if err := d.remove(labLabel, "x", 1200, names(jobs)...); err != nil {
+	if err := d.remove(labLabel, "x", jobs...); err != nil {
 		t.Error(err)
 	}
 	if diff := cmp.Diff(map[string]int{"DELETE jobs": 40, "GET pods": 3}, a.asked); diff != "" {
@@ -216,6 +219,68 @@ func TestJobs(t *testing.T) {
 	if left := d.owned(); len(left) != 0 {
 		t.Errorf("pods of removed Jobs are still known: %v", left)
 	}
+}
+
+// Pods that are apart have a Job each. A policy can choose each of them alone, by no label of Kubernetes.
+func TestJobsApart(t *testing.T) {
+	a, d := newAPI(t)
+	jobs := jobsOf("x", 3, 12)
+	for i := range jobs {
+		jobs[i].apart = true
+	}
+	pods, err := d.create(t.Context(), labLabel, "x", jobs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := map[string]int{}
+	for k, of := range pods {
+		if len(of) != 12 {
+			t.Fatalf("%d pods are like %q, want 12", len(of), jobs[k].name)
+		}
+		for i := range of {
+			labels, _ := jobs[k].selector(i)["matchLabels"].(object)
+			for key := range labels {
+				if strings.Contains(key, "kubernetes.io") {
+					t.Errorf("pods are chosen by label %q, which Cilium ignores", key)
+				}
+			}
+			for l, others := range pods {
+				for m, p := range others {
+					if matches(p, labels) {
+						chosen[p.Metadata.Name]++
+						if l != k || m != i {
+							t.Errorf("labels %v of pod %d of %q choose pod %d of %q", labels, i, jobs[k].name, m, jobs[l].name)
+						}
+					}
+				}
+			}
+		}
+	}
+	if len(chosen) != 36 || a.asked["POST jobs"] != 36 {
+		t.Errorf("%d pods are chosen, of %d Jobs; want 36 and 36", len(chosen), a.asked["POST jobs"])
+	}
+	if err := d.remove(labLabel, "x", jobs...); err != nil {
+		t.Error(err)
+	}
+	if left := d.owned(); len(a.jobs) > 0 || len(left) > 0 {
+		t.Errorf("Jobs are left: %v, or pods of removed ones still known: %v", a.jobs, left)
+	}
+
+	a.lacks["x-02-7"] = "exceeded quota"
+	want := `job "x-02-7" gets no pods: exceeded quota`
+	if _, err := d.create(t.Context(), labLabel, "x", jobs...); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// matches says whether a pod has labels.
+func matches(p pod, labels object) bool {
+	for key, value := range labels {
+		if p.Metadata.Labels[key] != value {
+			return false
+		}
+	}
+	return true
 }
 
 // If one of many Jobs gets no pods, the error says which and why, and all are removed.

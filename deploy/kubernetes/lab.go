@@ -38,7 +38,7 @@ type lab struct {
 	name       string // among the labs of all runs
 	spec       deploy.Spec
 	site       *network.Site
-	jobs       []string  // by host, from 0; "": it has no containers
+	jobs       []jobSpec // by host, from 0; without pods if it has no containers
 	pods       [][]pod   // by host and container, as they were when the lab was built
 	services   []service // of the sink of each pair; nil if it has none
 	shares     bool      // the network of their node
@@ -77,7 +77,7 @@ func (g *generation) newLab(s deploy.Spec) *lab {
 	shared, params, ok := stack.PartOf[network.Sharer](s.Stack)
 	l := &lab{
 		deployment: g.Deployment, name: g.jobName("lab"), spec: s,
-		jobs: make([]string, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
+		jobs: make([]jobSpec, len(s.Net.Hosts)), pods: make([][]pod, len(s.Net.Hosts)),
 		below: make([][]int, len(s.Net.Hosts)), shares: ok && shared.Shares(params), attach: attachedTo(s.Stack),
 		site: &network.Site{
 			Lab: s.Net, Families: s.Families, Pairs: s.Pairs, Endpoints: make([][]network.Endpoint, len(s.Net.Hosts)),
@@ -86,7 +86,10 @@ func (g *generation) newLab(s deploy.Spec) *lab {
 	}
 	for i, h := range s.Net.Hosts {
 		if len(h.Containers) > 0 {
-			l.jobs[i] = g.jobName(h.Name())
+			l.jobs[i] = jobSpec{
+				name: g.jobName(h.Name()), run: g.run, lab: l.name, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
+				shares: l.shares, attach: l.attach, apart: l.policed(),
+			}
 		}
 	}
 	return l
@@ -101,7 +104,7 @@ func (l *lab) place(ctx context.Context) error {
 	if err := l.protect(ctx); err != nil { // before there are pods: a plugin may let them talk for a moment
 		return err
 	}
-	hosts, jobs := l.specs()
+	hosts, jobs := l.inhabited()
 	if len(jobs) == 0 {
 		return nil
 	}
@@ -112,16 +115,11 @@ func (l *lab) place(ctx context.Context) error {
 	return err
 }
 
-// specs are the Jobs of the lab, and the hosts of their pods, which count from 0.
-func (l *lab) specs() (hosts []int, jobs []jobSpec) {
-	d := l.deployment
-	for i, h := range l.spec.Net.Hosts {
-		if len(h.Containers) > 0 {
-			hosts = append(hosts, i)
-			jobs = append(jobs, jobSpec{
-				name: l.jobs[i], run: d.run, lab: l.name, image: d.Image, pods: len(h.Containers), node: d.nodes[i].name,
-				shares: l.shares, attach: l.attach,
-			})
+// inhabited are the hosts with pods, which count from 0, and their Jobs.
+func (l *lab) inhabited() (hosts []int, jobs []jobSpec) {
+	for i, j := range l.jobs {
+		if j.pods > 0 {
+			hosts, jobs = append(hosts, i), append(jobs, j)
 		}
 	}
 	return hosts, jobs
@@ -401,14 +399,9 @@ func (l *lab) Close() {
 	}
 	l.started = map[string]*running{}
 	l.mu.Unlock()
-	pods, jobs := 0, []string(nil)
-	for i, h := range l.spec.Net.Hosts {
-		if l.jobs[i] != "" {
-			pods, jobs = pods+len(h.Containers), append(jobs, l.jobs[i])
-		}
-	}
+	_, jobs := l.inhabited()
 	// What is left is removed with the namespace, or by the cluster.
-	_ = errors.Join(l.deployment.remove(labLabel, l.name, pods, jobs...), l.unprotect(), l.unserve())
+	_ = errors.Join(l.deployment.remove(labLabel, l.name, jobs...), l.unprotect(), l.unserve())
 }
 
 // measured returns how busy a node was between two answers of its scout, in cores by mode.

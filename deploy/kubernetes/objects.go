@@ -1,7 +1,9 @@
 package kubernetes
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -21,6 +23,9 @@ const (
 	jobLabel  = "nettoll/job"
 	// indexLabel is that of Kubernetes for the index of a pod of a Job.
 	indexLabel = "batch.kubernetes.io/job-completion-index"
+	// podLabel is the index of a pod that is apart, see [jobSpec]. Policies choose pods by it and jobLabel. They cannot by
+	// indexLabel: Cilium ignores labels of Kubernetes by default (cilium/cilium, pkg/labelsfilter/filter.go).
+	podLabel = "nettoll/pod"
 )
 
 // containerName is the name of the only container of each pod.
@@ -59,6 +64,21 @@ type jobSpec struct {
 	runs []string
 	// daemons says that it is a DaemonSet, see monitorsOf.
 	daemons bool
+	// apart says that each pod has a Job and a label of its own, so that policies can choose it. Otherwise all of them are
+	// of one Job.
+	apart bool
+}
+
+// names are those of its Jobs.
+func (j jobSpec) names() []string {
+	if !j.apart {
+		return []string{j.name}
+	}
+	list := make([]string, j.pods)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s-%d", j.name, i)
+	}
+	return list
 }
 
 // kind is its name in the API, and in sentences.
@@ -81,13 +101,37 @@ func (j jobSpec) container(runs ...string) object {
 	}
 }
 
-// object returns the Job. Its pods ask for nothing: what is measured is what pods get beside others. They have no
-// rights, and may not get any.
-func (j jobSpec) object() object {
+// selector selects a pod by its index.
+func (j jobSpec) selector(index int) object {
+	key := indexLabel
+	if j.apart {
+		key = podLabel
+	}
+	return object{"matchLabels": object{jobLabel: j.name, key: strconv.Itoa(index)}}
+}
+
+// objects returns the Jobs.
+func (j jobSpec) objects() []object {
+	names := j.names()
+	list := make([]object, len(names))
+	for i, name := range names {
+		if j.apart {
+			list[i] = j.object(name, 1, object{podLabel: strconv.Itoa(i)})
+		} else {
+			list[i] = j.object(name, j.pods, nil)
+		}
+	}
+	return list
+}
+
+// object returns a Job whose pods have some labels more. They ask for nothing: what is measured is what pods get beside
+// others. They have no rights, and may not get any.
+func (j jobSpec) object(name string, pods int, more object) object {
 	labels := object{managedBy: manager, runLabel: j.run, jobLabel: j.name}
 	if j.lab != "" {
 		labels[labLabel] = j.lab
 	}
+	maps.Copy(labels, more)
 	affinity := object{"podAntiAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": []object{{
 		"topologyKey": "kubernetes.io/hostname", "labelSelector": object{"matchLabels": object{jobLabel: j.name}},
 	}}}}
@@ -115,9 +159,9 @@ func (j jobSpec) object() object {
 	}
 	return object{
 		"apiVersion": "batch/v1", "kind": "Job",
-		"metadata": object{"name": j.name, "labels": labels},
+		"metadata": object{"name": name, "labels": labels},
 		"spec": object{
-			"completionMode": "Indexed", "completions": j.pods, "parallelism": j.pods, "backoffLimit": 0,
+			"completionMode": "Indexed", "completions": pods, "parallelism": pods, "backoffLimit": 0,
 			"ttlSecondsAfterFinished": keep,
 			"template": object{
 				"metadata": meta,
@@ -193,9 +237,9 @@ type podList struct {
 	Items []pod `json:"items"`
 }
 
-// index is the number of the pod in its Job; -1 if it has none.
+// index is the number of the pod among those that are alike; -1 if it has none.
 func (p *pod) index() int {
-	if i, err := strconv.Atoi(p.Metadata.Labels[indexLabel]); err == nil {
+	if i, err := strconv.Atoi(cmp.Or(p.Metadata.Labels[podLabel], p.Metadata.Labels[indexLabel])); err == nil {
 		return i
 	}
 	return -1

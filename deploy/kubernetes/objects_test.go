@@ -84,6 +84,15 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// The index of a pod that is apart is its own, and not that in its Job, which has no other pod.
+func TestPodApart(t *testing.T) {
+	const index = `"batch.kubernetes.io/job-completion-index": `
+	p := read(t, strings.Replace(up, index+`"3"`, index+`"0", "nettoll/pod": "5"`, 1))
+	if p.index() != 5 {
+		t.Errorf("index %d, want 5", p.index())
+	}
+}
+
 // Network plugins are known by the images of their pods, as their manifests name them.
 func TestPlugins(t *testing.T) {
 	for image, want := range map[string]string{

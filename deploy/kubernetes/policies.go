@@ -22,7 +22,13 @@ const peersEach = 1000
 // (RFC 2544, section C.2.2) that labs and test clusters do not use.
 var decoyBase = netip.AddrFrom4([4]byte{198, 19, 0, 0}) //nolint:gochecknoglobals // constants cannot be addresses
 
-// policies are those of a lab, none if its stack has no filter. Jobs are those of its hosts.
+// policed says whether the lab has policies.
+func (l *lab) policed() bool {
+	_, _, ok := stack.PartOf[filter.Decoyed](l.spec.Stack)
+	return ok
+}
+
+// policies are those of a lab, none if its stack has no filter.
 func (l *lab) policies() []object {
 	f, params, ok := stack.PartOf[filter.Decoyed](l.spec.Stack)
 	if !ok {
@@ -83,11 +89,7 @@ func (d *Deployment) policy(lab, what string, pods, spec object) object {
 }
 
 // selector selects the pod of a container.
-func (l *lab) selector(s network.Spot) object {
-	return object{"matchLabels": object{
-		jobLabel: l.jobs[s.Host], indexLabel: fmt.Sprint(s.Container),
-	}}
-}
+func (l *lab) selector(s network.Spot) object { return l.jobs[s.Host].selector(s.Container) }
 
 // allowed are the ports of a sink that are on the list: all of its ports but the last one, which is refused.
 func (l *lab) allowed(s network.Spot) (ports []object) {

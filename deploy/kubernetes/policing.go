@@ -44,10 +44,11 @@ func (d *Deployment) Policing(ctx context.Context) (*Policing, error) {
 	if d.Hosts < 2 {
 		return nil, fmt.Errorf("invalid number of nodes %d (valid: 2 or more)", d.Hosts)
 	}
+	d.policed = true
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
-	pods, err := d.podsOf(ctx, d.scouts)
+	pods, err := d.podsOf(ctx, d.scouts.name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func (p *Policing) object(of Policy) object {
 
 // selector selects the pod of an end.
 func (p *Policing) selector(e end) object {
-	return object{"matchLabels": object{jobLabel: p.deployment.scouts, indexLabel: fmt.Sprint(e.index)}}
+	return p.deployment.scouts.selector(e.index)
 }
 
 // A Change is a request that changes policies: when it was sent, and when its answer came, in ns of this process's

@@ -106,7 +106,7 @@ func TestServices(t *testing.T) {
 				{ipv4: netip.MustParseAddr("192.0.2.7")},
 				{ipv4: netip.MustParseAddr("192.0.2.8"), ipv6: netip.MustParseAddr("2001:db8::8")},
 			}},
-			jobs: []string{"sources", "sinks"},
+			jobs: []jobSpec{{name: "sources"}, {name: "sinks"}},
 			spec: deploy.Spec{
 				Stack: s, Pairs: []network.Pair{pair},
 				Net: network.Lab{Hosts: []network.Host{

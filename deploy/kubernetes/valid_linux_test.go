@@ -39,8 +39,7 @@ func newServer(t *testing.T) *server {
 		t.Fatal(err)
 	}
 	d := &Deployment{
-		run: "7", Image: "nettoll:latest", scouts: "nettoll-7-1-scouts",
-		owner: object{"apiVersion": "batch/v1", "kind": "Job", "name": "nettoll-7-1-scouts", "uid": "1"},
+		run: "7", Image: "nettoll:latest", owner: object{"apiVersion": "batch/v1", "kind": "Job", "name": "owner", "uid": "1"},
 	}
 	for i := range 2 {
 		v4, v6 := netip.AddrFrom4([4]byte{192, 0, 2, byte(i + 1)}), netip.MustParseAddr(fmt.Sprintf("2001:db8::%d", i+1))
@@ -131,9 +130,11 @@ func TestObjectsAreValid(t *testing.T) {
 			})
 		}
 		l := (&generation{Deployment: d}).newLab(spec)
-		_, jobs := l.specs()
+		_, jobs := l.inhabited()
 		for _, j := range jobs {
-			s.runs(t, id+": job", batch, "jobs", j.object(), id != "host")
+			for i, o := range j.objects() {
+				s.runs(t, fmt.Sprintf("%s: job %s", id, j.names()[i]), batch, "jobs", o, id != "host")
+			}
 		}
 		for i, p := range l.policies() {
 			s.valid(t, fmt.Sprintf("%s: policy %d", id, i), networking, "networkpolicies", p)
@@ -144,11 +145,16 @@ func TestObjectsAreValid(t *testing.T) {
 			}
 		}
 	}
-	s.runs(t, "scouts", batch, "jobs", jobSpec{name: d.scouts, run: "7", image: d.Image, pods: 2}.object(), true)
+	for _, apart := range []bool{false, true} { // with policies about them, as in the study, and without
+		d.scouts = jobSpec{name: fmt.Sprintf("nettoll-7-1-scouts-%v", apart), run: "7", image: d.Image, pods: 2, apart: apart}
+		for _, o := range d.scouts.objects() {
+			s.runs(t, fmt.Sprintf("scouts apart: %v", apart), batch, "jobs", o, true)
+		}
+	}
 	s.runs(t, "fresh pods", batch, "jobs", jobSpec{
 		name: "nettoll-7-2-fresh", run: "7", lab: "x-selected", image: d.Image, pods: 3, node: "n1",
 		runs: []string{FreshCommand, "{}"},
-	}.object(), true)
+	}.objects()[0], true)
 	monitors := jobSpec{name: "nettoll-7-3-monitors", run: "7", image: d.Image, pods: 2, daemons: true}
 	for _, listen := range []bool{false, true} {
 		s.runs(t, fmt.Sprintf("monitors (listen: %v)", listen), apps, "daemonsets",
@@ -166,7 +172,7 @@ func TestObjectsAreValid(t *testing.T) {
 	for what, wrong := range map[string]jobSpec{
 		"unknown field": {name: "x", run: "7", image: "i", pods: 1}, "no image": {name: "x", run: "7", pods: 1},
 	} {
-		o := wrong.object()
+		o := wrong.objects()[0]
 		if what == "unknown field" {
 			o["spec"].(object)["completionsMode"] = "Indexed" //nolint:forcetypeassert // it was made so
 		}
