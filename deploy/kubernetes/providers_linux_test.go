@@ -49,6 +49,12 @@ func TestCilium(t *testing.T) {
 			},
 		})
 	})
+	u.policies(t, "pod", "clusterip")
+	t.Run("whole cluster", func(t *testing.T) {
+		u.clusterPolicies(t, policyKind{
+			kind: "ClusterNetworkPolicy", version: "v1alpha2", resource: "clusternetworkpolicies", accept: "Accept", tier: "Admin",
+		}, "pod", "clusterip")
+	})
 }
 
 // across measures between nodes, and compares facts, what nodes hear of each other, and what the device of the tunnel

@@ -62,6 +62,14 @@ func cilium(settings object) *provider {
 					return err
 				}
 			}
+			if source, err = moduleDir(ctx, ciliumProgram().Folder, policyAPI); err != nil {
+				return err
+			}
+			// With all fields (the experimental channel), such as address ranges.
+			if err := c.define(ctx, filepath.Join(source, "config", "crd", "experimental",
+				"policy.networking.k8s.io_clusternetworkpolicies.yaml")); err != nil {
+				return err
+			}
 			compiler, err := compilerDir()
 			if err != nil {
 				return err
@@ -121,7 +129,8 @@ func ciliumSettings() object {
 		"enable-ipv4": "true", "enable-ipv6": "true",
 		"enable-ipv4-masquerade": "false", "enable-ipv6-masquerade": "false",
 		"enable-l7-proxy": "false", "external-envoy-proxy": "false", "enable-hubble": "false",
-		"enable-health-checking": "false", "enable-endpoint-health-checking": "false",
+		"enable-k8s-cluster-network-policy": "true", // by default Cilium does not read ClusterNetworkPolicy
+		"enable-health-checking":            "false", "enable-endpoint-health-checking": "false",
 		"bpf-map-dynamic-size-ratio": "0.0025", // as the chart has it: the maps are those of a machine with little memory
 		"lib-dir":                    ciliumLibrary, "state-dir": "/run/cilium", "socket-path": "/run/cilium/cilium.sock",
 		"bpf-root": "/sys/fs/bpf", "cgroup-root": "/run/cilium/cgroupv2",

@@ -130,11 +130,18 @@ func TestCluster(t *testing.T) {
 	testCluster(t, testkube.Options{Proxy: true}, subtests()...)
 }
 
-// A cluster whose network enforces NetworkPolicy is a cluster.
+// Clusters whose networks enforce NetworkPolicy are clusters.
 func TestCalico(t *testing.T) {
 	testnet.KubeFull(t, "it builds Calico")
 	testnet.Skip(t, testkube.MissingFor(testkube.Calico))
 	testCluster(t, testkube.Options{Proxy: true, Network: testkube.Calico},
+		append([]subtest{{"policy", testPolicy}}, subtests()...)...)
+}
+
+func TestCilium(t *testing.T) {
+	testnet.KubeFull(t, "it builds Cilium")
+	testnet.Skip(t, testkube.MissingFor(testkube.Cilium))
+	testCluster(t, testkube.Options{Proxy: true, Network: testkube.Cilium},
 		append([]subtest{{"policy", testPolicy}}, subtests()...)...)
 }
 
@@ -526,9 +533,10 @@ func TestKilled(t *testing.T) {
 	testKilled(t, testkube.Bridge)
 }
 
-// Rules, sets and routes of a network end with its nodes, and so do its devices and pods.
+// Rules, sets, routes and programs of a network end with its nodes, and so do its devices and pods.
 func TestCalicoKilled(t *testing.T)  { testNetworkKilled(t, testkube.Calico) }
 func TestFlannelKilled(t *testing.T) { testNetworkKilled(t, testkube.Flannel) }
+func TestCiliumKilled(t *testing.T)  { testNetworkKilled(t, testkube.Cilium) }
 
 func testNetworkKilled(t *testing.T, network string) {
 	t.Helper()
