@@ -104,7 +104,7 @@ KUBE_FULL_PKG := ./deploy/kubernetes ./internal/testkube
 
 .PHONY: test-kube-full
 test-kube-full: export NETTOLL_KUBE = full
-test-kube-full: ## run these, and tests in clusters with other networks (policies, VXLAN) or 1,000 fake nodes (an hour; half an hour more the first time)
+test-kube-full: ## run these, and tests in clusters with other networks (policies, VXLAN) or 1,000 fake nodes (over an hour; another hour the first time)
 	$(GO) test -p 1 -count=1 -timeout 2h $(TESTFLAGS) $(KUBE_FULL_PKG)
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.

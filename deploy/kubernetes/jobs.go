@@ -30,8 +30,8 @@ const (
 	unattachedAfter = 10 * time.Second
 	// removeLimit is how long pods may take to go, which have a second to end.
 	removeLimit = 30 * time.Second
-	// removeEach is how much longer that is for each of them. A controller manager makes 20 requests a second, unless it
-	// was started with other settings (--kube-api-qps), and two of them for each pod.
+	// removeEach is how much longer that is for each of them and each Job. A controller manager makes 20 requests a second,
+	// unless it was started with other settings (--kube-api-qps), and about two of them for each.
 	removeEach = 100 * time.Millisecond
 )
 
@@ -276,7 +276,7 @@ const failedCreate = "FailedCreate"
 
 // remove removes Jobs and their pods, and waits until those have gone, which have a label.
 func (d *Deployment) remove(label, value string, jobs ...jobSpec) error {
-	limit := removeLimit + time.Duration(podsIn(jobs))*removeEach
+	limit := removeLimit + time.Duration(podsIn(jobs)+jobsIn(jobs))*removeEach
 	ctx, cancel := context.WithTimeout(context.Background(), limit) // also if the run was interrupted
 	defer cancel()
 	group := errgroup.Group{}
