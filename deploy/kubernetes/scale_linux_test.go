@@ -550,7 +550,7 @@ func TestScale(t *testing.T) {
 				}
 			}
 		})
-		if n, want := len(l.ours(t, made)), 101+1100+500+1001; n != want {
+		if n, want := len(l.ours(t, made)), 1001+1100+500+1001; n != want {
 			t.Errorf("%d objects are left, want %d", n, want)
 		}
 		if err := l.EndPods(t.Context()); err != nil { // as first processes do that are left alone

@@ -93,8 +93,12 @@ func cilium(settings object) *provider {
 			if err != nil {
 				return err
 			}
+			sources := filepath.Join(m.dir, "bpf")
+			if err := os.RemoveAll(sources); err != nil { // of a node that starts again
+				return err
+			}
 			// The agent writes there what features the kernel has.
-			if err := os.CopyFS(filepath.Join(m.dir, "bpf"), os.DirFS(filepath.Join(source, "bpf"))); err != nil {
+			if err := os.CopyFS(sources, os.DirFS(filepath.Join(source, "bpf"))); err != nil {
 				return err
 			}
 			return c.writeConfig(c.file(controlName, admin), filepath.Join(m.dir, "cilium.kubeconfig"))

@@ -533,7 +533,7 @@ func TestKilled(t *testing.T) {
 	testKilled(t, testkube.Bridge)
 }
 
-// Rules, sets, routes and programs of a network end with its nodes, and so do its devices and pods.
+// Rules, sets and routes of a network end with its nodes, and so do its devices and pods.
 func TestCalicoKilled(t *testing.T)  { testNetworkKilled(t, testkube.Calico) }
 func TestFlannelKilled(t *testing.T) { testNetworkKilled(t, testkube.Flannel) }
 func TestCiliumKilled(t *testing.T)  { testNetworkKilled(t, testkube.Cilium) }
