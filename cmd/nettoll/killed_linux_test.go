@@ -60,10 +60,16 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				if i%3 == 0 {
 					at = time.Duration(random.Float64() * float64(first))
 				}
-				t.Run(at.Round(time.Millisecond).String(), func(t *testing.T) {
+				// A run whose labs take longer to build than span is killed late in each of its generations, too.
+				m := moment{at: at}
+				if late := at > span/2; late && s.generations > 0 {
+					m.generation, m.after = 1+i%s.generations, time.Duration(random.Float64()*float64(time.Second))
+				} else if late && s.networks != "" { // building all labs of the default experiment may take that long
+					m.generation = 1
+				}
+				t.Run(m.String(), func(t *testing.T) {
 					t.Parallel()
-					// Building all labs of the default experiment may take that long, so there need not be a block.
-					killed(t, s, at, s.networks != "" && at > span/2)
+					killed(t, s, m)
 				})
 			}
 		})
@@ -74,6 +80,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	after := outside(t)
 	before = slices.DeleteFunc(before, func(s string) bool { // labs of others may have ended
 		return strings.HasPrefix(s, "cgroup ") && !slices.Contains(after, s)
+	})
+	after = slices.DeleteFunc(after, func(s string) bool { // or begun
+		path, is := strings.CutPrefix(s, "cgroup ")
+		return is && !slices.Contains(before, s) && inUse(path, 20*time.Second)
 	})
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("links, mounts, files and cgroups outside of the hosts (-before +after):\n%s", diff)
@@ -120,21 +130,44 @@ type storm struct {
 	env      []string
 	user     *syscall.Credential
 	moments  int
+	// generations are those in which late kills come, spread evenly over them. With 0, late kills come in the first one.
+	generations int
+}
+
+// moment is when a run is killed: a time after its begin and, if generation is not 0, when it has also measured a block
+// of that generation, and after has passed since. On a busy machine that is later.
+type moment struct {
+	at         time.Duration
+	generation int
+	after      time.Duration
+}
+
+func (m moment) String() string {
+	if m.after == 0 {
+		return m.at.Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("%v after a block of generation %d", m.after.Round(time.Millisecond), m.generation)
 }
 
 // storms lists the runs. A part that leaves more than processes, links and namespaces belongs here.
 func storms() []storm {
 	runtimes := []string{"runc", "lxc-start", "dockerd", "podman"}
-	between, contained := 3, 5
+	between, contained, generations := 3, 5, 0
 	if testnet.IsSlow() {
-		between, contained = 18, 20
+		between, contained, generations = 18, 20, 4 // the fifth is the last one, and may end before it is killed
 	}
 	return []storm{
 		{name: "bridge", networks: "bridge", moments: 9},
 		{name: "streams", networks: "bridge", workload: "tcp-stream", moments: 6},
 		{name: "default", moments: 5},
-		{name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: contained},
-		{name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: contained},
+		{
+			name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: contained,
+			generations: generations,
+		},
+		{
+			name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: contained,
+			generations: generations,
+		},
 		{name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9},
 		{
 			name: "between hosts", networks: "bridge", encrypt: "tinc,openvpn,ipsec,wireguard", moments: between,
@@ -168,9 +201,8 @@ func TestKilledWhileHostsHang(t *testing.T) {
 	namespaces.areGone(t, now)
 }
 
-// killed kills a run at that moment. If it is late, the run must have measured a block: on a busy machine killed waits
-// for it.
-func killed(t *testing.T, of storm, at time.Duration, late bool) {
+// killed kills a run at that moment.
+func killed(t *testing.T, of storm, m moment) {
 	args := []string{"--time", "3s"}
 	if of.networks != "" {
 		args = append(args, "--network", of.networks)
@@ -188,9 +220,13 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 	s.cmd.SysProcAttr.Credential = of.user
 	s.cmd.Env = append(s.cmd.Env, of.env...)
 	s.begin()
-	time.Sleep(at)
-	if late {
-		s.blocks(1)
+	time.Sleep(m.at)
+	if m.generation > 0 {
+		s.until("a block of the generation", func() bool {
+			log, _ := s.records()
+			return len(log.Blocks) > 0 && log.Blocks[len(log.Blocks)-1].Generation >= m.generation
+		})
+		time.Sleep(m.after)
 	}
 	namespaces := s.namespaces()
 	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
@@ -213,8 +249,8 @@ func killed(t *testing.T, of storm, at time.Duration, late bool) {
 			t.Errorf("block %d is there with %d trials, want %d", b.Block, trials[b.Block], want)
 		}
 	}
-	if late && len(log.Blocks) == 0 {
-		t.Errorf("after %v there is no block any more", at)
+	if m.generation > 0 && len(log.Blocks) == 0 {
+		t.Errorf("after %v there is no block any more", m)
 	}
 	t.Logf("%d namespaces, %d blocks, torn: %v", len(namespaces), len(log.Blocks), torn)
 
@@ -379,6 +415,71 @@ func TestEnding(t *testing.T) {
 		t.Errorf("nobody has waited for the process yet: %v", err)
 	}
 	_ = cmd.Wait() // it was killed
+}
+
+// inUse reports whether a control group has a process, or is removed within that time: a run that has not ended made it.
+// One that stays and has no process was left behind.
+func inUse(path string, within time.Duration) bool {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		there, lives := false, false
+		_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error { // it may be removed meanwhile
+			if err != nil || !d.IsDir() {
+				return nil
+			}
+			there = true
+			processes, _ := os.ReadFile(filepath.Join(at, "cgroup.procs"))
+			lives = lives || len(bytes.TrimSpace(processes)) > 0
+			return nil
+		})
+		if lives || !there {
+			return true
+		}
+		if time.Since(began) > within {
+			return false
+		}
+	}
+}
+
+// A control group that was left behind is not taken for one of another run.
+func TestInUse(t *testing.T) {
+	testnet.Root(t)
+	above := "/sys/fs/cgroup"
+	if _, err := os.Stat(above + "/pids"); err == nil {
+		above += "/pids"
+	}
+	group := filepath.Join(above, fmt.Sprintf("test-%d", os.Getpid()))
+	for _, path := range []string{group, group + "/host"} {
+		if err := os.Mkdir(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
+		}()
+	}
+	if inUse(group, 100*time.Millisecond) {
+		t.Error("a group without a process is in use")
+	}
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	procs := filepath.Join(group, "host", "cgroup.procs")
+	if err := os.WriteFile(procs, []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Error(err)
+	}
+	if !inUse(group, 100*time.Millisecond) {
+		t.Error("a group with a process below it is not in use")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	_ = cmd.Wait() // it was killed
+	time.AfterFunc(50*time.Millisecond, func() { _, _ = os.Remove(group+"/host"), os.Remove(group) })
+	if !inUse(group, 10*time.Second) {
+		t.Error("a group that is removed was left behind")
+	}
 }
 
 // outside lists what a run could leave here besides processes: links, mounts, and cgroups with its name.
