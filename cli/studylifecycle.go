@@ -25,8 +25,8 @@ func studyLifecycle(o *study.Options, std Streams) *cobra.Command {
     runtime's, the network's and the worker's
   - the time until containers are gone
   - the memory of programs that stay beside containers, such as daemons, shims and monitors, and of workers
-  - beside that, the runtime's own command, such as runc run or docker run: alone, on the same host, without a network,
-    with the same program in the container, three times in each lab
+  - beside that, the runtime's own commands, such as docker run and docker rm: alone, on the same host, without a
+    network, with the same program in the container, three times in each lab
 
 Each figure is the median over rounds, with the smallest and the largest. Times and memory are per container, but for
 first_byte_time, daemon_time and rest_time, which are those of the whole lab. Where several containers are made at the

@@ -1,8 +1,16 @@
 package podman_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/part"
+	"github.com/nettoll/nettoll/runtime"
 	"github.com/nettoll/nettoll/runtime/podman"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
@@ -40,6 +48,39 @@ func TestOutdated(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			runtimetest.Outdated(t, podman.Runtime{}, map[string]string{"command": command},
 				[]string{"podman", command}, "conmon")
+		})
+	}
+}
+
+// TestPrograms wants Podman to start the programs that the PATH has, whose versions are checked, and not others in the
+// directories that it looks in by default.
+func TestPrograms(t *testing.T) {
+	testnet.Skip(t, podman.Runtime{}.Check(part.Params{runtime.Command: runtime.RunC}))
+	for program, want := range map[string]string{"runc": "make container src0: ", "conmon": "outdated conmon version"} {
+		t.Run(program, func(t *testing.T) {
+			dir := t.TempDir()
+			started := filepath.Join(dir, "started")
+			script := fmt.Sprintf("#!/bin/sh\necho \"$@\" >>%s\nexit 1\n", started)
+			if err := os.WriteFile(filepath.Join(dir, program), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+			k := runtimetest.Kernel(t, testnet.New(t))
+			var s host.Stack
+			err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+				host.Namespace{Name: "src0"}, podman.Store{}, podman.Container{
+					Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Command: runtime.RunC,
+				},
+			}})
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("a container by a %s that fails: %v, want %q", program, err, want)
+			}
+			if err := s.Undo(t.Context(), k); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(started); err != nil {
+				t.Errorf("another %s was started: %v", program, err)
+			}
 		})
 	}
 }

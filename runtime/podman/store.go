@@ -70,11 +70,28 @@ const networks = "networks"
 
 // settings is containers.conf(5).
 func (s Store) settings(at string) string {
+	all := settings + programs()
 	if !s.Networks {
-		return settings
+		return all
 	}
-	return settings + fmt.Sprintf("[network]\nnetwork_backend = %q\nnetwork_config_dir = %q\n", netavark,
+	return all + fmt.Sprintf("[network]\nnetwork_backend = %q\nnetwork_config_dir = %q\n", netavark,
 		filepath.Join(at, networks))
+}
+
+// programs are the settings of the programs that Podman starts: those in the PATH, which [Runtime.Check] has looked at.
+// By default Podman takes the first one in a list of directories, whatever the PATH is.
+func programs() string {
+	var b strings.Builder
+	if path, err := exec.LookPath(monitor); err == nil {
+		fmt.Fprintf(&b, "conmon_path = [%q]\n", path)
+	}
+	b.WriteString("[engine.runtimes]\n")
+	for _, name := range []string{runtime.RunC, runtime.CRun} {
+		if path, err := exec.LookPath(name); err == nil { // the container needs one of them
+			fmt.Fprintf(&b, "%s = [%q]\n", name, path)
+		}
+	}
+	return b.String()
 }
 
 // storage is containers-storage.conf(5).
