@@ -19,12 +19,23 @@ type outcome struct {
 
 // ended matches the line that go test prints at the end of a test.
 func ended() *regexp.Regexp {
-	return regexp.MustCompile(`(PASS|SKIP|FAIL): (TestConformance/\S+)`)
+	return regexp.MustCompile(`(PASS|SKIP|FAIL): ((?:TestConformance|TestFlannel)/\S+)`)
+}
+
+// programs matches the parameters of a part that are where its programs are on the machine of the tests.
+func programs() *regexp.Regexp { return regexp.MustCompile(`,(?:bin|daemon|etcd)=[^,)]*`) }
+
+// families are those of a part's containers.
+func families(part string) []string {
+	if strings.Contains(part, "plugin=flannel") {
+		return []string{"ipv4"}
+	}
+	return []string{"ipv4", "ipv6"}
 }
 
 // outcomes reads the output of go test -v.
 func outcomes(r io.Reader, where string) ([]outcome, error) {
-	line := ended()
+	line, paths := ended(), programs()
 	var list []outcome
 	in := bufio.NewScanner(r)
 	in.Buffer(nil, 1<<20)
@@ -33,7 +44,7 @@ func outcomes(r io.Reader, where string) ([]outcome, error) {
 		if m == nil {
 			continue
 		}
-		names := strings.Split(strings.ReplaceAll(m[2], "_", " "), "/")[1:]
+		names := strings.Split(strings.ReplaceAll(paths.ReplaceAllString(m[2], ""), "_", " "), "/")[1:]
 		o := outcome{check: names[len(names)-1], result: m[1], where: where}
 		switch {
 		case len(names) >= 3 && strings.Contains(names[len(names)-2], ",hosts="):
@@ -171,7 +182,7 @@ The tables of networks and filters are of ` + of.String() + `.
 			if !slices.ContainsFunc(marks, func(m string) bool { return m != skipped }) {
 				continue // no check ran on this kernel
 			}
-			for _, family := range []string{"ipv4", "ipv6"} {
+			for _, family := range families(first[r].part) {
 				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.key, family, strings.Join(marks, " | "), r.where)
 			}
 		}
