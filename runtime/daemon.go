@@ -175,6 +175,12 @@ func Check(by string, p part.Params, needed ...Needed) error {
 	return LimitsOf(p).Check()
 }
 
+// CheckControllers returns a [linux.UnsupportedError] if cgroups of v2 alone lack a controller that a runtime always
+// uses.
+func CheckControllers(by string, controllers ...string) error {
+	return cgroup.Delegated("make containers by "+by, controllers...)
+}
+
 // Need returns a [linux.UnsupportedError] if a program is missing or too old.
 func Need(what string, needed ...Needed) error {
 	for _, n := range needed {

@@ -50,8 +50,11 @@ func (Runtime) Steps() map[string]func() host.Step {
 
 // Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check("containerd", p, runtime.Needed{Program: daemon, Package: daemon, Least: least},
-		runtime.Needed{Program: client, Package: daemon, Least: least}, runtime.NeededCommand(p))
+	if err := runtime.Check("containerd", p, runtime.Needed{Program: daemon, Package: daemon, Least: least},
+		runtime.Needed{Program: client, Package: daemon, Least: least}, runtime.NeededCommand(p)); err != nil {
+		return err
+	}
+	return runtime.CheckControllers("containerd", "cpu") // ctr sets shares of CPU time in any case (--cpu-shares)
 }
 
 // Containers makes a daemon and all namespaces, and then a container in each.

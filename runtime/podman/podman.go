@@ -55,11 +55,15 @@ func (Runtime) Steps() map[string]func() host.Step {
 	}
 }
 
-// Check looks for the programs, for cgroups that can set the limits, and for the right to make them.
+// Check looks for the programs, for cgroups that can set the limits, and for the right to make them. Podman limits the
+// number of processes by default (podman-run(1), --pids-limit).
 func (Runtime) Check(p part.Params) error {
-	return runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client, Least: least},
+	if err := runtime.Check("Podman", p, runtime.Needed{Program: client, Package: client, Least: least},
 		runtime.Needed{Program: monitor, Package: monitor},
-		runtime.NeededCommand(p))
+		runtime.NeededCommand(p)); err != nil {
+		return err
+	}
+	return runtime.CheckControllers("Podman", "pids")
 }
 
 // CheckJoin looks for netavark, where Podman does (containers.conf(5), helper_binaries_dir) and in the PATH.

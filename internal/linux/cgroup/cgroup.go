@@ -24,6 +24,8 @@ type Hierarchy struct {
 	V2  bool
 	// Controllers are those of cgroup v1: "cpu", "memory", "name=systemd"; nil for v2.
 	Controllers []string
+	// ReadOnly says that no groups can be made, as in a container that sees those of its host.
+	ReadOnly bool
 }
 
 // Hierarchies lists those that are mounted below [Dir] in this mount namespace, each once.
@@ -36,17 +38,19 @@ func Hierarchies() ([]Hierarchy, error) {
 	return read(f)
 }
 
-// read reads mountinfo (proc_pid_mountinfo(5)): fields, a dash, and then the type, the source and options of the
+// read reads mountinfo (proc_pid_mountinfo(5)): fields, of which the sixth has options, a dash, and then the type, the source and options of the
 // superblock.
 func read(r io.Reader) (list []Hierarchy, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		before, after, ok := strings.Cut(lines.Text(), " - ")
 		at, of := strings.Fields(before), strings.Fields(after)
-		if !ok || len(at) < 5 || len(of) < 3 || at[4] != Dir && !strings.HasPrefix(at[4], Dir+"/") {
+		if !ok || len(at) < 6 || len(of) < 3 || at[4] != Dir && !strings.HasPrefix(at[4], Dir+"/") {
 			continue
 		}
-		h := Hierarchy{Dir: at[4], V2: of[0] == "cgroup2"}
+		h := Hierarchy{
+			Dir: at[4], V2: of[0] == "cgroup2", ReadOnly: slices.Contains(strings.Split(at[5]+","+of[2], ","), "ro"),
+		}
 		if of[0] == "cgroup" {
 			for option := range strings.SplitSeq(of[2], ",") {
 				if option != "rw" && option != "ro" {

@@ -23,7 +23,7 @@ func TestRead(t *testing.T) {
 	}
 	want := []Hierarchy{
 		{Dir: "/sys/fs/cgroup/cpu,cpuacct", Controllers: []string{"cpu", "cpuacct"}},
-		{Dir: "/sys/fs/cgroup/systemd", Controllers: []string{"name=systemd"}},
+		{Dir: "/sys/fs/cgroup/systemd", Controllers: []string{"name=systemd"}, ReadOnly: true},
 		{Dir: "/sys/fs/cgroup/unified", V2: true},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -23,6 +23,28 @@ func Controlled(what, controller string) (Hierarchy, error) {
 	return controlled(list, what, controller)
 }
 
+// Delegated returns a [linux.UnsupportedError] if groups of v2 alone lack one of these controllers, which something
+// cannot do without. It says nothing of groups of v1.
+func Delegated(what string, controllers ...string) error {
+	list, err := Hierarchies()
+	if err != nil {
+		return err
+	}
+	return delegated(list, what, controllers)
+}
+
+func delegated(list []Hierarchy, what string, controllers []string) error {
+	if slices.ContainsFunc(list, func(h Hierarchy) bool { return !h.V2 }) {
+		return nil
+	}
+	for _, name := range controllers {
+		if _, err := controlled(list, what, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func controlled(list []Hierarchy, what, controller string) (Hierarchy, error) {
 	missing := &linux.UnsupportedError{
 		What: what, Missing: fmt.Sprintf("controller %q of cgroups", controller),

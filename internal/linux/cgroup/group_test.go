@@ -180,6 +180,16 @@ func TestControlled(t *testing.T) {
 		}
 	}
 	for _, c := range []struct {
+		list    []Hierarchy
+		missing string
+	}{{[]Hierarchy{v2}, `"pids"`}, {[]Hierarchy{v1("cpuset"), v2}, ""}} {
+		err := delegated(c.list, "make containers", []string{"cpu", "pids"})
+		u, missing := errors.AsType[*linux.UnsupportedError](err)
+		if missing != (c.missing != "") || missing && !strings.Contains(u.Missing, c.missing) {
+			t.Errorf("delegated of %v: %v, want %s to be missing", c.list, err, c.missing)
+		}
+	}
+	for _, c := range []struct {
 		h    Hierarchy
 		want []int
 	}{{v1("cpuset"), []int{0, 2}}, {v2, []int{0, 1, 2, 3}}} {

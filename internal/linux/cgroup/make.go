@@ -52,11 +52,11 @@ func Make(name string) error {
 // MakeLeaf makes a control group for processes, as runtimes do for a container: in every hierarchy of v1 or, if there
 // is none, in that of v2, where it has all controllers. The name is from the roots. It fails if the group exists.
 func MakeLeaf(name string) error {
-	hierarchies, err := ofContainers()
+	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
 	}
-	for _, h := range hierarchies {
+	for _, h := range ofContainers(hierarchies) {
 		if err := h.passOn(); err != nil {
 			return fmt.Errorf("make cgroup %s: %w", name, err)
 		}
@@ -67,17 +67,12 @@ func MakeLeaf(name string) error {
 	return nil
 }
 
-// ofContainers lists the hierarchies in which containers have groups: those of v1 hide one of v2, as on a host with
-// cgroups.
-func ofContainers() ([]Hierarchy, error) {
-	list, err := Hierarchies()
-	if err != nil {
-		return nil, err
-	}
+// ofContainers are the hierarchies in which containers have groups: those of v1 hide one of v2, as on a host with cgroups.
+func ofContainers(list []Hierarchy) []Hierarchy {
 	if v1 := slices.DeleteFunc(slices.Clone(list), func(h Hierarchy) bool { return h.V2 }); len(v1) > 0 {
-		return v1, nil
+		return v1
 	}
-	return list, nil
+	return list
 }
 
 // passOn gives groups at the root of a hierarchy of v2 all controllers that it has. Those of v1 have them already.
@@ -127,11 +122,11 @@ func Join(name string) error {
 
 // Move moves a process into a control group of [MakeLeaf].
 func Move(pid int, name string) error {
-	hierarchies, err := ofContainers()
+	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
 	}
-	return move(hierarchies, pid, name)
+	return move(ofContainers(hierarchies), pid, name)
 }
 
 func move(hierarchies []Hierarchy, pid int, name string) error {

@@ -72,3 +72,36 @@ func TestUsableInNamespace(t *testing.T) {
 		}
 	}
 }
+
+// Without the right to write there is no group. The hint gives it.
+func TestUsableReadOnly(t *testing.T) {
+	testnet.Root(t)
+	if os.Getenv(stage) == "" {
+		cmd := exec.Command("sh", "-ec", `mount --make-rprivate /
+			for d in $(awk '$3 ~ /^cgroup/ {print $2}' /proc/mounts); do mount --bind $d $d; mount -o remount,bind,ro $d; done
+			exec "$0" -test.run='^TestUsableReadOnly$'`, os.Args[0])
+		cmd.Env, cmd.SysProcAttr = append(os.Environ(), stage+"=ro"), &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	list, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ {
+		err := cgroup.Usable("make groups")
+		if err == nil && i > 0 {
+			return
+		}
+		u, is := errors.AsType[*linux.UnsupportedError](err)
+		if !is || !strings.Contains(u.Missing, "read-only") || i > len(list) {
+			t.Fatalf("after %d hints: %v", i, err)
+		}
+		_, script, _ := strings.Cut(u.Hint, "otherwise: ")
+		if out, err := exec.Command("sh", "-c", script).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", script, err, out)
+		}
+	}
+}

@@ -22,6 +22,14 @@ func Usable(what string) error {
 			What: what, Missing: "cgroups below " + Dir, Hint: "mount them, as cgroups(7) says", Err: err,
 		}
 	}
+	for _, h := range ofContainers(list) {
+		if h.ReadOnly {
+			return &linux.UnsupportedError{
+				What: what, Missing: "cgroups that can be made below " + h.Dir + ", which is mounted read-only",
+				Hint: fmt.Sprintf("in a container, start it with --privileged; otherwise: mount -o remount,bind,rw %s", h.Dir),
+			}
+		}
+	}
 	return inhabited(what, list)
 }
 
