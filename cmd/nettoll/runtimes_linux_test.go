@@ -74,19 +74,19 @@ func TestNetworksOfRuntimes(t *testing.T) {
 			if !testnet.IsSlow() && j != (hour+i)%len(networks) {
 				continue
 			}
-			t.Run(n.name+"@"+runtime, func(t *testing.T) {
-				s, err := kinds.Parse(n.name + "@" + runtime)
-				if err != nil {
-					t.Fatal(err)
+			s, err := kinds.Parse(n.name + "@" + runtime)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if runtime == "docker(use=machine)" && n.name == "host" { // docs/parts.md has no mark for it
+				if s.Refuse(2) == "" {
+					t.Error("a lab of two hosts in the network of the machine is not refused")
 				}
+				continue
+			}
+			t.Run(n.name+"@"+runtime, func(t *testing.T) {
 				testnet.Skip(t, s.Check())
 				if runtime == "docker(use=machine)" {
-					if n.name == "host" {
-						if s.Refuse(2) == "" {
-							t.Error("a lab of two hosts is not refused")
-						}
-						return
-					}
 					theirs := dockertest.Start(t)
 					t.Setenv("DOCKER_HOST", theirs.Host)
 					t.Cleanup(theirs.Inhabit())
