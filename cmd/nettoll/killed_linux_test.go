@@ -417,8 +417,8 @@ func TestEnding(t *testing.T) {
 	_ = cmd.Wait() // it was killed
 }
 
-// inUse reports whether a control group has a process, or is removed within that time: a run that has not ended made it.
-// One that stays and has no process was left behind.
+// inUse reports whether a control group has a process, or is removed within that time: a run that has not ended has
+// made it. One that stays and has no process was left behind.
 func inUse(path string, within time.Duration) bool {
 	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 		there, lives := false, false
@@ -452,11 +452,11 @@ func TestInUse(t *testing.T) {
 		if err := os.Mkdir(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		defer func() {
+		t.Cleanup(func() {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				t.Error(err)
 			}
-		}()
+		})
 	}
 	if inUse(group, 100*time.Millisecond) {
 		t.Error("a group without a process is in use")
