@@ -89,7 +89,11 @@ SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./n
 .PHONY: test-slow
 test-slow: export NETTOLL_SLOW = 1
 test-slow: ## run in full the packages of which CI leaves out what is slow and rare (about half an hour)
+	@$(call fetch,internal/testcni)
 	@$(MAKE) test PKG='$(SLOW_PKG)'
+
+# fetch gets the modules of programs that tests build: the namespaces of tests have no network.
+fetch = for mod in $(foreach d,$(1),$(wildcard $(d)/go.mod $(d)/*/go.mod)); do (cd "$$(dirname "$$mod")" && $(GO) mod download); done
 
 # Packages whose tests start a Kubernetes cluster (testnet.Kube): TestKubeIsWhole holds the list whole.
 KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
@@ -97,6 +101,7 @@ KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
 .PHONY: test-kube
 test-kube: export NETTOLL_KUBE = 1
 test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (twelve minutes; ten more the first time)
+	@$(call fetch,internal/testkube/cluster internal/testkube/multus)
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
 
 # Packages with tests of clusters that make test-kube has no time for (testnet.KubeFull): TestKubeFullIsWhole holds the list whole.
@@ -105,6 +110,7 @@ KUBE_FULL_PKG := ./deploy/kubernetes ./internal/testkube
 .PHONY: test-kube-full
 test-kube-full: export NETTOLL_KUBE = full
 test-kube-full: ## run these, and tests in clusters with other networks (policies, VXLAN) or 1,000 fake nodes (over an hour; another hour the first time)
+	@$(call fetch,internal/testkube internal/testcni)
 	$(GO) test -p 1 -count=1 -timeout 2h $(TESTFLAGS) $(KUBE_FULL_PKG)
 
 # Packages with tests that start optional programs: TestWithoutIsWhole holds the lists whole.
@@ -253,6 +259,7 @@ fuzz-sink: build ## play sequences of messages to a running nettoll sink, from s
 parts: test-between ## run the conformance suites of networks, filters and pairs, here and in a guest, and write docs/parts.md (minutes)
 	@# What make test-guest-between has left is taken as it is: it takes hours.
 	@mkdir -p $(DIST)
+	@$(call fetch,internal/testcni)
 	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^(TestConformance|TestFlannel)$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^TestNetworksOfRuntimes$$' ./cmd/nettoll >>$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -limit 1h -v $(foreach p,network/ipvlan network/ovs network/ebpf filter/ovs,'./$(p)=^TestConformance$$') \
