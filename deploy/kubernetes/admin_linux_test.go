@@ -74,7 +74,7 @@ func (u *user) clusterPolicies(t *testing.T, k policyKind, vias ...string) {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
 		run, log := records(t, dir)
-		enforcedOn(t, log, len(vias))
+		enforced(t, log, len(vias))
 		allowed, closed, open := 0, 0, 0
 		if reachesInTime(t, log, func(lab, from, to string) measure.Reach {
 			switch {

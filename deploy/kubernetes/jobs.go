@@ -30,8 +30,8 @@ const (
 	unattachedAfter = 10 * time.Second
 	// removeLimit is how long pods may take to go, which have a second to end.
 	removeLimit = 30 * time.Second
-	// removeEach is how much longer that is for each of them and each Job. A controller manager makes 20 requests a second,
-	// unless it was started with other settings (--kube-api-qps), and about two of them for each.
+	// removeEach is how much longer that is for each of them and each Job. A controller manager makes 20 requests a
+	// second, unless it was started with other settings (--kube-api-qps), and about two of them for each.
 	removeEach = 100 * time.Millisecond
 )
 
@@ -55,8 +55,8 @@ const (
 	apps  = "/apis/apps/v1"
 )
 
-// create makes Jobs and waits until all of their pods run. They are by description, in the order of their indexes. All Jobs and
-// their pods, and nothing else, have a label. If it fails, the Jobs are removed.
+// create makes Jobs and waits until all of their pods run. They are by description, in the order of their indexes. All
+// Jobs and their pods, and nothing else, have a label. If it fails, the Jobs are removed.
 func (d *Deployment) create(ctx context.Context, label, value string, jobs ...jobSpec) (pods [][]pod, err error) {
 	defer func() {
 		if err != nil {

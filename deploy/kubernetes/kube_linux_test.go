@@ -143,14 +143,8 @@ func records(t *testing.T, dir string) (measure.Run, *measure.Log) {
 	return run, log
 }
 
-// enforced wants all proofs to hold, something to be refused on each of three paths, and the time until that was so.
-func enforced(t *testing.T, log *measure.Log) {
-	t.Helper()
-	enforcedOn(t, log, 3)
-}
-
-// enforcedOn is enforced with that many paths.
-func enforcedOn(t *testing.T, log *measure.Log, paths int) {
+// enforced wants all proofs to hold, something to be refused on each of some paths, and the time until that was so.
+func enforced(t *testing.T, log *measure.Log, paths int) {
 	t.Helper()
 	refused, times := map[string]int{}, 0 // by how sinks are reached
 	for _, p := range log.Proofs {
@@ -284,7 +278,7 @@ func (u *user) policies(t *testing.T, vias ...string) {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
 		_, log := records(t, dir)
-		enforcedOn(t, log, len(vias))
+		enforced(t, log, len(vias))
 		if reaches(t, log, func(lab, from, to string) measure.Reach {
 			switch {
 			case !strings.Contains(lab, "networkpolicy"):

@@ -38,8 +38,8 @@ func Hierarchies() ([]Hierarchy, error) {
 	return read(f)
 }
 
-// read reads mountinfo (proc_pid_mountinfo(5)): fields, of which the sixth has options, a dash, and then the type, the source and options of the
-// superblock.
+// read reads mountinfo (proc_pid_mountinfo(5)): fields, of which the sixth has options, a dash, and then the type, the
+// source and options of the superblock.
 func read(r io.Reader) (list []Hierarchy, err error) {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {

@@ -67,7 +67,8 @@ func MakeLeaf(name string) error {
 	return nil
 }
 
-// ofContainers are the hierarchies in which containers have groups: those of v1 hide one of v2, as on a host with cgroups.
+// ofContainers are the hierarchies in which containers have groups: those of v1 hide one of v2, as on a host with
+// cgroups.
 func ofContainers(list []Hierarchy) []Hierarchy {
 	if v1 := slices.DeleteFunc(slices.Clone(list), func(h Hierarchy) bool { return h.V2 }); len(v1) > 0 {
 		return v1
