@@ -303,7 +303,14 @@ func newLarge(t *testing.T, nodes int) *large {
 		t.Fatal(err)
 	}
 	program := filepath.Join(bin, "bin", "kubectl")
-	return &large{c, program, append(os.Environ(), "KUBECONFIG="+config, "SCALE_KUBECTL="+program)}
+	l := &large{c, program, append(os.Environ(), "KUBECONFIG="+config, "SCALE_KUBECTL="+program)}
+	// Kwok lists the pods of each node when it starts. Tests count the lists of nettoll.
+	for began := time.Now(); l.asked(t)["LIST pods"] < float64(nodes); time.Sleep(look) {
+		if time.Since(began) > time.Minute {
+			t.Fatalf("kwok has listed pods %.0f times, want once for each of %d nodes", l.asked(t)["LIST pods"], nodes)
+		}
+	}
+	return l
 }
 
 // run runs a controller, and calls see after each of its steps.

@@ -210,8 +210,8 @@ func (g groups) used(t *testing.T) time.Duration {
 	return time.Duration(g.number(t, "cpu.stat", "usage_usec")) * time.Microsecond
 }
 
-// join starts a shell in the groups, which runs a script when go is called.
-func (g groups) join(t *testing.T, script string) (cmd *exec.Cmd, begin func()) {
+// join starts a shell in the groups, which runs a script when begin is called. Line waits for a line of its output.
+func (g groups) join(t *testing.T, script string) (cmd *exec.Cmd, begin, line func()) {
 	t.Helper()
 	cmd = exec.Command("sh", "-c", "echo; read x; "+script)
 	in, err := cmd.StdinPipe()
@@ -226,9 +226,14 @@ func (g groups) join(t *testing.T, script string) (cmd *exec.Cmd, begin func()) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil { // what it took to start is not of the group
-		t.Fatal(err)
+	said := bufio.NewReader(out)
+	line = func() {
+		t.Helper()
+		if _, err := said.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
 	}
+	line() // what it took to start is not of the group
 	for _, dir := range g {
 		pid := []byte(strconv.Itoa(cmd.Process.Pid))
 		if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), pid, 0o600); err != nil {
@@ -239,7 +244,7 @@ func (g groups) join(t *testing.T, script string) (cmd *exec.Cmd, begin func()) 
 		if _, err := io.WriteString(in, "\n"); err != nil {
 			t.Fatal(err)
 		}
-	}
+	}, line
 }
 
 // burns wants a process to get the CPU time of the limit and no more, on the CPUs of the container, and the lab to tell
@@ -249,7 +254,7 @@ func burns(t *testing.T, l deploy.Lab, own map[string]int, cpus string) {
 	t.Helper()
 	g, other := groupsOf(t, own["src0"]), groupsOf(t, own["snk0"])
 	before, throttled := use(t, l), g.number(t, "cpu.stat", "nr_throttled")
-	cmd, begin := g.join(t, "while :; do :; done")
+	cmd, begin, _ := g.join(t, "while :; do :; done")
 	if got := status(t, cmd.Process.Pid)["Cpus_allowed_list"]; got != cpus {
 		t.Errorf("a process in the container may use CPUs %s, want %s", got, cpus)
 	}
@@ -330,8 +335,9 @@ func holds(t *testing.T, own map[string]int) (release func()) {
 	t.Helper()
 	g := groupsOf(t, own["src0"])
 	before := g.memory(t)
-	cmd, begin := g.join(t, fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); read y`, held))
+	cmd, begin, line := g.join(t, fmt.Sprintf(`x=$(head -c %d /dev/zero | tr '\0' x); echo; read y`, held))
 	begin()
+	line() // what it took for a moment it has given back
 	for end := time.Now().Add(patience()); g.memory(t) < before+held; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("a process that holds %d bytes has raised the memory of its group from %d to %d", held, before, g.memory(t))
@@ -416,7 +422,7 @@ func runsOut(t *testing.T, l deploy.Lab, pid int) {
 		t.Fatal(err)
 	}
 	g := groupsOf(t, pid)
-	cmd, begin := g.join(t, "exec tail /dev/zero") // the last line has no end
+	cmd, begin, _ := g.join(t, "exec tail /dev/zero") // the last line has no end
 	defer func() {
 		if !t.Failed() {
 			return
