@@ -6,8 +6,8 @@
 //
 // An answer is a list by source, sink and port, in the order of the question: true if the packet is allowed.
 //
-// It is the engine of Cyclonus, which derives the truth tables of its tests for network plugins, and from which SIG
-// Network's policy-assistant comes. It shares nothing with nettoll but the objects.
+// It is the engine of Cyclonus, which derives the truth tables of its tests for network plugins. SIG Network develops it
+// further in its repository network-policy-api. It shares nothing with nettoll but the objects.
 //
 // It is a module of its own, so that nothing of Kubernetes is among what nettoll depends on.
 package main
