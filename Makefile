@@ -23,7 +23,7 @@ TESTFLAGS ?=
 
 # Static, without a C library: the program is copied into containers and guests, and its namespaces are entered by
 # threads that no C library may have started. The tests run what ships, and the linter reads it.
-build test test-slow test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-guest-rare test-kube test-kube-full test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
+build test test-slow test-without test-without-all test-leaks test-watch fuzz test-guest test-guest-carriers test-guest-rare test-kube test-kube-short test-kube-full test-between test-filtered test-guest-between attack-guest fuzz-sink parts security lint bench man docs: export CGO_ENABLED = 0
 
 .PHONY: help
 help: ## list what make can do here
@@ -103,6 +103,16 @@ test-kube: export NETTOLL_KUBE = 1
 test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (twelve minutes; ten more the first time)
 	@$(call fetch,internal/testkube/cluster internal/testkube/multus)
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
+
+# What CI has time for of it: an experiment as a user runs it, and another part each hour.
+KUBE_PARTS := own_namespace monitor monitor_refused restricted no_image few_nodes resumed policy policy_unenforced rights unattached services several restarts
+KUBE_HOURLY := $(word $(shell echo $$(($$(date +%s) / 3600 % $(words $(KUBE_PARTS)) + 1))),$(KUBE_PARTS))
+
+.PHONY: test-kube-short
+test-kube-short: export NETTOLL_KUBE = 1
+test-kube-short: ## run what CI has time for of test-kube: a cluster, an experiment, and another part each hour (minutes; ten more the first time)
+	@$(call fetch,internal/testkube/cluster)
+	$(GO) test -count=1 -timeout 30m -run '^TestObjectsAreValid$$|^TestCluster$$/^(example|$(KUBE_HOURLY))$$' $(TESTFLAGS) ./deploy/kubernetes
 
 # Packages with tests of clusters that make test-kube has no time for (testnet.KubeFull): TestKubeFullIsWhole holds the list whole.
 KUBE_FULL_PKG := ./deploy/kubernetes ./internal/testkube
