@@ -20,7 +20,8 @@
 // the node calls before the plugins of any network, pods get further interfaces.
 //
 // Instead, [Options.Fake] asks for nodes that kwok plays (folder kwok). Thousands of them have pods without processes.
-// [None] is a control plane without nodes, which looks at objects.
+// [None] is a control plane without nodes, which looks at objects. Folder truth has a program for tests that says what
+// NetworkPolicies allow; it needs no cluster.
 //
 // The API server listens in the network namespace of the control plane only. A client of this process reaches it by
 // [Cluster.Dial], which opens a socket there (rest.Config has Dial for that), kubectl is started there
