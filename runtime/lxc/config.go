@@ -15,6 +15,10 @@ const program = "/nettoll"
 // level would slow down each packet for which a process wakes up (docs/containers.md).
 const monitor = ".monitor"
 
+// pivot ends the name of a control group in which a monitor is when it ends, because it could not remove its own
+// otherwise. Without a name of ours, all monitors of the machine share one (lxc.pivot), which LXC never removes.
+const pivot = ".pivot"
+
 // A config is what the configuration of a container depends on.
 type config struct {
 	name          string
@@ -57,6 +61,7 @@ func (c config) String() string {
 	}
 	set("cgroup.dir.container", "%s", c.cgroup)
 	set("cgroup.dir.monitor", "%s", c.cgroup+monitor)
+	set("cgroup.dir.monitor.pivot", "%s", c.cgroup+pivot)
 	set("mount.auto", "proc:mixed sys:ro")
 	set("mount.entry", "%s %s none bind,ro 0 0", c.program, strings.TrimPrefix(program, "/"))
 	set("autodev", "1")

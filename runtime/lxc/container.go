@@ -227,7 +227,8 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	if err := errors.Join(m.RemoveCgroups(), cgroup.Remove(m.Cgroup+monitor, m.Bases...)); err != nil {
+	if err := errors.Join(m.RemoveCgroups(), cgroup.Remove(m.Cgroup+monitor, m.Bases...),
+		cgroup.Remove(m.Cgroup+pivot, m.Bases...)); err != nil {
 		return err
 	}
 	var errs []error

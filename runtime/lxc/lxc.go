@@ -14,8 +14,9 @@ import (
 const start = "lxc-start"
 
 // least is the oldest LXC that knows of cgroups of version 2 (linuxcontainers.org/lxc/news/2020_03_25_13_03.html). The
-// names of cgroups (lxc.cgroup.dir.container) came after 4.0.0 (github.com/lxc/lxc/pull/3353, of April 2020), and news
-// of 5.0 have them as new. Which 4.0.x takes them was not found out. One that does not refuses the container.
+// names of cgroups came after 4.0.0 (lxc.cgroup.dir.container by github.com/lxc/lxc/pull/3353, of April 2020, and
+// lxc.cgroup.dir.monitor.pivot by pull 3563, of October 2020), and news of 5.0 have them as new. Which 4.0.x takes them
+// was not found out. One that does not refuses the container.
 const least = "4.0"
 
 // Runtime is the runtime "lxc".
