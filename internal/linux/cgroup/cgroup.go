@@ -170,7 +170,7 @@ func remove(dir string, end time.Time) error {
 		case !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ENOTEMPTY) || time.Now().After(end):
 			return err
 		}
-		time.Sleep(5 * time.Millisecond) // a process takes a moment to end
+		time.Sleep(time.Millisecond) // a process takes a moment to end
 	}
 }
 
