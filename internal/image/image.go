@@ -26,6 +26,7 @@ type Image struct {
 type Config struct {
 	Entrypoint   []string            `json:",omitempty"`
 	Cmd          []string            `json:",omitempty"`
+	Env          []string            `json:",omitempty"` // "NAME=value"
 	WorkingDir   string              `json:",omitempty"`
 	ExposedPorts map[string]struct{} `json:",omitempty"` // "8655/tcp"
 	Labels       map[string]string   `json:",omitempty"`
