@@ -99,10 +99,10 @@ func (q *inquiry) add(r *experiment.Resolved, cell int) {
 	c := r.Cells[cell]
 	about := c.Workload.Describe()
 	var places []int
-	inside := runtime.Inside(r.Labs[c.Lab].Stack)
+	bare := runtime.Bare(r.Labs[c.Lab].Stack)
 	var none error
 	need := func(side workload.Side, name string, list []program.Needed) {
-		if inside && len(list) > 0 {
+		if bare && len(list) > 0 {
 			none = notInside(r.Labs[c.Lab].Stack, list[0])
 			return
 		}

@@ -176,7 +176,7 @@ func (runtimes) BuildTime(_ stack.Stack, _, containers int) time.Duration {
 // Runtime is the runtime of a cluster.
 type Runtime struct{}
 
-var _ runtime.Populated = Runtime{}
+var _ runtime.Equipped = Runtime{}
 
 // Describe returns the description of the runtime.
 func (Runtime) Describe() runtime.Description {
@@ -196,3 +196,6 @@ func (Runtime) Containers([]runtime.Container, part.Params) ([]host.Step, error)
 
 // Populated says that a worker runs in each pod.
 func (Runtime) Populated(part.Params) bool { return true }
+
+// Equipped says that the image of a pod may have programs besides nettoll.
+func (Runtime) Equipped() {}

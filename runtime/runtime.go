@@ -121,6 +121,20 @@ func Inside(s stack.Stack) bool {
 	return ok && p.Populated(params)
 }
 
+// An Equipped runtime is one in whose containers a worker may find other programs, because users choose the image.
+// Whoever deploys it says whether a program is there.
+type Equipped interface {
+	Populated
+	// Equipped marks it.
+	Equipped()
+}
+
+// Bare reports whether the containers of a stack hold nettoll alone.
+func Bare(s stack.Stack) bool {
+	_, _, equipped := stack.PartOf[Equipped](s)
+	return Inside(s) && !equipped
+}
+
 // A Grouper is a runtime that may give the workers beside containers a control group of the first level.
 type Grouper interface {
 	Runtime

@@ -362,7 +362,13 @@ func (d *Deployment) Programs(ctx context.Context, wanted []deploy.Wanted) ([]de
 		ctx, cancel := context.WithTimeout(ctx, callLimit)
 		err := d.nodes[0].scout.Call(ctx, methodProgram, w.Needed, &answers[i].Version)
 		cancel()
-		if refused, ok := errors.AsType[*protocol.Error](err); ok {
+		if _, lacks := errors.AsType[*linux.UnsupportedError](err); lacks {
+			answers[i].Err = &linux.UnsupportedError{
+				What:    "use " + w.By,
+				Missing: fmt.Sprintf("program %q in image %s", w.Program, d.Image),
+				Hint:    fmt.Sprintf("nettoll image --with %s makes one that has it", w.Program),
+			}
+		} else if refused, ok := errors.AsType[*protocol.Error](err); ok {
 			answers[i].Err = fmt.Errorf("image %s: %w", d.Image, refused)
 		} else if err != nil {
 			return nil, err
