@@ -106,5 +106,9 @@ func Unpace(congestion string) error {
 	if err != nil || now != "bbr" || congestion == "" || congestion == "bbr" {
 		return err
 	}
-	return sysctl.Write(congestionKey, unpaced)
+	if err := sysctl.Write(congestionKey, unpaced); err != nil {
+		return fmt.Errorf("the default congestion control here, bbr, would also pace streams of %s that a program starts, and "+
+			"cannot be changed (hint: congestion control bbr, or driver nettoll): %w", congestion, err)
+	}
+	return nil
 }
