@@ -1,5 +1,5 @@
 // Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N | -fake N]
-// [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND...]. It runs a command, or the shell of the user,
+// [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [-image FILE] [COMMAND...]. It runs a command, or the shell of the user,
 // which reaches the cluster by kubectl, and stops the cluster when that ends. See testkube -help.
 package main
 
@@ -34,7 +34,8 @@ Kubernetes, which takes up to ten minutes. The machine's own network is not chan
 loopback port.
 
 Usage:
-  testkube [-nodes N | -fake N] [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [COMMAND [ARGUMENT...]]
+  testkube [-nodes N | -fake N] [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [-image FILE]
+           [COMMAND [ARGUMENT...]]
 
 The command has these in its environment:
   KUBECONFIG        of the administrator; kubectl is in PATH
@@ -84,6 +85,11 @@ func run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, args []
 			Name: "nettoll:latest", Files: map[string]string{"/nettoll": program},
 		})
 		_, err := os.Stat(program)
+		return err
+	})
+	flags.Func("image", "archive `FILE` with an image that nodes have, as nettoll image -o writes it", func(archive string) error {
+		options.Images = append(options.Images, testkube.Image{Archive: archive})
+		_, err := os.Stat(archive)
 		return err
 	})
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {

@@ -42,8 +42,8 @@ type user struct {
 	killed  string // the namespace of the run that was killed
 }
 
-// newUser starts a cluster whose nodes have the image of nettoll.
-func newUser(t *testing.T, o testkube.Options) *user {
+// newUser starts a cluster whose nodes have the image of nettoll, with other programs.
+func newUser(t *testing.T, o testkube.Options, with ...string) *user {
 	t.Helper()
 	testnet.Kube(t)
 	workloadtest.Loopback(t)
@@ -52,7 +52,12 @@ func newUser(t *testing.T, o testkube.Options) *user {
 	if err := testkube.Program(t.Context(), "./cmd/nettoll", u.nettoll); err != nil {
 		t.Fatal(err)
 	}
-	o.Images = []testkube.Image{{Name: experiment.DefaultImage, Files: map[string]string{"/nettoll": u.nettoll}}}
+	archive := filepath.Join(u.dir, "nettoll.tar")
+	cmd := exec.Command(u.nettoll, "image", "-o", archive, "--name", experiment.DefaultImage, "--with", strings.Join(with, ","))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	o.Images = []testkube.Image{{Archive: archive}}
 	u.cluster = testkube.New(t, o)
 	config, err := u.cluster.Relay(t.Context())
 	if err != nil {
@@ -234,11 +239,13 @@ func leaked(log *measure.Log) (packets int) {
 
 // A user measures on a cluster of two nodes, with what can go wrong there.
 func TestCluster(t *testing.T) {
-	u := newUser(t, testkube.Options{Proxy: true}) // services have addresses that work
+	// With a proxy, services have addresses that work.
+	u := newUser(t, testkube.Options{Proxy: true}, "iperf3")
 	// Of the run that was killed: the cluster has the time of all other runs for it.
 	var end time.Time
 	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
 	t.Run("example", func(t *testing.T) { u.example(t) })
+	t.Run("drivers", func(t *testing.T) { u.drivers(t) })
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
 	t.Run("monitor", func(t *testing.T) { u.monitor(t) })
 	t.Run("monitor refused", func(t *testing.T) { u.unmonitored(t) })

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/proof"
 	"github.com/nettoll/nettoll/traffic"
@@ -114,6 +115,48 @@ func (u *user) example(t *testing.T) {
 		t.Errorf("%d cells, want 12", len(run.Cells))
 	}
 	open(t, log)
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+}
+
+// Other tools drive traffic in pods whose image has them. What it lacks is named before anything is built, with what
+// helps.
+func (u *user) drivers(t *testing.T) {
+	congestion, err := sysctl.Read("net.ipv4.tcp_congestion_control") // pods cannot change it, nor iperf3 leave bbr
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(u.dir, "drivers")
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, "drivers.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
+		"baseline: cni\nfactors: {network: host, placement: same-host}\nworkloads: [{tcp-stream: {driver: iperf3}}, {udp-rr: "+
+		"{driver: sockperf}}]\n"), "--congestion-control", congestion, "--time", "8s", "-o", dir)
+	// One workload is left out, so the run ends with status 3.
+	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != 3 {
+		t.Fatalf("%v\n%s\n%s", err, out, said)
+	}
+	run, log := records(t, dir)
+	good := map[string]int{}
+	for _, trial := range log.Trials {
+		if trial.Failed != "" {
+			t.Errorf("%s: %s", trial.Cell, trial.Failed)
+		}
+		if trial.Metrics["goodput"] > 0 {
+			good[trial.Cell]++
+		}
+	}
+	for _, c := range run.Cells {
+		if good[c.ID] == 0 {
+			t.Errorf("%s: no trial has a goodput", c.ID)
+		}
+	}
+	if len(run.Cells) != 3 { // of two stacks and a twin
+		t.Errorf("%d cells, want 3", len(run.Cells))
+	}
+	const lacks = `use driver sockperf: not supported here: missing program "sockperf" in image ` + experiment.DefaultImage +
+		" (hint: nettoll image --with sockperf makes one that has it)"
+	if !strings.Contains(said.String(), lacks) {
+		t.Errorf("%s\nwant %q", said, lacks)
+	}
+	t.Logf("%s", out)
 	gone(t, 30*time.Second, func() []string { return u.left(t) })
 }
 

@@ -19,10 +19,19 @@ type Image struct {
 	Files map[string]string
 	// Entrypoint is the command of its containers, unless the pod has one.
 	Entrypoint []string
+	// Archive is the path of a finished image instead, which has all of the above: as nettoll image -o writes it.
+	Archive string
 }
 
 // write writes the archive of an image.
 func (i Image) write(to string) error {
+	if i.Archive != "" {
+		data, err := os.ReadFile(i.Archive)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o600)
+	}
 	name, err := image.ParseName(i.Name)
 	if err != nil {
 		return err
