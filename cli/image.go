@@ -146,8 +146,8 @@ func imageOf(ctx context.Context, program string, with []string, of build) (imag
 	}, nil
 }
 
-// additions returns the files of other programs of an image that nettoll is in, and the environment that they need: where
-// they are, and a directory for their files if the root is read-only, as in pods.
+// additions returns the files of other programs of an image that nettoll is in, and the environment that they need:
+// where they are, and a directory for their files if the root is read-only, as in pods.
 func additions(ctx context.Context, names []string, nettoll string) (files []image.File, env []string, err error) {
 	var dirs []string
 	for _, name := range names {

@@ -1,6 +1,6 @@
 // Command testkube starts a Kubernetes cluster to look around in, as tests have it: testkube [-nodes N | -fake N]
-// [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [-image FILE] [COMMAND...]. It runs a command, or the shell of the user,
-// which reaches the cluster by kubectl, and stops the cluster when that ends. See testkube -help.
+// [-network NAME] [-multus] [-proxy] [-nettoll PROGRAM] [-image FILE] [COMMAND...]. It runs a command, or the shell of
+// the user, which reaches the cluster by kubectl, and stops the cluster when that ends. See testkube -help.
 package main
 
 import (

@@ -107,8 +107,8 @@ func Unpace(congestion string) error {
 		return err
 	}
 	if err := sysctl.Write(congestionKey, unpaced); err != nil {
-		return fmt.Errorf("the default congestion control here, bbr, would also pace streams of %s that a program starts, and "+
-			"cannot be changed (hint: congestion control bbr, or driver nettoll): %w", congestion, err)
+		return fmt.Errorf("the default congestion control here, bbr, would also pace streams of %s that a program starts, "+
+			"and cannot be changed (hint: congestion control bbr, or driver nettoll): %w", congestion, err)
 	}
 	return nil
 }
