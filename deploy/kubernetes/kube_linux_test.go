@@ -280,7 +280,7 @@ func (u *user) policies(t *testing.T, vias ...string) {
 		dir := filepath.Join(u.dir, "hold")
 		ways := "[" + strings.Join(vias, ", ") + "]"
 		cmd, out, said := u.command(t.Context(), "run", u.write(t, "hold.yaml", "hosts: {kind: kubernetes, nodes: 2}\n"+
-			fmt.Sprintf(text, ways)), "--time", "2s", "--proof-budget", "75%", "-o", dir) // for all ways
+			fmt.Sprintf(text, ways)), "--time", "2s", "--proof-budget", "95%", "-o", dir) // for all ways
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v\n%s\n%s", err, out, said)
 		}
