@@ -30,8 +30,8 @@ func imageCommand(std Streams, of build) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "image",
 		Short: "Write a container image of this program, without a registry",
-		Long: `Writes an archive with an image that holds this program and no other file. Docker, Podman and containerd load it:
-it is an OCI image layout, and an archive as docker save writes it. The same program gives the same bytes.
+		Long: `Writes an archive with an image that holds this program alone. Docker, Podman and containerd load it: it is an
+OCI image layout, and an archive as docker save writes it. The same program gives the same bytes.
 
 A container of the image runs nettoll sink, or the command that it is given.
 

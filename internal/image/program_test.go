@@ -7,14 +7,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nettoll/nettoll/internal/testnet"
 )
 
 func TestListed(t *testing.T) {
 	const glibc = "\tlinux-vdso.so.1 (0x00007ffd2a5f5000)\n" +
 		"\tlibiperf.so.0 => /lib/x86_64-linux-gnu/libiperf.so.0 (0x00007f3c0a4d6000)\n" +
 		"\t/lib64/ld-linux-x86-64.so.2 (0x00007f3c0a51c000)\n"
-	got, err := listed(glibc)
-	if want := []string{"/lib/x86_64-linux-gnu/libiperf.so.0", "/lib64/ld-linux-x86-64.so.2"}; err != nil || !slices.Equal(got, want) {
+	want := []string{"/lib/x86_64-linux-gnu/libiperf.so.0", "/lib64/ld-linux-x86-64.so.2"}
+	if got, err := listed(glibc); err != nil || !slices.Equal(got, want) {
 		t.Errorf("libraries %q (%v), want %q", got, err, want)
 	}
 	const lacks = "libiperf.so.0 is not found"
@@ -50,18 +52,33 @@ func TestWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if os.Getuid() == 0 {
+	t.Run("alone", func(t *testing.T) {
+		testnet.Root(t)
 		out, err := exec.Command("chroot", root, shell, "-c", "echo here").CombinedOutput()
 		if err != nil || string(out) != "here\n" {
 			t.Errorf("%s in a root directory of its own: %q (%v)", shell, out, err)
 		}
-	}
+	})
 	loader, err := Loader(this)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if files, err := Whole(t.Context(), this, this); err != nil || (len(files) == 1) != (loader == "") {
 		t.Errorf("%d files of a program with the loader %q (%v), want 1 without one", len(files), loader, err)
+	}
+	other := filepath.Join(root, "other")
+	data, err := os.ReadFile(this)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const machine = 18 // the place of e_machine, elf(5)
+	data[machine] ^= 1
+	if err := os.WriteFile(other, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const unlike = " is for another machine ("
+	if _, err := Whole(t.Context(), shell, other); err == nil || !strings.Contains(err.Error(), unlike) {
+		t.Errorf("a program for another machine: %v", err)
 	}
 	script := filepath.Join(root, "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {

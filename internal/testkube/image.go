@@ -19,7 +19,8 @@ type Image struct {
 	Files map[string]string
 	// Entrypoint is the command of its containers, unless the pod has one.
 	Entrypoint []string
-	// Archive is the path of a finished image instead, which has all of the above: as nettoll image -o writes it.
+	// Archive is the path of a finished image instead, which has all of the above: as nettoll image -o writes it. Fake
+	// nodes do not look into it.
 	Archive string
 }
 

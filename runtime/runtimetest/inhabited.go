@@ -181,17 +181,24 @@ func nothingLeft(t *testing.T, groups []string) {
 	if left := workers(t); len(left) > 0 {
 		t.Errorf("after the end workers are left: %v", left)
 	}
-	for _, dir := range groups { // a runtime may have some of its own beside it, whose names begin as that does
-		all, err := filepath.Glob(dir + "*")
+	noGroups(t, groups)
+	if left := covered(t, groups); left != "" {
+		t.Errorf("after the end there is, below a mount:\n%s", left)
+	}
+}
+
+// noGroups wants the control groups of containers to be gone, and those that a runtime has beside them for itself, with
+// names that begin as theirs do.
+func noGroups(t *testing.T, groups []string) {
+	t.Helper()
+	for _, dir := range groups {
+		left, err := filepath.Glob(dir + "*")
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, dir := range all {
+		for _, dir := range left {
 			t.Errorf("after the end there is cgroup %s", dir)
 		}
-	}
-	if left := covered(t, groups); left != "" {
-		t.Errorf("after the end there is, below a mount:\n%s", left)
 	}
 }
 
@@ -660,15 +667,7 @@ func alone(t *testing.T, l deploy.Lab, r runtime.Runtime, s stack.Stack) {
 	if err := h.Withdraw(t.Context(), p); err != nil {
 		t.Error(err)
 	}
-	for _, dir := range groups { // a runtime may have some of its own beside it, whose names begin as that does
-		all, err := filepath.Glob(dir + "*")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, dir := range all {
-			t.Errorf("after the end there is cgroup %s", dir)
-		}
-	}
+	noGroups(t, groups)
 }
 
 func ended(t *testing.T, w host.Worker) {

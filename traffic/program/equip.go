@@ -108,7 +108,7 @@ func Unpace(congestion string) error {
 	}
 	if err := sysctl.Write(congestionKey, unpaced); err != nil {
 		return fmt.Errorf("the default congestion control here, bbr, would also pace streams of %s that a program starts, "+
-			"and cannot be changed (hint: congestion control bbr, or driver nettoll): %w", congestion, err)
+			"and cannot be changed: %w (hint: congestion control bbr, or driver nettoll)", congestion, err)
 	}
 	return nil
 }
