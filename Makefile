@@ -63,6 +63,7 @@ release-check: ## show that two builds of a release are the same, byte for byte 
 .PHONY: deps
 deps: ## fetch the modules, compile the linter (minutes, once), say what this machine lacks
 	$(GO) mod download
+	@cd internal/testcni/tap && $(GO) mod download
 	$(golangci-lint) version
 	@scripts/needs
 
@@ -270,7 +271,7 @@ parts: test-between ## run the conformance suites of networks, filters and pairs
 	@# What make test-guest-between has left is taken as it is: it takes hours.
 	@mkdir -p $(DIST)
 	@$(call fetch,internal/testcni)
-	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^(TestConformance|TestFlannel)$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
+	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^(TestConformance|TestFlannel|TestTap)$$' ./network/... ./filter/... >$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@NETTOLL_SLOW=1 $(GO) test -count=1 -v -run '^TestNetworksOfRuntimes$$' ./cmd/nettoll >>$(DIST)/parts-here.txt || { grep -- '--- FAIL' $(DIST)/parts-here.txt; exit 1; }
 	@$(GO) run ./cmd/testguest -limit 1h -v $(foreach p,network/ipvlan network/ovs network/ebpf filter/ovs,'./$(p)=^TestConformance$$') \
 	  './network/cni=^TestConformance$$/plugin=(ip)?vlan' './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan' >$(DIST)/parts-guest.txt

@@ -30,6 +30,9 @@ const self = "/proc/self/exe"
 // are killed.
 const orphanWait = 200 * time.Millisecond
 
+// dyingWait is how long a program whose control socket says nothing more is given to end.
+const dyingWait = 2 * time.Second
+
 // A Program is a program, such as ovs-vswitchd, that must run as long as a step is applied.
 type Program struct {
 	// Name is unique among the programs of a host: "ovs-vswitchd".
@@ -172,6 +175,24 @@ func (r *Running) Write(p []byte) (int, error) {
 // Control returns the other end of the program's input; nil if it has none. It is closed when the program has ended.
 // Only one caller at a time may use it.
 func (r *Running) Control() net.Conn { return r.control }
+
+// Await waits until the program has written this to its control socket. If the program ends before, the error has the
+// end of its output.
+func (r *Running) Await(said string, limit time.Duration) error {
+	buf := make([]byte, len(said))
+	err := r.Control().SetReadDeadline(time.Now().Add(limit))
+	if err == nil {
+		_, err = io.ReadFull(r.Control(), buf)
+	}
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-r.Done():
+	case <-time.After(dyingWait):
+	}
+	return errors.Join(r.Died(), fmt.Errorf("wait for %s: %w", r.program.Name, err))
+}
 
 // PID returns the PID of the process.
 func (r *Running) PID() int { return r.cmd.Process.Pid }

@@ -153,7 +153,7 @@ func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 		return err
 	}
 	was.Process = r.Process()
-	if err := ready(r); err != nil {
+	if err := r.Await(detour.Ready, 5*shapeGrace); err != nil {
 		return err
 	}
 	if err := k.Do("", func() (err error) {
@@ -175,29 +175,12 @@ func (s Shape) program() string { return delayDaemon + "-" + s.Port }
 const (
 	// delayDaemon is the role of the process, see [Daemons].
 	delayDaemon = "delay"
-	// shapeGrace is how long the process has to end, and to begin.
+	// shapeGrace is how long the process has to end, and a fifth of how long it has to begin.
 	shapeGrace = 2 * time.Second
 )
 
 // Daemons returns the roles of this program that steps of this package need.
 func Daemons() map[string]Daemon { return map[string]Daemon{delayDaemon: detour.Serve} }
-
-// ready waits until the process reports that its device is up. If it ends before, its output has the reason.
-func ready(r *Running) error {
-	said := make([]byte, len(detour.Ready))
-	err := r.Control().SetReadDeadline(time.Now().Add(5 * shapeGrace))
-	if err == nil {
-		_, err = io.ReadFull(r.Control(), said)
-	}
-	if err == nil {
-		return nil
-	}
-	select {
-	case <-r.Done():
-	case <-time.After(shapeGrace):
-	}
-	return errors.Join(r.Died(), fmt.Errorf("wait for %s: %w", r.program.Name, err))
-}
 
 // Remove restores the former queue, and ends the process.
 func (s Shape) Remove(_ context.Context, k *Kernel) error {

@@ -49,7 +49,7 @@ func Plugins(t testing.TB, name string) string {
 	case "flannel":
 		p = FlannelPlugin()
 	case "tap":
-		p = plugin(name, home+"/flanneld", "main/tap")
+		p = plugin(name, home+"/tap", "main/tap")
 	default:
 		t.Fatalf("no plugin %q is built here", name)
 	}

@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 	for name, given := range map[string]map[string]string{
 		"bridge": {"chain": "bandwidth"}, "ptp": {"plugin": "ptp", "chain": "portmap+firewall+tuning"},
 		"flannel-vxlan": {"plugin": "flannel"}, "flannel-host-gw": {"plugin": "flannel", "backend": "host-gw"},
-		"vlan": {"plugin": "vlan"}, "ipvlan": {"plugin": "ipvlan"}, "host-device": {"plugin": "host-device"},
+		"vlan": {"plugin": "vlan"}, "ipvlan": {"plugin": "ipvlan"}, "host-device": {"plugin": "host-device"}, "tap": {"plugin": "tap"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lab := networktest.Lab(2, 1)
@@ -250,7 +250,7 @@ func TestMissing(t *testing.T) {
 // Wrong values of parameters are refused with what is valid.
 func TestParams(t *testing.T) {
 	for _, c := range []struct{ name, value, want string }{
-		{"plugin", "tap", "joins the sockets of a container to nothing (valid: bridge, ptp,"},
+		{"plugin", "taps", `invalid value "taps"`},
 		{"backend", "udp", `invalid value "udp" (valid: vxlan, host-gw)`},
 		{"daemon", "bin/flanneld", `invalid program "bin/flanneld" (valid: an absolute path, or a name in PATH)`},
 		{"etcd", "", `invalid program ""`},

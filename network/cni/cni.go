@@ -54,9 +54,9 @@ func (Network) Describe() network.Description {
 		Params: part.List{
 			{
 				Name: plugin, Default: bridge, Quiet: true, Why: why,
-				Values: []string{bridge, ptp, macvlan, ipvlan, hostDevice, vlan, flannel},
-				Summary: "the plugin that makes the links of containers; flannel calls bridge, and Flannel's daemon flanneld " +
-					"takes packets to other hosts",
+				Values: []string{bridge, ptp, macvlan, ipvlan, hostDevice, vlan, tap, flannel},
+				Summary: "the plugin that makes the links of containers; with tap, a process of nettoll moves their frames to a " +
+					"bridge; flannel calls bridge, and Flannel's daemon flanneld takes packets to other hosts",
 			},
 			{
 				Name: chain, Default: none, Quiet: true, Check: checkChain,
@@ -92,8 +92,6 @@ func (Network) Describe() network.Description {
 // why says why a plugin cannot be chosen.
 func why(value string) string {
 	switch value {
-	case tap:
-		return tapped
 	case portmap, firewall, bandwidth, tuning:
 		return fmt.Sprintf("it stands behind another plugin: %s=%s", chain, value)
 	}
@@ -233,7 +231,7 @@ func ready(p part.Params) *conflist {
 		first["delegate"], specification = object{"isDefaultGateway": true, "hairpinMode": true}, "0.4.0"
 	case bridge:
 		first["bridge"], first["isDefaultGateway"] = network.Bridge, true
-	case ptp:
+	case ptp, tap:
 		first["ipam"] = object{"type": hostLocal, "routes": []any{object{"dst": "0.0.0.0/0"}, object{"dst": "::/0"}}}
 	case macvlan:
 		first["mode"] = bridge
@@ -277,7 +275,7 @@ func kindOf(p part.Params) (string, *conflist) {
 // claims are those of what the plugin makes.
 func claims(_ int, p part.Params) threat.Claims {
 	switch kind, _ := kindOf(p); kind {
-	case bridge:
+	case bridge, tap:
 		return slices.Concat(network.Passes(), network.Floods("the bridge"))
 	case ptp:
 		return slices.Concat(network.Passes(), network.Separate("the host routes a packet whatever its source"))
@@ -300,14 +298,14 @@ func claims(_ int, p part.Params) threat.Claims {
 func (Network) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
 		Add{}.Kind(): func() host.Step { return new(Add) }, Etcd{}.Kind(): func() host.Step { return new(Etcd) },
-		Flanneld{}.Kind(): func() host.Step { return new(Flanneld) },
+		Flanneld{}.Kind(): func() host.Step { return new(Flanneld) }, Relay{}.Kind(): func() host.Step { return new(Relay) },
 	}
 }
 
 // FilterPoint says that packets can be filtered at the bridge, where the host forwards, or else in containers.
 func (Network) FilterPoint(p part.Params) (network.Point, string) {
 	switch kind, c := kindOf(p); kind {
-	case bridge:
+	case bridge, tap:
 		return network.AtBridge, c.bridgeName()
 	case ptp:
 		return network.AtForward, ""
@@ -344,7 +342,8 @@ func (Network) Exclude(hosts int, p part.Params) string {
 		return "on one host the plugin of Flannel makes the same bridge as plugin=bridge, and its daemon has nothing to do " +
 			"(use several hosts)"
 	}
-	routed := kind == bridge || kind == ptp
+	bridged := kind == bridge || kind == tap
+	routed := bridged || kind == ptp
 	for _, name := range []string{portmap, firewall, bandwidth} {
 		if own(p) != "" {
 			break // it is measured as it is
@@ -353,7 +352,10 @@ func (Network) Exclude(hosts int, p part.Params) string {
 			return fmt.Sprintf("plugin %s acts on what the host passes on, and the host does not see the packets of plugin %s "+
 				"(valid with it: bridge, ptp)", name, kind)
 		}
-		if hosts == 1 && kind == bridge && name != bandwidth && c.has(name) {
+		if kind == tap && name == bandwidth && c.has(name) {
+			return "plugin bandwidth limits the host's end of a veth, and plugin tap makes none (valid with it: bridge, ptp)"
+		}
+		if hosts == 1 && bridged && name != bandwidth && c.has(name) {
 			return fmt.Sprintf("on one host packets between containers pass the bridge, and plugin %s sees none of them (use "+
 				"several hosts, or plugin=ptp)", name)
 		}
@@ -408,6 +410,17 @@ func (Network) Check(p part.Params) error {
 			return &linux.UnsupportedError{
 				What: "call plugins portmap and firewall of CNI", Missing: `program "iptables"`,
 				Hint: "install the package iptables", Err: err,
+			}
+		}
+	}
+	if kind == tap {
+		if err := link.CheckTUN("have a program open the devices of plugin tap"); err != nil {
+			return err
+		}
+		if _, err := exec.LookPath("ip"); err != nil {
+			return &linux.UnsupportedError{
+				What: "call plugin tap of CNI", Missing: `program "ip", which it calls`, Hint: "install the package iproute2",
+				Err: err,
 			}
 		}
 	}
@@ -490,6 +503,9 @@ func bringing(name string) string {
 		return fmt.Sprintf("put the plugin of Flannel, github.com/flannel-io/cni-plugin, into one of these folders, or set "+
 			"%s to the folder that it is in", bin)
 	}
+	if name == tap {
+		return fmt.Sprintf("set %s to a folder with release 1.3.0 or newer of github.com/containernetworking/plugins", bin)
+	}
 	return fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin)
 }
 
@@ -497,7 +513,7 @@ func bringing(name string) string {
 func (Network) Plugins() (brings map[string]string, folders []string) {
 	brings = map[string]string{}
 	for _, name := range slices.Concat([]string{
-		bridge, ptp, macvlan, ipvlan, hostDevice, vlan, flannel, hostLocal,
+		bridge, ptp, macvlan, ipvlan, hostDevice, vlan, tap, flannel, hostLocal,
 	}, chained()) {
 		brings[name] = bringing(name)
 	}

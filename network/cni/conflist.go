@@ -12,6 +12,8 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/nettoll/nettoll/network"
 )
 
 // The plugins that this package knows.
@@ -100,7 +102,10 @@ func parse(text []byte) (*conflist, error) {
 func (c *conflist) known() error {
 	switch c.main() {
 	case tap:
-		return errors.New(tapped)
+		if name := text(c.first(), "bridge"); name != "" {
+			return fmt.Errorf("plugin \"tap\" makes its device a port of bridge %q in the container, where addresses of the "+
+				"device do not work (leave \"bridge\" out)", name)
+		}
 	case flannel:
 		return c.delegates()
 	}
@@ -126,10 +131,6 @@ func (c *conflist) known() error {
 			"(valid: %q)", kind, hostLocal)
 	}
 }
-
-// tapped is why the plugin "tap" joins no containers.
-const tapped = `plugin "tap" makes a device that has no carrier until a program such as a virtual machine opens it ` +
-	`(docs/cni.md): it joins the sockets of a container to nothing`
 
 // text is a field of an object, "" if it is something else.
 func text(o object, name string) string {
@@ -190,8 +191,11 @@ func (c *conflist) has(kind string) bool {
 	return slices.ContainsFunc(c.plugins(), func(p object) bool { return text(p, "type") == kind })
 }
 
-// bridgeName is the bridge of the plugin "bridge".
+// bridgeName is the bridge of the plugin "bridge", or that in which the other ends of TAP devices are.
 func (c *conflist) bridgeName() string {
+	if c.main() == tap {
+		return network.Bridge
+	}
 	if name := text(c.maker(), "bridge"); name != "" {
 		return name
 	}

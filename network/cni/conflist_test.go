@@ -45,8 +45,8 @@ func TestWrong(t *testing.T) {
 			`it hands out address "10.1.2.3/24" twice: IPAM "static" gives it to every container`,
 		},
 		{
-			"tap", list(`{"type": "tap", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`),
-			"joins the sockets of a container to nothing",
+			"tap", list(`{"type": "tap", "bridge": "br1", "ipam": {"type": "host-local", "subnet": "10.88.0.0/16"}}`),
+			`plugin "tap" makes its device a port of bridge "br1" in the container`,
 		},
 		{"flannel's links", list(`{"type": "flannel", "delegate": {"type": "macvlan"}}`), `calls plugin "macvlan"`},
 		{"flannel's nothing", list(`{"type": "flannel", "delegate": 3}`), `"delegate" of plugin "flannel" is not an object`},

@@ -10,6 +10,9 @@
 //	vsrc0         vsrc1                     vsrc0         vsrc1    10.1.0.1/32
 //	  └─────[br0]───┘       10.1.0.1/16       ╎             ╎       10.1.1.1/32
 //
+// With plugin=tap each container has a TAP device. A process of nettoll, the [Relay], moves its frames to another one,
+// a port of a bridge as above.
+//
 // With plugin=macvlan and ipvlan the containers are on the underlay, as in the networks of these names. With
 // plugin=host-device each container gets a port of the underlay's switch, and with plugin=vlan a VLAN on one.
 //

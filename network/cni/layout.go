@@ -80,7 +80,7 @@ func (l *layout) write() {
 		}
 		ipam["routes"] = routes
 	}
-	if l.joined() || onSegment(l.kind) && l.kind != hostDevice {
+	if l.joined() || l.kind == tap || onSegment(l.kind) && l.kind != hostDevice {
 		first["mtu"] = l.lab.MTU
 	}
 }
@@ -124,14 +124,17 @@ func (l *layout) addresses(c network.Container) (v4, v6 netip.Prefix, err error)
 	return v4, v6, err
 }
 
-// joined says whether the host has a link to each container.
+// joined says whether the plugin makes a link of the host to each container.
 func (l *layout) joined() bool { return l.kind == bridge || l.kind == ptp }
+
+// bridged says whether each container has a port of a bridge.
+func (l *layout) bridged() bool { return l.kind == bridge || l.kind == tap }
 
 // build returns the steps of the host and the endpoints of its containers.
 func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 	lab, h := l.lab, l.on
 	steps := network.Base(lab, h)
-	if l.kind == ptp || l.kind == bridge && len(lab.Hosts) > 1 {
+	if l.kind == ptp || l.bridged() && len(lab.Hosts) > 1 {
 		steps = append(steps, network.Forwarding()...)
 	} else {
 		steps = append(steps, network.NoForwarding()...)
@@ -148,10 +151,16 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 		return nil, nil, err
 	}
 	steps = append(steps, made...)
-	if l.kind == bridge && len(h.Containers) > network.MaxPorts {
+	if l.bridged() && len(h.Containers) > network.MaxPorts {
 		return nil, nil, fmt.Errorf("host %d: %d containers, but a bridge has at most %d ports", h.Index, len(h.Containers),
 			network.MaxPorts)
 	}
+	if l.kind == tap {
+		steps = append(steps, host.Bridge{
+			Name: network.Bridge, MAC: l.mac(network.Bridge), MTU: lab.MTU, Snooping: true, Addresses: l.gates(),
+		})
+	}
+	relay := Relay{Bridge: network.Bridge, MTU: lab.MTU, MultiQueue: on(l.conf.first(), "multiQueue")}
 	ends := make([]network.Endpoint, len(h.Containers))
 	for i, c := range h.Containers {
 		v4, v6, err := l.addresses(c)
@@ -174,6 +183,13 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 			a.LinkMAC, a.MAC = l.mac(a.Link), ends[i].MAC
 		case l.kind == macvlan:
 			a.MAC = l.mac(c.Name, network.Inner)
+		case l.kind == tap:
+			if ends[i].Link, err = network.Outer(h, c); err != nil {
+				return nil, nil, err
+			}
+			a.MAC = l.mac(c.Name, network.Inner)
+			ends[i].MAC = a.MAC
+			relay.Ports = append(relay.Ports, Port{Container: c.Name, Link: ends[i].Link, MAC: l.mac(ends[i].Link)})
 		}
 		if l.kind == bridge && i == 0 {
 			a.Bridge, a.BridgeMAC = l.conf.bridgeName(), l.mac(l.conf.bridgeName())
@@ -190,23 +206,36 @@ func (l *layout) build() ([]host.Step, []network.Endpoint, error) {
 			host.Sysctl{NS: c.Name, Key: "net.ipv6.conf.default.accept_dad", Value: "0", IfPresent: true}, a)
 		steps = append(steps, network.Inside(c)...)
 	}
+	if relay.Ports != nil {
+		steps = append(steps, relay)
+	}
 	return steps, ends, nil
 }
 
 // gateways are the addresses that the plugin gives the host for container i, nil for none: the bridge has them once.
 func (l *layout) gateways(i int) []string {
+	switch {
+	case l.kind == bridge && i == 0 && (l.conf.flannel() || on(l.conf.first(), "isGateway") ||
+		on(l.conf.first(), "isDefaultGateway")):
+		return l.gates()
+	case l.kind != ptp:
+		return nil
+	}
 	var list []string
 	for _, set := range [][]addresses{l.v4, l.v6} {
-		if len(set) == 0 {
-			continue
+		if len(set) > 0 {
+			list = append(list, netip.PrefixFrom(set[0].gateway, set[0].gateway.BitLen()).String())
 		}
-		r := set[0]
-		switch {
-		case l.kind == ptp:
-			list = append(list, netip.PrefixFrom(r.gateway, r.gateway.BitLen()).String())
-		case l.kind == bridge && i == 0 && (l.conf.flannel() || on(l.conf.first(), "isGateway") ||
-			on(l.conf.first(), "isDefaultGateway")):
-			list = append(list, netip.PrefixFrom(r.gateway, r.subnet.Bits()).String())
+	}
+	return list
+}
+
+// gates are the addresses of the bridge as the gateway of containers.
+func (l *layout) gates() []string {
+	var list []string
+	for _, set := range [][]addresses{l.v4, l.v6} {
+		if len(set) > 0 {
+			list = append(list, netip.PrefixFrom(set[0].gateway, set[0].subnet.Bits()).String())
 		}
 	}
 	return list
@@ -278,8 +307,12 @@ func (l *layout) trace(t network.Trip) network.Way {
 		gate = l.v6[0].gateway
 	}
 	switch l.kind {
-	case bridge:
+	case bridge, tap:
 		name := l.conf.bridgeName()
+		if l.kind == tap {
+			w.Sent(t.From.Host, from.Namespace, from.Inner, "")
+			w.Received(t.To.Host, to.Namespace, to.Inner, "")
+		}
 		w.Received(t.From.Host, "", from.Link, name)
 		if t.Same() {
 			w.Leave(t, t.Target(), theirs)

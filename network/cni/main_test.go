@@ -1,19 +1,34 @@
 package cni_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"testing"
 
+	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/network/cni"
 )
 
 // fake says which plugin this program is, if it is called as one.
 const fake = "NETTOLL_TEST_CNI"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == host.DaemonCommand {
+		control, err := net.FileConn(os.Stdin)
+		if err == nil {
+			err = cni.Network{}.Daemons()[os.Args[2]](context.Background(), control, os.Args[3:], os.Stderr)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if kind := os.Getenv(fake); kind != "" {
 		os.Exit(played(kind))
 	}

@@ -1,100 +1,99 @@
 package cni_test
 
 import (
-	"context"
-	"encoding/json"
+	"fmt"
 	"net"
-	"net/netip"
-	"os/exec"
-	"slices"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/steptest"
+	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testcni"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network/cni"
+	"github.com/nettoll/nettoll/network/networktest"
 )
 
-// shown is what iproute2 shows of a link.
-type shown struct {
-	Flags     []string `json:"flags"`
-	State     string   `json:"operstate"`
-	Statistic struct {
-		Sent struct {
-			Packets int `json:"packets"`
-		} `json:"tx"`
-	} `json:"stats64"`
-}
-
-func show(t *testing.T, k *host.Kernel, ns, link string) shown {
+// tapped are parameters with the plugin tap of a release that has it, and more.
+func tapped(t *testing.T, more ...string) map[string]string {
 	t.Helper()
-	text, err := exec.Command("nsenter", "--net="+k.Path(ns), "ip", "-j", "-s", "link", "show", link).Output()
-	if err != nil {
-		t.Fatal(err)
+	given := map[string]string{"bin": testcni.Plugins(t, "tap") + ":/opt/cni/bin:/usr/lib/cni"}
+	for i := 0; i < len(more); i += 2 {
+		given[more[i]] = more[i+1]
 	}
-	var list []shown
-	if err := json.Unmarshal(text, &list); err != nil || len(list) != 1 {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return list[0]
+	needs(t, params(t, given))
+	return given
 }
 
-// The plugin tap leaves a container with a link that has no carrier: nothing that sockets send leaves it. This is why
-// nettoll refuses it.
+// CI builds the plugin and runs packets, their way and removal on it.
 func TestTap(t *testing.T) {
-	testnet.Slow(t, "the plugin tap, which nettoll refuses; TestParams has that")
-	testnet.Program(t, "ip", "iproute2")
-	k := steptest.Kernel(t, testnet.New(t), host.KernelConfig{})
-	const conf = `{"cniVersion":"1.0.0","name":"taps","plugins":[{"type":"tap",` +
-		`"ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/16"}]]}}]}`
-	add := func(container, address string) cni.Add {
-		return cni.Add{
-			Container: container, Conf: conf, Bin: []string{testcni.Plugins(t, "tap"), "/opt/cni/bin", "/usr/lib/cni"},
-			Addresses: []string{address}, MTU: 1500,
-		}
+	given := tapped(t, "plugin", "tap")
+	if !testnet.IsSlow() {
+		networktest.Check(t, cni.Network{}, given, "packets, 1 hosts, 1 pairs", "packets, 2 hosts, 3 pairs", "path, 1 hosts",
+			"path, 2 hosts", "undo from data, 2 hosts")
+		return
 	}
-	var s host.Stack
-	testnet.Skip(t, s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		host.Namespace{Name: "src0"}, host.Namespace{Name: "snk0"}, add("src0", "10.1.0.2/16"), add("snk0", "10.1.0.3/16"),
-	}}))
-	t.Cleanup(func() {
-		if err := s.Undo(context.Background(), k); err != nil {
-			t.Error(err)
-		}
-	})
-	var sink *net.UDPConn
-	if err := k.Do("snk0", func() (err error) {
-		sink, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.1.0.3:7000")))
-		return err
-	}); err != nil {
+	networktest.Conformance(t, cni.Network{}, given)
+}
+
+// A device with several queues is opened as one.
+func TestTapMultiQueue(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mine.conflist")
+	if err := os.WriteFile(file, []byte(`{"cniVersion": "1.0.0", "name": "mine", "plugins": [{"type": "tap",
+		"multiQueue": true, "owner": 0, "group": 0, "ipam": {"type": "host-local", "subnet": "10.88.0.0/24"}}]}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
-	var source *net.UDPConn
-	if err := k.Do("src0", func() (err error) {
-		source, err = net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.1.0.2:7000")),
-			net.UDPAddrFromAddrPort(netip.MustParseAddrPort("10.1.0.3:7000")))
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	defer source.Close()
-	for range 10 {
-		if _, err := source.Write([]byte("anybody?")); err != nil {
-			t.Logf("send: %v", err)
+	networktest.Check(t, cni.Network{}, tapped(t, "conf", file), "packets, 1 hosts, 3 pairs")
+}
+
+// What somebody changes of the process and of its devices is seen.
+func TestTapNoticed(t *testing.T) {
+	p := params(t, tapped(t, "plugin", "tap"))
+	change := func(f func(*link.Handle, link.Link) error) func(*host.Kernel) error {
+		return func(k *host.Kernel) error {
+			h, err := k.Links("")
+			if err != nil {
+				return err
+			}
+			l, err := h.ByName("vsrc0")
+			if err != nil {
+				return err
+			}
+			return f(h, l)
 		}
 	}
-	is := show(t, k, "src0", "eth0")
-	t.Logf("eth0 of src0: %+v", is)
-	if !slices.Contains(is.Flags, "UP") || !slices.Contains(is.Flags, "NO-CARRIER") || is.Statistic.Sent.Packets != 0 {
-		t.Errorf("the link of the plugin tap is %+v, want one that is up, has no carrier and has sent nothing", is)
-	}
-	if err := sink.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := sink.Read(make([]byte, 100)); err == nil {
-		t.Errorf("%d bytes arrived at another container: nettoll could measure the plugin tap", n)
+	for _, c := range []struct {
+		name   string
+		change func(*host.Kernel) error
+		want   string
+	}{
+		{"killed", func(k *host.Kernel) error {
+			r := k.Running("relay")
+			if err := syscall.Kill(r.PID(), syscall.SIGKILL); err != nil {
+				return err
+			}
+			select {
+			case <-r.Done():
+				return nil
+			case <-time.After(10 * time.Second):
+				return fmt.Errorf("process %d stays", r.PID())
+			}
+		}, "process of relay"},
+		{"unplugged", change(func(h *link.Handle, l link.Link) error { return h.SetMaster(l.Index, 0) }), "master of vsrc0"},
+		{"down", change(func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "vsrc0: want up, got down"},
+		{"MTU", change(func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of vsrc0"},
+		{"MAC", change(func(h *link.Handle, l link.Link) error {
+			return h.SetMAC(l.Index, net.HardwareAddr{2, 0, 0, 0, 0, 9})
+		}), "mac of vsrc0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			k := steptest.Kernel(t, testnet.New(t), host.KernelConfig{})
+			steptest.Noticed(t, k, plan(t, p), func() error { return c.change(k) }, c.want)
+		})
 	}
 }

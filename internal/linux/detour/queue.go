@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"time"
+
+	"github.com/nettoll/nettoll/internal/linux/link"
 )
 
 // A Fate says what happens to frames.
@@ -16,9 +18,8 @@ type Fate struct {
 	Loss float64
 }
 
-// largest is the size in bytes of the largest frame: a segment of 64 KiB with all headers. The kernel does not pass
-// larger ones to a TAP device, whose gso_max_size is 65536 (include/linux/netdevice.h, GSO_LEGACY_MAX_SIZE).
-const largest = 66 << 10
+// largest is the size in bytes of the largest frame.
+const largest = link.LargestFrame
 
 // A Queue holds frames until they are due, in the order of arrival.
 type Queue struct {

@@ -18,13 +18,6 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
 
-// offloads let the device deliver frames unchanged: without checksums, and as large TCP and UDP segments
-// (include/uapi/linux/if_tun.h; the UDP ones are known since Linux 6.2).
-const (
-	offloads    = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6 | unix.TUN_F_TSO_ECN
-	offloadsUDP = unix.TUN_F_USO4 | unix.TUN_F_USO6
-)
-
 // txQueue is the length of the device's own queue, in frames: what may arrive while the process waits for a CPU.
 const txQueue = 10000
 
@@ -35,7 +28,7 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	if err != nil {
 		return err
 	}
-	fd, err := openTAP(name)
+	fd, err := link.OpenTAP(name, link.TAP{New: true, NonBlocking: true})
 	if err != nil {
 		return fmt.Errorf("make link %q: %w", name, err)
 	}
@@ -69,25 +62,6 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// openTAP makes a TAP device whose reads do not block.
-func openTAP(name string) (fd int, err error) {
-	if fd, err = unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0); err != nil {
-		return 0, err
-	}
-	r, err := unix.NewIfreq(name)
-	if err == nil {
-		r.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI | unix.IFF_VNET_HDR | unix.IFF_TUN_EXCL)
-		err = unix.IoctlIfreq(fd, unix.TUNSETIFF, r)
-	}
-	if err == nil && unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offloads|offloadsUDP) != nil {
-		err = unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offloads)
-	}
-	if err != nil {
-		return 0, errors.Join(err, unix.Close(fd))
-	}
-	return fd, nil
 }
 
 // setUp sets the device up. The device sends nothing by itself: without IPv6 it has no addresses.

@@ -20,6 +20,9 @@ type Handle struct{}
 // Open is not supported here.
 func Open() (*Handle, error) { return nil, unsupported() }
 
+// OpenTAP is not supported here.
+func OpenTAP(string, TAP) (int, error) { return 0, unsupported() }
+
 // Close does nothing.
 func (*Handle) Close() {}
 
