@@ -19,7 +19,7 @@ type outcome struct {
 
 // ended matches the line that go test prints at the end of a test.
 func ended() *regexp.Regexp {
-	return regexp.MustCompile(`(PASS|SKIP|FAIL): ((?:TestConformance|TestFlannel)/\S+)`)
+	return regexp.MustCompile(`(PASS|SKIP|FAIL): ((?:TestConformance|TestFlannel|TestTap)/\S+)`)
 }
 
 // programs matches the parameters of a part that are where its programs are on the machine of the tests.

@@ -419,7 +419,7 @@ func (Network) Check(p part.Params) error {
 		}
 		if _, err := exec.LookPath("ip"); err != nil {
 			return &linux.UnsupportedError{
-				What: "call plugin tap of CNI", Missing: `program "ip", which it calls`, Hint: "install the package iproute2",
+				What: "call plugin tap of CNI, which starts it", Missing: `program "ip"`, Hint: "install the package iproute2",
 				Err: err,
 			}
 		}
