@@ -30,7 +30,7 @@ const self = "/proc/self/exe"
 // are killed.
 const orphanWait = 200 * time.Millisecond
 
-// dyingWait is how long a program whose control socket says nothing more is given to end.
+// dyingWait is how long Await waits for the end of a program whose control socket has failed.
 const dyingWait = 2 * time.Second
 
 // A Program is a program, such as ovs-vswitchd, that must run as long as a step is applied.
@@ -176,22 +176,25 @@ func (r *Running) Write(p []byte) (int, error) {
 // Only one caller at a time may use it.
 func (r *Running) Control() net.Conn { return r.control }
 
-// Await waits until the program has written this to its control socket. If the program ends before, the error has the
-// end of its output.
+// Await waits until the program has written this to its control socket, which it must have. If the program ends before,
+// the error has the end of its output.
 func (r *Running) Await(said string, limit time.Duration) error {
 	buf := make([]byte, len(said))
 	err := r.Control().SetReadDeadline(time.Now().Add(limit))
 	if err == nil {
 		_, err = io.ReadFull(r.Control(), buf)
 	}
+	if err == nil && string(buf) != said {
+		err = fmt.Errorf("it has said %q instead of %q", buf, said)
+	}
 	if err == nil {
-		return nil
+		return r.Control().SetReadDeadline(time.Time{})
 	}
 	select {
 	case <-r.Done():
 	case <-time.After(dyingWait):
 	}
-	return errors.Join(r.Died(), fmt.Errorf("wait for %s: %w", r.program.Name, err))
+	return errors.Join(r.Died(), fmt.Errorf("wait up to %v for %s: %w", limit, r.program.Name, err))
 }
 
 // PID returns the PID of the process.

@@ -153,7 +153,7 @@ func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 		return err
 	}
 	was.Process = r.Process()
-	if err := r.Await(detour.Ready, 5*shapeGrace); err != nil {
+	if err := r.Await(detour.Ready, shapeStart); err != nil {
 		return err
 	}
 	if err := k.Do("", func() (err error) {
@@ -175,8 +175,9 @@ func (s Shape) program() string { return delayDaemon + "-" + s.Port }
 const (
 	// delayDaemon is the role of the process, see [Daemons].
 	delayDaemon = "delay"
-	// shapeGrace is how long the process has to end, and a fifth of how long it has to begin.
+	// shapeGrace is how long the process has to end, and shapeStart how long it has to begin.
 	shapeGrace = 2 * time.Second
+	shapeStart = 10 * time.Second
 )
 
 // Daemons returns the roles of this program that steps of this package need.

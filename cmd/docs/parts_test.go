@@ -25,6 +25,7 @@ const said = `
 guest: github.com/x/filter/y: PASS: TestConformance/legacy/y(rules=3)/nat(hairpin=true),hosts=1/packets,_ipv4_and_ipv6 (1.5s)
 guest: github.com/x/filter/y: SKIP: TestConformance/legacy/y(rules=3)/nat(hairpin=true),hosts=1/undo (1.5s)
     --- PASS: TestFlannel/cni(plugin=flannel,bin=/tmp/a_b:/opt/cni,daemon=/c/fl-1,etcd=/bin/etcd)/undo,_2_hosts (1.1s)
+    --- PASS: TestTap/cni(plugin=tap,bin=/tmp/a_b:/opt/cni)/path,_2_hosts (1.1s)
 guest: github.com/x/network/z: SKIP: TestConformance/z/packets,_1_hosts,_1_pairs (1.5s)
 `
 
@@ -36,7 +37,7 @@ func TestPartsDocument(t *testing.T) {
 	text := partsDocument(list, tested())
 	for _, want := range []string{
 		"| `bridge` | ipv4 | ✓ | – | ✓ | ✗ | – | 6.18 |\n| `bridge` | ipv6 | ✓ | – | ✓ | ✗ | – | 6.18 |\n",
-		"| `cni(plugin=flannel)` | ipv4 | – | – | – | – | ✓ | 6.18 |\n",
+		"| `cni(plugin=flannel)` | ipv4 | – | – | – | – | ✓ | 6.18 |\n", "| `cni(plugin=tap)` | ipv6 |",
 		"| `y(rules=3)` | `nat(hairpin=true)` | ipv6 | ✓ | – | – | – | – | 6.18 |\n",
 		"2026-11-25, nettoll v1-2-gabc.\n", "unless `antispoof=true`", "No link around is tried with `host` and `nat`",
 	} {

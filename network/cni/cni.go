@@ -344,16 +344,16 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	}
 	bridged := kind == bridge || kind == tap
 	routed := bridged || kind == ptp
+	if kind == tap && c.has(bandwidth) {
+		return "plugin bandwidth limits the host's end of a veth, and plugin tap makes none (valid with it: bridge, ptp)"
+	}
 	for _, name := range []string{portmap, firewall, bandwidth} {
 		if own(p) != "" {
 			break // it is measured as it is
 		}
 		if !routed && c.has(name) {
 			return fmt.Sprintf("plugin %s acts on what the host passes on, and the host does not see the packets of plugin %s "+
-				"(valid with it: bridge, ptp)", name, kind)
-		}
-		if kind == tap && name == bandwidth && c.has(name) {
-			return "plugin bandwidth limits the host's end of a veth, and plugin tap makes none (valid with it: bridge, ptp)"
+				"(valid with it: bridge, ptp, and tap without bandwidth)", name, kind)
 		}
 		if hosts == 1 && bridged && name != bandwidth && c.has(name) {
 			return fmt.Sprintf("on one host packets between containers pass the bridge, and plugin %s sees none of them (use "+
@@ -370,6 +370,9 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	case routed && on(c.maker(), "ipMasq"):
 		return "with ipMasq other hosts see the address of the host, and do not know which container has sent a packet " +
 			"(set \"ipMasq\": false, or use network nat)"
+	case (kind == ptp || kind == tap) && !c.gated():
+		return "its containers have no default route, so they do not reach those of other hosts (add the route " +
+			"\"0.0.0.0/0\" to \"routes\" of its IPAM)"
 	case routed && !c.gated():
 		return "its containers have no default route, so they do not reach those of other hosts (add " +
 			"\"isDefaultGateway\": true, or the route \"0.0.0.0/0\" with \"isGateway\": true)"
@@ -414,12 +417,12 @@ func (Network) Check(p part.Params) error {
 		}
 	}
 	if kind == tap {
-		if err := link.CheckTUN("have a program open the devices of plugin tap"); err != nil {
+		if err := link.CheckTUN("open TAP devices of containers"); err != nil {
 			return err
 		}
 		if _, err := exec.LookPath("ip"); err != nil {
 			return &linux.UnsupportedError{
-				What: "call plugin tap of CNI, which starts it", Missing: `program "ip"`, Hint: "install the package iproute2",
+				What: "call CNI plugin \"tap\"", Missing: `program "ip"`, Hint: "install the package iproute2",
 				Err: err,
 			}
 		}
@@ -504,7 +507,8 @@ func bringing(name string) string {
 			"%s to the folder that it is in", bin)
 	}
 	if name == tap {
-		return fmt.Sprintf("set %s to a folder with release 1.3.0 or newer of github.com/containernetworking/plugins", bin)
+		return fmt.Sprintf("put the plugin of release 1.3.0 or newer of github.com/containernetworking/plugins into one of "+
+			"these folders, or set %s to the folder that it is in", bin)
 	}
 	return fmt.Sprintf("install the package %s, or set %s to the folder that it is in", packaged, bin)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/relay"
 	"github.com/nettoll/nettoll/network"
+	"github.com/nettoll/nettoll/part"
 )
 
 // A Relay starts a process that moves frames between the TAP device of each container of a host and another one, which
@@ -36,10 +37,13 @@ type Port struct {
 }
 
 // relayed is the role of the process, and its name.
-const relayed = "relay"
+const relayed = "tap-relay"
 
-// starting is how long the process may take to open all devices.
-const starting = 10 * time.Second
+// The process may take starting to open all devices, and more for each of them.
+const (
+	starting = 10 * time.Second
+	more     = 50 * time.Millisecond
+)
 
 // Kind returns "cni-relay".
 func (Relay) Kind() string { return "cni-relay" }
@@ -55,6 +59,12 @@ func (r Relay) String() string {
 
 // UndoneFirst makes Relay a [host.FirstUndone]: it ends before the plugins delete the devices of containers.
 func (Relay) UndoneFirst() {}
+
+// Programmed says that a process carries packets of the plugin tap.
+func (Network) Programmed(p part.Params) bool {
+	kind, _ := kindOf(p)
+	return kind == tap
+}
 
 // Daemons returns the roles of this program that steps need.
 func (Network) Daemons() map[string]host.Daemon { return map[string]host.Daemon{relayed: relay.Serve} }
@@ -77,7 +87,7 @@ func (r Relay) Apply(_ context.Context, k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	if err = running.Await(relay.Ready, starting); err == nil {
+	if err = running.Await(relay.Ready, starting+time.Duration(len(r.Ports))*more); err == nil {
 		err = r.plug(k)
 	}
 	if err == nil {
@@ -86,7 +96,7 @@ func (r Relay) Apply(_ context.Context, k *host.Kernel) error {
 	if err != nil {
 		return errors.Join(err, running.Stop(grace))
 	}
-	k.Implementation("network", "kernel (TAP devices, and a process of nettoll that moves their frames)")
+	k.Implementation("network", "userspace (a process of nettoll between TAP devices)")
 	return nil
 }
 

@@ -51,6 +51,15 @@ func TestTapMultiQueue(t *testing.T) {
 	networktest.Check(t, cni.Network{}, tapped(t, "conf", file), "packets, 1 hosts, 3 pairs")
 }
 
+// A process carries the packets of this plugin, and of no other.
+func TestTapProgrammed(t *testing.T) {
+	for _, kind := range []string{"bridge", "tap", "ptp"} {
+		if got := (cni.Network{}).Programmed(params(t, map[string]string{"plugin": kind})); got != (kind == "tap") {
+			t.Errorf("Programmed of plugin %s is %t", kind, got)
+		}
+	}
+}
+
 // What somebody changes of the process and of its devices is seen.
 func TestTapNoticed(t *testing.T) {
 	p := params(t, tapped(t, "plugin", "tap"))
@@ -73,7 +82,7 @@ func TestTapNoticed(t *testing.T) {
 		want   string
 	}{
 		{"killed", func(k *host.Kernel) error {
-			r := k.Running("relay")
+			r := k.Running("tap-relay")
 			if err := syscall.Kill(r.PID(), syscall.SIGKILL); err != nil {
 				return err
 			}
@@ -83,9 +92,11 @@ func TestTapNoticed(t *testing.T) {
 			case <-time.After(10 * time.Second):
 				return fmt.Errorf("process %d stays", r.PID())
 			}
-		}, "process of relay"},
+		}, "process of tap-relay"},
 		{"unplugged", change(func(h *link.Handle, l link.Link) error { return h.SetMaster(l.Index, 0) }), "master of vsrc0"},
-		{"down", change(func(h *link.Handle, l link.Link) error { return h.SetUp(l.Index, false) }), "vsrc0: want up, got down"},
+		{"down", change(func(h *link.Handle, l link.Link) error {
+			return h.SetUp(l.Index, false)
+		}), "vsrc0: want up, got down"},
 		{"MTU", change(func(h *link.Handle, l link.Link) error { return h.SetMTU(l.Index, 1300) }), "mtu of vsrc0"},
 		{"MAC", change(func(h *link.Handle, l link.Link) error {
 			return h.SetMAC(l.Index, net.HardwareAddr{2, 0, 0, 0, 0, 9})

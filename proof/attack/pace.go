@@ -40,19 +40,25 @@ func (p *pace) keep() {
 // packets for which the taps had no room are among them.
 func (s *stand) unread() (sum uint64) {
 	_, sum = s.taps.queues()
+	links := func(h *link.Handle) error {
+		list, err := h.Traffic()
+		for _, l := range list {
+			sum += l.Unread
+		}
+		return err
+	}
 	for _, m := range s.machines {
 		_ = within(m.ns, func(h *link.Handle) error {
 			_, n, err := busy.Queues()
 			if err != nil {
 				return err
 			}
-			links, err := h.Traffic()
-			for _, l := range links {
-				n += l.Unread
-			}
 			sum += n
-			return err
+			return links(h)
 		})
+	}
+	for _, e := range s.ends { // a container's own link may be a tap device
+		_ = within(e.ns, links)
 	}
 	return sum
 }
