@@ -45,6 +45,7 @@ type aggregator struct {
 	synced  time.Time
 	cells   []experiment.Cell
 	pending map[quantity]*group   // durations since the last histogram record
+	calls   calls                 // to workers on other machines
 	broken  error                 // the first error of the disk: nothing is written after it
 	told    bool                  // broken was returned
 	warned  func(measure.Warning) // is told of each warning; may be nil
@@ -184,6 +185,7 @@ func (a *aggregator) end(e measure.End) {
 // block keeps the trials of one block.
 func (a *aggregator) block(generation, block int, trials []trial, facts measure.BlockFacts, started int64) error {
 	for _, t := range trials {
+		a.calls.add(t)
 		a.trial(t.record(a.cells[t.cell], generation, block, started))
 		for q, h := range t.durations {
 			if h == nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/machine"
@@ -31,6 +32,34 @@ func Busy(cpus float64, most []procfs.User, verb, when string) string {
 	}
 	return fmt.Sprintf("other programs %s %.2g of %d CPUs %s (%s)", verb, cpus, runtime.NumCPU(), when,
 		strings.Join(names, ", "))
+}
+
+// calls sums up trials whose turns pass by calls to workers on other machines.
+type calls struct {
+	trials         int
+	dead, measured time.Duration // between trials, and in them
+}
+
+// callsLimit is which share of the time the calls may take before the reader must know.
+const callsLimit = 0.05
+
+// add counts a trial.
+func (c *calls) add(t trial) {
+	if t.timing.Skew > 0 { // on this machine there are no calls
+		c.trials, c.dead, c.measured = c.trials+1, c.dead+t.timing.Dead, c.measured+t.result.Window
+	}
+}
+
+// doubt says that the calls took too large a share, and how long trials have to be; "" if they did not.
+func (c *calls) doubt() string {
+	share := c.dead.Seconds() / max((c.dead+c.measured).Seconds(), 1e-9)
+	if share <= callsLimit {
+		return ""
+	}
+	const digits = 100 * time.Millisecond
+	enough := time.Duration(c.dead.Seconds() / float64(c.trials) * (1/callsLimit - 1) * float64(time.Second))
+	return fmt.Sprintf("passing the turn to workers on other machines took %.0f %% of the time of trials; use longer trials "+
+		"(--trial %v)", 100*share, (enough + digits - 1).Truncate(digits))
 }
 
 // longestCommand is how much of the command line of another run is shown.
@@ -68,6 +97,9 @@ func (s *scheduler) doubts() {
 			Machine: true,
 			Text:    Busy(cpus, most, "used", "while it was measured") + idle + "; stop them and measure again" + or,
 		})
+	}
+	if text := s.records.calls.doubt(); text != "" {
+		s.records.warn(measure.Warning{Text: text})
 	}
 	if text := s.wake.doubt(s.cells); text != "" {
 		s.records.warn(measure.Warning{Text: text})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +22,32 @@ func TestBrief(t *testing.T) {
 	} {
 		if got := Brief(command); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Calls to workers on other machines are doubted if they take more than 5 % of the time, and the doubt says how long
+// trials have to be.
+func TestCallsDoubt(t *testing.T) {
+	for _, c := range []struct {
+		dead, window, skew time.Duration
+		want               string
+	}{
+		{7 * time.Millisecond, 200 * time.Millisecond, time.Millisecond, ""},
+		{
+			16 * time.Millisecond, 180 * time.Millisecond, time.Millisecond,
+			"passing the turn to workers on other machines took 8 % of the time of trials; use longer trials (--trial 400ms)",
+		},
+		{16 * time.Millisecond, 180 * time.Millisecond, 0, ""}, // one clock: this machine
+	} {
+		var all calls
+		for range 3 {
+			var one trial
+			one.timing.Dead, one.timing.Skew, one.result.Window = c.dead, c.skew, c.window
+			all.add(one)
+		}
+		if got := all.doubt(); got != c.want {
+			t.Errorf("%v beside %v: %q, want %q", c.dead, c.window, got, c.want)
 		}
 	}
 }

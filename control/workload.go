@@ -341,7 +341,9 @@ func (t trial) record(cell experiment.Cell, generation, block int, started int64
 	}
 	r.Metrics["dead_time"] = t.timing.Dead.Seconds()
 	r.Metrics["drain_time"] = t.timing.Drain.Seconds()
-	for name, took := range map[string]time.Duration{"late_time": t.timing.Late, "clock_skew": t.timing.Skew} {
+	for name, took := range map[string]time.Duration{
+		"late_time": t.timing.Late, "clock_skew": t.timing.Skew, "clock_offset": t.timing.Apart,
+	} {
 		if took > 0 { // not on this machine, which has one gate and one clock
 			r.Metrics[name] = took.Seconds()
 		}

@@ -44,6 +44,11 @@ func Metrics() []measure.Metric {
 			Tool: true, Summary: "time by which the windows of two workers may have been apart; on other machines only",
 		},
 		{
+			Name: "clock_offset", Unit: measure.UnitSecond, Better: measure.Neither, Kind: measure.KindTime, Order: 903,
+			Tool: true, Summary: "time by which the clocks of two workers are apart, with clock_skew as its error; on other " +
+				"machines only",
+		},
+		{
 			Name: measure.WaitMetric, Unit: measure.UnitShare, Better: measure.LowerBetter, Kind: measure.KindShare, Order: 905,
 			Tool: true, Label: "CPU wait",
 			Summary: "share of the trial for which a thread was ready to run while something else had its CPU: that of the " +

@@ -109,6 +109,8 @@ type Timing struct {
 	// Skew is how far apart the windows of two workers may have been at most: the sum of the two largest errors of their
 	// clocks' offsets. 0 if only one worker takes part, and on one machine, which has one clock.
 	Skew time.Duration
+	// Apart is how far apart the clocks of two workers are at most, by these offsets. Its error is Skew.
+	Apart time.Duration
 }
 
 // A StalledError names the threads that blocked a trial.

@@ -145,6 +145,10 @@ func TestClocks(t *testing.T) {
 				if gap > x.Skew {
 					t.Errorf("windows were %v apart, and at most %v are reported", gap, x.Skew)
 				}
+				ahead := c.ahead[0] - c.ahead[1]
+				if drifted := 10 * time.Millisecond; max(x.Apart-ahead, ahead-x.Apart) > x.Skew+drifted {
+					t.Errorf("clocks are %v apart, and %v ± %v are reported", ahead, x.Apart, x.Skew)
+				}
 				gaps, skews, lates = append(gaps, gap), append(skews, x.Skew), append(lates, x.Late)
 			}
 			for _, x := range [][]time.Duration{gaps, skews, lates, untold} {

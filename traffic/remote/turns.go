@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"sync"
@@ -198,7 +199,7 @@ func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err err
 	open := ask[openAnswer](ctx, a.workers, Open, func(i int) any { return orders[i] })
 	defer open.cancel()
 	decided := opening.decided
-	a.timing.Opened, a.timing.Skew = opening.at, opening.skew
+	a.timing.Opened, a.timing.Skew, a.timing.Apart = opening.at, opening.skew, opening.apart
 	ended = opening.at
 	answered := func(i int, x exchange[openAnswer]) {
 		w, plan, r := a.workers[i], orders[i].Window, x.result
@@ -266,6 +267,7 @@ type opening struct {
 	decided int64 // when that was decided; ns
 	at      int64 // ns
 	skew    time.Duration
+	apart   time.Duration // of the workers' clocks
 }
 
 // orders chooses the opening so that all workers have their order before, as far as the last messages tell, and
@@ -293,14 +295,17 @@ func (a *attempt) orders() (opening, []openParams) {
 		o.skew = time.Duration(worst + second)
 	}
 	orders := make([]openParams, len(a.workers))
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for i, w := range a.workers {
 		by := a.offset(w, window.Close)
+		least, most = min(least, by), max(most, by)
 		orders[i] = openParams{
 			Ticket: a.ticket,
 			Window: traffic.Window{Open: window.Open + by, Start: window.Start + by, Close: window.Close + by},
 			Quiet:  window.Close + by + int64(o.skew),
 		}
 	}
+	o.apart = time.Duration(most - least)
 	return o, orders
 }
 
