@@ -71,7 +71,8 @@ func (m *machine) lacks(file string) string {
 	type plugin struct {
 		Type string `json:"type"`
 		IPAM struct {
-			Type string `json:"type"`
+			Type      string `json:"type"`
+			Addresses any    `json:"addresses"`
 		} `json:"ipam"`
 	}
 	text, err := fs.ReadFile(m.root, file)
@@ -84,7 +85,10 @@ func (m *machine) lacks(file string) string {
 	if err := json.Unmarshal(text, &list); err != nil {
 		return fmt.Sprintf("is not valid JSON: %v", err)
 	}
-	for _, p := range list.Plugins {
+	for i, p := range list.Plugins {
+		if i == 0 && p.IPAM.Type == "static" { // the first plugin makes the link, and its IPAM gives the addresses
+			return unusable(p.IPAM.Addresses)
+		}
 		for _, name := range []string{p.Type, p.IPAM.Type} {
 			if name != "" && !m.plugin(name) {
 				return fmt.Sprintf("names plugin %q, which is missing in %s: %s", name, m.folders(),
@@ -93,4 +97,12 @@ func (m *machine) lacks(file string) string {
 		}
 	}
 	return ""
+}
+
+// unusable says why IPAM "static" with these addresses cannot give them to containers.
+func unusable(addresses any) string {
+	if list, _ := addresses.([]any); len(list) == 0 {
+		return `has IPAM "static" without addresses: use IPAM "host-local" with a range`
+	}
+	return `has IPAM "static", which gives every container the same addresses: use IPAM "host-local" with a range`
 }

@@ -489,6 +489,33 @@ func TestPlugins(t *testing.T) {
 				`missing in /opt/cni/bin:/usr/lib/cni: put it into one of these folders`,
 		},
 		{
+			"one address for all",
+			map[string]string{
+				"etc/cni/net.d/30-fixed.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "static", "addresses": ` +
+					`[{"address": "10.88.0.5/24"}]}}]}`,
+			},
+			"  cni_conflists: 10-good.conflist, 30-fixed.conflist, in /etc/cni/net.d → " +
+				`30-fixed.conflist has IPAM "static", which gives every container the same addresses: use IPAM "host-local" ` +
+				"with a range",
+		},
+		{
+			"no addresses",
+			map[string]string{
+				"etc/cni/net.d/10-good.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "static"}}]}`,
+			},
+			`  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist has IPAM "static" without addresses: ` +
+				`use IPAM "host-local" with a range`,
+		},
+		{
+			"static in a later plugin",
+			map[string]string{
+				"opt/cni/bin/static": "",
+				"etc/cni/net.d/10-good.conflist": `{"plugins": [{"type": "bridge", "ipam": {"type": "host-local"}}, ` +
+					`{"type": "mine", "ipam": {"type": "static"}}]}`,
+			},
+			"  cni_conflists: 10-good.conflist, in /etc/cni/net.d",
+		},
+		{
 			"no JSON",
 			map[string]string{"etc/cni/net.d/10-good.conflist": `{"plugins": `},
 			"  cni_conflists: 10-good.conflist, in /etc/cni/net.d → 10-good.conflist is not valid JSON: " +
