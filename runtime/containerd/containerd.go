@@ -54,6 +54,9 @@ func (Runtime) Check(p part.Params) error {
 		runtime.Needed{Program: client, Package: daemon, Least: least}, runtime.NeededCommand(p)); err != nil {
 		return err
 	}
+	if err := runtime.CheckDevices("containerd", p); err != nil {
+		return err
+	}
 	return runtime.CheckControllers("containerd", "cpu") // ctr sets shares of CPU time in any case (--cpu-shares)
 }
 

@@ -63,6 +63,9 @@ func (Runtime) Check(p part.Params) error {
 		runtime.NeededCommand(p)); err != nil {
 		return err
 	}
+	if err := runtime.CheckDevices("Podman", p); err != nil {
+		return err
+	}
 	return runtime.CheckControllers("Podman", "pids")
 }
 

@@ -33,8 +33,18 @@ func Delegated(what string, controllers ...string) error {
 	return delegated(list, what, controllers)
 }
 
+// V2Alone reports whether containers have cgroups of v2: hierarchies of v1 hide one of v2.
+func V2Alone() (bool, error) {
+	list, err := Hierarchies()
+	return v2Alone(list), err
+}
+
+func v2Alone(list []Hierarchy) bool {
+	return !slices.ContainsFunc(list, func(h Hierarchy) bool { return !h.V2 })
+}
+
 func delegated(list []Hierarchy, what string, controllers []string) error {
-	if slices.ContainsFunc(list, func(h Hierarchy) bool { return !h.V2 }) {
+	if !v2Alone(list) {
 		return nil
 	}
 	for _, name := range controllers {

@@ -166,11 +166,16 @@ func controlled(root fs.FS) []Ceiling {
 
 // Rlimit returns the soft limit of a resource, with its name in /proc/self/limits ("Max address space"); false if it is
 // unlimited or unknown.
-func Rlimit(root fs.FS, name string) (int64, bool) {
+func Rlimit(root fs.FS, name string) (int64, bool) { return rlimit(root, name, 0) }
+
+// HardRlimit is like [Rlimit], for the hard limit.
+func HardRlimit(root fs.FS, name string) (int64, bool) { return rlimit(root, name, 1) }
+
+func rlimit(root fs.FS, name string, field int) (int64, bool) {
 	for line := range strings.Lines(content(root, "proc/self/limits")) {
 		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			if fields := strings.Fields(rest); len(fields) > 0 {
-				n, err := strconv.ParseInt(fields[0], 10, 64)
+			if fields := strings.Fields(rest); len(fields) > field {
+				n, err := strconv.ParseInt(fields[field], 10, 64)
 				return n, err == nil
 			}
 		}

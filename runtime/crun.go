@@ -1,0 +1,61 @@
+package runtime
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+
+	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/cgroup"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
+	"github.com/nettoll/nettoll/internal/linux/rights"
+	"github.com/nettoll/nettoll/part"
+)
+
+// lockless is the oldest crun that loads the eBPF program for the devices of a container without raising the limit of
+// locked memory (github.com/containers/crun, NEWS). Linux needs no such limit since 5.11.
+const lockless = "1.14"
+
+// CheckDevices returns a [linux.UnsupportedError] if crun, which these parameters choose, cannot limit the devices of
+// containers here. It is for runtimes that always limit them.
+func CheckDevices(by string, p part.Params) error {
+	if p[Command] != CRun {
+		return nil
+	}
+	path, err := exec.LookPath(CRun)
+	if err != nil {
+		return nil //nolint:nilerr // [Check] has looked for it
+	}
+	v2, err := cgroup.V2Alone()
+	if err != nil {
+		return err
+	}
+	locks, err := locksMemory()
+	if err != nil {
+		return err
+	}
+	return limitsDevices("make containers by "+by, version(path), v2, locks)
+}
+
+// limitsDevices is [CheckDevices], given the version of crun, whether cgroups of v2 are alone, and whether this process
+// may raise the limit of locked memory.
+func limitsDevices(what, said string, v2Alone, locks bool) error {
+	if !v2Alone || locks || TooOld(what, CRun, said, lockless, "") == nil {
+		return nil
+	}
+	return &linux.UnsupportedError{
+		What: what, Missing: "CAP_SYS_RESOURCE, which crun before " + lockless + " needs with cgroup v2 alone",
+		Err:  fmt.Errorf("found crun %s", dotted.FindString(said)),
+		Hint: "choose " + Command + "=" + RunC + ", install a newer crun, or give nettoll CAP_SYS_RESOURCE",
+	}
+}
+
+// locksMemory reports whether this process may raise its limit of locked memory (RLIMIT_MEMLOCK, getrlimit(2)).
+func locksMemory() (bool, error) {
+	if _, limited := procfs.HardRlimit(os.DirFS("/"), "Max locked memory"); !limited {
+		return true, nil
+	}
+	set, err := rights.All()
+	return slices.Contains(rights.List(set), "CAP_SYS_RESOURCE"), err
+}
