@@ -40,6 +40,13 @@ func TestTap(t *testing.T) {
 	networktest.Conformance(t, cni.Network{}, given)
 }
 
+// Plugins that are chained behind it carry packets, too, and are removed.
+func TestTapChain(t *testing.T) {
+	testnet.Slow(t, "the plugin by itself (TestTap), and chains behind others (TestConformance)")
+	networktest.Check(t, cni.Network{}, tapped(t, "plugin", "tap", "chain", "portmap+firewall+tuning"),
+		"packets, 2 hosts, 3 pairs", "undo from data, 2 hosts")
+}
+
 // A device with several queues is opened as one.
 func TestTapMultiQueue(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.conflist")
