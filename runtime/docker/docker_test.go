@@ -64,6 +64,20 @@ func TestConformance(t *testing.T) {
 	runtimetest.Profiled(t, docker.Runtime{}, nil)
 }
 
+// TestCannotStart wants a program that cannot be executed to be reported with the reason of Docker.
+func TestCannotStart(t *testing.T) {
+	runtimetest.CannotStart(t, docker.Runtime{}, nil, "permission denied")
+}
+
+// TestMachineCannotStart wants the same of the machine's Docker, which is left as it was.
+func TestMachineCannotStart(t *testing.T) {
+	theirs := dockertest.Start(t)
+	t.Setenv("DOCKER_HOST", theirs.Host)
+	untouched := theirs.Inhabit()
+	runtimetest.CannotStart(t, docker.Runtime{}, map[string]string{"use": "machine"}, "permission denied")
+	untouched()
+}
+
 func TestOutdated(t *testing.T) {
 	runtimetest.Outdated(t, docker.Runtime{}, nil, []string{"dockerd", "docker"}, "containerd")
 	runtimetest.Outdated(t, docker.Runtime{}, map[string]string{"use": "machine"}, []string{"docker"})

@@ -110,7 +110,19 @@ func pure(_ testing.TB, r runtime.Runtime) error {
 }
 
 // kernel is that of a machine, with a journal that forgets. Workers in its containers are this program.
-func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err error) {
+func kernel(t testing.TB, m *testnet.Machine, run string) (*host.Kernel, error) {
+	t.Helper()
+	return kernelWith(t, m, run, forgetful{}, func(container string) *exec.Cmd {
+		return &exec.Cmd{
+			Path: "/proc/self/exe", Args: []string{"nettoll", "worker", "--name", container, "--container", container},
+		}
+	})
+}
+
+// kernelWith is that of a machine, with a journal and with the commands of workers.
+func kernelWith(t testing.TB, m *testnet.Machine, run string, j host.Journal, worker func(string) *exec.Cmd) (
+	k *host.Kernel, err error,
+) {
 	t.Helper()
 	root, err := os.Open("/")
 	if err != nil {
@@ -120,12 +132,7 @@ func kernel(t testing.TB, m *testnet.Machine, run string) (k *host.Kernel, err e
 	err = m.Do(func() (err error) {
 		k, err = host.NewKernel(host.KernelConfig{
 			Files: map[string]*os.File{host.OutsidePrefix + "test": root},
-			Dir:   m.Dir, Run: run, Journal: forgetful{},
-			Worker: func(container string) *exec.Cmd {
-				return &exec.Cmd{
-					Path: "/proc/self/exe", Args: []string{"nettoll", "worker", "--name", container, "--container", container},
-				}
-			},
+			Dir:   m.Dir, Run: run, Journal: j, Worker: worker,
 		})
 		return err
 	})
