@@ -71,3 +71,22 @@ func TestCeilings(t *testing.T) {
 		})
 	}
 }
+
+// The soft and the hard limit of a resource are told apart, and an unlimited one is no number.
+func TestRlimit(t *testing.T) {
+	root := fstest.MapFS{"proc/self/limits": {Data: []byte(
+		"Limit                     Soft Limit           Hard Limit           Units     \n" +
+			"Max locked memory         8388608              unlimited            bytes     \n" +
+			"Max open files            1024                 4096                 files     \n",
+	)}}
+	for _, c := range []struct {
+		name       string
+		soft, hard int64 // 0 if it is unlimited or unknown
+	}{{"Max locked memory", 8388608, 0}, {"Max open files", 1024, 4096}, {"Max nothing", 0, 0}} {
+		soft, is := Rlimit(root, c.name)
+		hard, also := HardRlimit(root, c.name)
+		if soft != c.soft || hard != c.hard || is != (c.soft > 0) || also != (c.hard > 0) {
+			t.Errorf("%s: %d (%v) and %d (%v), want %d and %d", c.name, soft, is, hard, also, c.soft, c.hard)
+		}
+	}
+}
