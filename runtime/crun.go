@@ -2,13 +2,10 @@ package runtime
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"slices"
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
-	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/linux/rights"
 	"github.com/nettoll/nettoll/part"
 )
@@ -31,7 +28,7 @@ func CheckDevices(by string, p part.Params) error {
 	if err != nil {
 		return err
 	}
-	locks, err := locksMemory()
+	locks, err := rights.LocksMemory()
 	if err != nil {
 		return err
 	}
@@ -49,13 +46,4 @@ func limitsDevices(what, said string, v2Alone, locks bool) error {
 		Err:  fmt.Errorf("found crun %s", dotted.FindString(said)),
 		Hint: "choose " + Command + "=" + RunC + ", install a newer crun, or give nettoll CAP_SYS_RESOURCE",
 	}
-}
-
-// locksMemory reports whether this process may raise its limit of locked memory (RLIMIT_MEMLOCK, getrlimit(2)).
-func locksMemory() (bool, error) {
-	if _, limited := procfs.HardRlimit(os.DirFS("/"), "Max locked memory"); !limited {
-		return true, nil
-	}
-	set, err := rights.All()
-	return slices.Contains(rights.List(set), "CAP_SYS_RESOURCE"), err
 }

@@ -3,8 +3,11 @@ package rights
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
 // Rights are those of a process, as the kernel has them.
@@ -79,6 +82,15 @@ func permitted(status string) (uint64, error) {
 		return 0, fmt.Errorf("read own rights: unexpected CapPrm %q in /proc/self/status", strings.TrimSpace(line))
 	}
 	return set, nil
+}
+
+// LocksMemory reports whether this process may raise its limit of locked memory (RLIMIT_MEMLOCK, getrlimit(2)).
+func LocksMemory() (bool, error) {
+	if _, limited := procfs.HardRlimit(os.DirFS("/"), "Max locked memory"); !limited {
+		return true, nil
+	}
+	set, err := All()
+	return slices.Contains(List(set), "CAP_SYS_RESOURCE"), err
 }
 
 // List returns the names of the capabilities of a set, in the order of their numbers. Those that have no name here yet
