@@ -78,6 +78,7 @@ type Deployment struct {
 	adminErr  error
 	usesAdmin atomic.Bool // the run has made some
 
+	scouting sync.Mutex          // of the scouts of nodes, once it is open
 	watching sync.Mutex          // of the monitors of nodes
 	owning   sync.Mutex          // of pods
 	pods     map[string][]placed // the run's pods, by their Job or DaemonSet
@@ -407,6 +408,55 @@ func (d *Deployment) Watch() (func() []deploy.Load, error) {
 	}, nil
 }
 
+// scouted returns the scout of a node, which counts from 0. One that has ended is started again: all of them end if the
+// API server restarts. The pod of a scout ends soon after it, and what the scouts' Job owns goes with the Job.
+func (d *Deployment) scouted(ctx context.Context, i int) (*running, error) {
+	n := &d.nodes[i]
+	d.scouting.Lock()
+	s := n.scout
+	d.scouting.Unlock()
+	select {
+	case <-s.Done():
+	default:
+		return s, nil
+	}
+	again, err := d.start(ctx, "scout of "+n.name, n.pod, ScoutCommand)
+	if err != nil {
+		return nil, err
+	}
+	d.scouting.Lock()
+	defer d.scouting.Unlock()
+	n.scout = again
+	return again, nil
+}
+
+// keepScouts starts scouts that have ended again. It fails if their Job has gone, which owns all that labs have.
+func (d *Deployment) keepScouts(ctx context.Context) error {
+	soon, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	group := errgroup.Group{}
+	group.SetLimit(together)
+	for i := range d.nodes {
+		if d.nodes[i].scout == nil {
+			continue
+		}
+		group.Go(func() error {
+			_, _ = d.scouted(soon, i) // a node that is lost for a moment matters to labs on it only
+			return nil
+		})
+	}
+	_ = group.Wait() // never fails
+	name := d.scouts.names()[0]
+	var still identity
+	switch err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+name, &still); {
+	case absent(err), err == nil && still.Metadata.UID != d.owner["uid"]:
+		return fmt.Errorf("job %q is not there any more: a pod of it has ended, or somebody has removed it", name)
+	case err != nil:
+		return fmt.Errorf("look at job %q: %w", name, err)
+	}
+	return nil
+}
+
 // told is what is known of a node at a time; nil: not known.
 type told struct {
 	load     *load
@@ -423,7 +473,7 @@ func (d *Deployment) loads(begin bool) []told {
 	for i := range d.nodes {
 		group.Go(func() {
 			var l load
-			if d.nodes[i].scout.Call(ctx, methodLoad, nil, &l) == nil {
+			if s, err := d.scouted(ctx, i); err == nil && s.Call(ctx, methodLoad, nil, &l) == nil {
 				all[i].load = &l
 			}
 		})

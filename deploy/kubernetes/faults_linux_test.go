@@ -228,6 +228,12 @@ func (u *user) restarts(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, out, said)
 	}
 	t.Logf("%s\n%s", out, said)
+	// The scouts were started again. Without them their Job ends, and the cluster removes what belongs to it.
+	_, log := records(t, dir)
+	last := log.Blocks[len(log.Blocks)-1]
+	if len(last.CPU) == 0 || len(last.Machines) != 1 || len(last.Machines[0].CPU) == 0 {
+		t.Errorf("the load of a node is not known after the restarts: %+v", last)
+	}
 	gone(t, time.Minute, func() []string { return u.left(t) })
 }
 

@@ -145,7 +145,7 @@ func (p *Policing) Fresh(ctx context.Context, s FreshSpec) (list []Newborn, err 
 	}
 	j := jobSpec{
 		name: d.jobName("fresh"), run: d.run, lab: p.fresh(s.Selected), image: d.Image, pods: s.Pods,
-		node: d.nodes[s.Node].name, runs: []string{FreshCommand, string(text)},
+		node: d.nodes[s.Node].name, runs: []string{FreshCommand, string(text)}, owner: d.owner,
 	}
 	if err := d.client.Create(ctx, d.path(batch, "jobs"), j.objects()[0], nil); err != nil {
 		return nil, fmt.Errorf("make job %q: %w", j.name, err)

@@ -22,7 +22,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/internal/kubectl"
+	"github.com/nettoll/nettoll/network"
 )
 
 // fakeKubectl is the main function of a kubectl whose API server is that of a test.
@@ -67,28 +69,41 @@ func newAPI(t *testing.T) (*api, *Deployment) {
 	t.Helper()
 	a := &api{jobs: map[string]object{}, lacks: map[string]string{}, listed: map[string]int{}, asked: map[string]int{}}
 	a.late = func() {}
-	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var o kubectl.Options
+	a.Server, o = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		_ = json.NewEncoder(w).Encode(a.answer(r)) // the client sees what is missing
-	}))
+	})
+	return a, deploymentOn(t, o)
+}
+
+// serve starts a server, and returns how a client reaches it.
+func serve(t *testing.T, answer http.HandlerFunc) (*httptest.Server, kubectl.Options) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(answer)
 	path := filepath.Join(t.TempDir(), "api")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = a.Listener.Close() // no address is needed
-	a.Listener = l
-	a.Start()
-	t.Cleanup(a.Close)
+	_ = s.Listener.Close() // no address is needed
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	return s, kubectl.Options{Program: "/proc/self/exe", Env: append(os.Environ(), fakeServer+"="+path)}
+}
+
+// deploymentOn is a deployment on a cluster.
+func deploymentOn(t *testing.T, o kubectl.Options) *Deployment {
+	t.Helper()
 	d := &Deployment{run: "7", namespace: "lab", Image: "nettoll:latest"}
-	if d.client, err = kubectl.Open(t.Context(), kubectl.Options{
-		Program: "/proc/self/exe", Env: append(os.Environ(), fakeServer+"="+path),
-	}); err != nil {
+	var err error
+	if d.client, err = kubectl.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.client.Close() })
-	return a, d
+	return d
 }
 
 func (a *api) answer(r *http.Request) any {
@@ -300,6 +315,59 @@ func TestJobsRefused(t *testing.T) {
 		}
 		if a.asked["GET events"] != 1 {
 			t.Errorf("%d Jobs: events were asked for %d times, want once", n, a.asked["GET events"])
+		}
+	}
+}
+
+// The Jobs of a lab, those of single pods too, belong to the scouts' Job, which belongs to nobody.
+func TestJobsOwned(t *testing.T) {
+	owner := object{"apiVersion": "batch/v1", "kind": "Job", "name": "nettoll-7-1-scouts", "uid": "u"}
+	for id, want := range map[string]int{"cni": 2, "host": 2, "cni+networkpolicy": 4} {
+		spec := deploy.Spec{ID: id, Stack: parsed(t, id), Net: network.NewLab(2, 0)}
+		for i := range spec.Net.Hosts {
+			spec.Net.Hosts[i].Containers = []network.Container{{Name: "src0"}, {Name: "snk0"}}
+		}
+		d := &Deployment{run: "7", owner: owner, nodes: []node{{name: "n1"}, {name: "n2"}}}
+		_, jobs := (&generation{Deployment: d}).newLab(spec).inhabited()
+		n := 0
+		for _, j := range jobs {
+			for _, o := range j.objects() {
+				n++
+				meta, _ := o["metadata"].(object)
+				if diff := cmp.Diff(any([]object{owner}), meta["ownerReferences"]); diff != "" {
+					t.Errorf("%s: owners of job %v (-want +got):\n%s", id, meta["name"], diff)
+				}
+			}
+		}
+		if n != want {
+			t.Errorf("%s: %d Jobs, want %d", id, n, want)
+		}
+	}
+	meta, _ := jobSpec{name: "nettoll-7-1-scouts", pods: 2}.objects()[0]["metadata"].(object)
+	if owners, ok := meta["ownerReferences"]; ok {
+		t.Errorf("the scouts' Job belongs to %v", owners)
+	}
+}
+
+// No lab is made if the scouts' Job has gone, or another one has its name: the cluster would remove what is made.
+func TestScoutsGone(t *testing.T) {
+	for uid, want := range map[string]string{
+		"u": "",
+		"v": `job "s" is not there any more: a pod of it has ended, or somebody has removed it`,
+		"":  `job "s" is not there any more: a pod of it has ended, or somebody has removed it`,
+	} {
+		_, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/jobs/s") && uid == "" {
+				w.WriteHeader(http.StatusNotFound)
+			}
+			_ = json.NewEncoder(w).Encode(object{ // the client sees what is missing
+				"gitVersion": "v1.35.4", "metadata": object{"uid": uid},
+			})
+		})
+		d := deploymentOn(t, o)
+		d.scouts, d.owner = jobSpec{name: "s", pods: 1}, object{"uid": "u"}
+		if err := d.keepScouts(t.Context()); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("uid %q: %v, want %q", uid, err, want)
 		}
 	}
 }

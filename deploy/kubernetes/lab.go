@@ -88,7 +88,7 @@ func (g *generation) newLab(s deploy.Spec) *lab {
 		if len(h.Containers) > 0 {
 			l.jobs[i] = jobSpec{
 				name: g.jobName(h.Name()), run: g.run, lab: l.name, image: g.Image, pods: len(h.Containers), node: g.nodes[i].name,
-				shares: l.shares, attach: l.attach, apart: l.policed(),
+				shares: l.shares, attach: l.attach, apart: l.policed(), owner: g.owner,
 			}
 		}
 	}
@@ -98,6 +98,9 @@ func (g *generation) newLab(s deploy.Spec) *lab {
 // place makes the pods of the lab, and what leads to them and protects them, and waits until they run.
 func (l *lab) place(ctx context.Context) error {
 	d := l.deployment
+	if err := d.keepScouts(ctx); err != nil { // else the cluster removes at once what is made
+		return err
+	}
 	if err := l.serve(ctx); err != nil { // before others name its ports
 		return err
 	}

@@ -67,6 +67,9 @@ type jobSpec struct {
 	// apart says that each pod has a Job and a label of its own, so that policies can choose it. Otherwise all of them are
 	// of one Job.
 	apart bool
+	// owner is a reference to the object with which the cluster removes the Jobs, even if no pod of them has ever started;
+	// nil: they have none.
+	owner object
 }
 
 // names are those of its Jobs.
@@ -157,9 +160,13 @@ func (j jobSpec) object(name string, pods int, more object) object {
 	if j.attach != "" {
 		meta["annotations"] = object{askAnnotation: j.attach}
 	}
+	own := object{"name": name, "labels": labels}
+	if j.owner != nil {
+		own["ownerReferences"] = []object{j.owner}
+	}
 	return object{
 		"apiVersion": "batch/v1", "kind": "Job",
-		"metadata": object{"name": name, "labels": labels},
+		"metadata": own,
 		"spec": object{
 			"completionMode": "Indexed", "completions": pods, "parallelism": pods, "backoffLimit": 0,
 			"ttlSecondsAfterFinished": keep,

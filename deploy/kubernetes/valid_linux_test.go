@@ -153,7 +153,7 @@ func TestObjectsAreValid(t *testing.T) {
 	}
 	s.runs(t, "fresh pods", batch, "jobs", jobSpec{
 		name: "nettoll-7-2-fresh", run: "7", lab: "x-selected", image: d.Image, pods: 3, node: "n1",
-		runs: []string{FreshCommand, "{}"},
+		runs: []string{FreshCommand, "{}"}, owner: d.owner,
 	}.objects()[0], true)
 	monitors := jobSpec{name: "nettoll-7-3-monitors", run: "7", image: d.Image, pods: 2, daemons: true}
 	for _, listen := range []bool{false, true} {
