@@ -38,13 +38,15 @@ that was moved into a container (network passthrough, nic=…). nettoll writes e
 it. This command reads the journals of your runs and gives back what dead runs still hold. It touches nothing else:
 runs and labs that are alive keep what they have. Each run does the same before it builds its first lab.
 
-A Kubernetes cluster removes the pods of a killed run by itself, within minutes, but not the empty namespace that was
-made for it, nor policies of the whole cluster (networkpolicy, kind=admin). With --cluster this command removes such
-namespaces and policies, and touches nothing on the machine.
+A Kubernetes cluster removes the pods of a killed run by itself, within minutes, if they have started. The namespace
+that was made for the run stays, and so do policies of the whole cluster (networkpolicy, kind=admin) and pods that never
+started. With --cluster this command removes such namespaces and policies, and the Jobs of dead runs in other
+namespaces. A run is dead if none of its pods runs and its newest Job or pod is at least three minutes old. The command
+touches nothing on the machine.
 
 With --output json it prints one list of objects, one for each run: pid, removed (steps, as sentences), left (why
-nothing was touched) and error; with --cluster one for each namespace and policy: cluster, kind, removed or left. With
---output jsonl each object is a line. With --output csv each removed step is a row.`,
+nothing was touched) and error; with --cluster one for each namespace, policy, Job and run: cluster, kind, removed or
+left. With --output jsonl each object is a line. With --output csv each removed step is a row.`,
 		Example: `  nettoll clean
   nettoll clean --cluster              the cluster of the current context of the kubeconfig
   nettoll clean --cluster=kind-kind    that of another context`,
@@ -93,7 +95,7 @@ nothing was touched) and error; with --cluster one for each namespace and policy
 		},
 	}
 	f.register(cmd)
-	registerCluster(cmd, &cluster, "remove namespaces and policies that killed runs left in the cluster of this "+
+	registerCluster(cmd, &cluster, "remove namespaces, policies and Jobs that killed runs left in the cluster of this "+
 		"context of the kubeconfig; without a value, the current one")
 	return cmd
 }
@@ -143,7 +145,7 @@ func cleanCluster(ctx context.Context, std Streams, of, format string) error {
 	return errors.Join(s.write(std.Out, format), err)
 }
 
-// cleanedObject is the result of clean for a namespace of a cluster, or a policy of the whole cluster.
+// cleanedObject is the result of clean for an object of a cluster, or for a run in a namespace of a user.
 type cleanedObject struct {
 	Cluster string `json:"cluster"`
 	Kind    string `json:"kind"`

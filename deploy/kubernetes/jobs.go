@@ -222,19 +222,27 @@ const page = 500
 
 // podsWith lists the pods that have a label.
 func (d *Deployment) podsWith(ctx context.Context, label, value string) (all []pod, err error) {
-	for more := ""; ; {
+	if all, err = listPods(ctx, d.client, d.path(core, "pods"), url.Values{
+		"labelSelector": {label + "=" + value},
+	}); err != nil {
+		return nil, fmt.Errorf("list the pods of %s %q: %w", strings.TrimPrefix(label, "nettoll/"), value, err)
+	}
+	return all, nil
+}
+
+// listPods lists pods, a page at a time.
+func listPods(ctx context.Context, client *kubectl.Client, path string, query url.Values) (all []pod, err error) {
+	query.Set("limit", strconv.Itoa(page))
+	for {
 		var list podList
-		query := []string{"labelSelector", label + "=" + value, "limit", strconv.Itoa(page)}
-		if more != "" {
-			query = append(query, "continue", more)
-		}
-		if err := d.client.Get(ctx, d.path(core, "pods", query...), &list); err != nil {
-			return nil, fmt.Errorf("list the pods of %s %q: %w", strings.TrimPrefix(label, "nettoll/"), value, err)
+		if err := client.Get(ctx, path+"?"+query.Encode(), &list); err != nil {
+			return nil, err
 		}
 		all = append(all, list.Items...)
-		if more = list.Metadata.Continue; more == "" {
+		if list.Metadata.Continue == "" {
 			return all, nil
 		}
+		query.Set("continue", list.Metadata.Continue)
 	}
 }
 

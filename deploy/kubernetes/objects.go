@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // An object is an object of the Kubernetes API, as it is sent.
@@ -197,6 +198,7 @@ type pod struct {
 		UID         string            `json:"uid"`
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
+		Created     time.Time         `json:"creationTimestamp"`
 		Deletion    string            `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
