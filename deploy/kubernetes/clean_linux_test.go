@@ -147,32 +147,38 @@ func TestClean(t *testing.T) {
 			s.put(namespaces, "theirs", "6", old, nil)
 			s.put(pods("theirs"), "guest", "", old, phase("Pending"))
 		}, removed: []Remnant{
-			{Kind: namespaceKind, Name: "ended"}, {Kind: namespaceKind, Name: "failed"}, {Kind: namespaceKind, Name: "jobs"},
+			{Kind: namespaceKind, Name: "ended"},
+			{Kind: namespaceKind, Name: "failed"},
+			{Kind: namespaceKind, Name: "jobs"},
 			{Kind: namespaceKind, Name: "never"},
 		}, left: []Remnant{
-			{namespaceKind, "jobs-fresh", young3}, {namespaceKind, "lost", lost}, {namespaceKind, "runs", runs},
-			{namespaceKind, "starts", young3}, {namespaceKind, "theirs", `pod "guest" in it is not of nettoll`},
+			{namespaceKind, "jobs-fresh", young3},
+			{namespaceKind, "lost", lost},
+			{namespaceKind, "runs", runs},
+			{namespaceKind, "starts", young3},
+			{namespaceKind, "theirs", `pod "guest" in it is not of nettoll`},
 		}, kept: []string{
 			jobs("jobs-fresh") + "/j", namespaces + "/jobs-fresh", namespaces + "/lost", pods("lost") + "/p",
 			namespaces + "/runs", pods("runs") + "/p", namespaces + "/starts", pods("starts") + "/p", namespaces + "/theirs",
 			pods("theirs") + "/guest",
 		}},
-		{name: "a user's namespace", put: func(s *store) {
-			s.put(namespaces, "mine", "", old, nil)
-			s.put(jobs("mine"), "backup", "", old, nil)
-			s.put(pods("mine"), "backup", "", old, phase("Pending"))
-			s.put(jobs("mine"), "dead-lab", "dead", old, nil)
-			s.put(jobs("mine"), "dead-scouts", "dead", old, nil)
-			s.put(pods("mine"), "dead", "dead", old, phase("Pending"))
-			s.put(jobs("mine"), "live-lab", "live", old, nil)
-			s.put(pods("mine"), "p", "live", old, phase("Running"))
-			s.put(pods("mine"), "waits", "live", old, phase("Pending"))
-			s.put(jobs("mine"), "new-lab", "new", fresh, nil)
-			s.put(jobs("mine"), "new-scouts", "new", old, nil)
-			s.put(jobs("mine"), "odd", "", old, object{"metadata": object{
-				"name": "odd", "namespace": "mine", "labels": object{managedBy: manager},
-			}})
-		}, removed: []Remnant{{Kind: jobKind, Name: "mine/dead-lab"}, {Kind: jobKind, Name: "mine/dead-scouts"}},
+		{
+			name: "a user's namespace", put: func(s *store) {
+				s.put(namespaces, "mine", "", old, nil)
+				s.put(jobs("mine"), "backup", "", old, nil)
+				s.put(pods("mine"), "backup", "", old, phase("Pending"))
+				s.put(jobs("mine"), "dead-lab", "dead", old, nil)
+				s.put(jobs("mine"), "dead-scouts", "dead", old, nil)
+				s.put(pods("mine"), "dead", "dead", old, phase("Pending"))
+				s.put(jobs("mine"), "live-lab", "live", old, nil)
+				s.put(pods("mine"), "p", "live", old, phase("Running"))
+				s.put(pods("mine"), "waits", "live", old, phase("Pending"))
+				s.put(jobs("mine"), "new-lab", "new", fresh, nil)
+				s.put(jobs("mine"), "new-scouts", "new", old, nil)
+				s.put(jobs("mine"), "odd", "", old, object{"metadata": object{
+					"name": "odd", "namespace": "mine", "labels": object{managedBy: manager},
+				}})
+			}, removed: []Remnant{{Kind: jobKind, Name: "mine/dead-lab"}, {Kind: jobKind, Name: "mine/dead-scouts"}},
 			left: []Remnant{
 				{jobKind, "mine/odd", "it has no label nettoll/run"}, {runKind, "mine/live", runs}, {runKind, "mine/new", young3},
 			}, kept: []string{
@@ -180,7 +186,8 @@ func TestClean(t *testing.T) {
 				jobs("mine") + "/odd", namespaces + "/mine", pods("mine") + "/backup",
 				pods("mine") + "/dead", // the cluster removes it with its Job
 				pods("mine") + "/p", pods("mine") + "/waits",
-			}},
+			},
+		},
 		{name: "policies of the whole cluster", put: func(s *store) {
 			of := func(name, run, in string) {
 				s.put(adminKinds()[0].path(), name, run, old, nil)
@@ -195,19 +202,22 @@ func TestClean(t *testing.T) {
 			of("live", "live", "mine")
 			s.put(pods("mine"), "p", "live", old, phase("Running"))
 		}, removed: []Remnant{
-			{Kind: jobKind, Name: "mine/dead-lab"}, {Kind: adminKinds()[0].kind, Name: "dead"},
+			{Kind: jobKind, Name: "mine/dead-lab"},
+			{Kind: adminKinds()[0].kind, Name: "dead"},
 			{Kind: adminKinds()[0].kind, Name: "gone"},
 		}, left: []Remnant{{adminKinds()[0].kind, "live", runs}}, kept: []string{
 			pods("mine") + "/dead", pods("mine") + "/p", adminKinds()[0].path() + "/live",
 		}},
-		{name: "few rights", put: func(s *store) { // the namespace of the context is default
-			s.closed = map[string]bool{batch + "/jobs": true, jobs("ours"): true, adminKinds()[0].path(): true}
-			s.put(namespaces, "ours", "1", old, nil)
-			s.put(pods("ours"), "p", "1", old, phase("Pending"))
-			s.put(jobs("default"), "dead-lab", "dead", old, nil)
-			s.put(jobs("mine"), "other-lab", "other", old, nil)
-		}, removed: []Remnant{{Kind: namespaceKind, Name: "ours"}, {Kind: jobKind, Name: "default/dead-lab"}},
-			kept: []string{jobs("mine") + "/other-lab"}},
+		{
+			name: "few rights", put: func(s *store) { // the namespace of the context is default
+				s.closed = map[string]bool{batch + "/jobs": true, jobs("ours"): true, adminKinds()[0].path(): true}
+				s.put(namespaces, "ours", "1", old, nil)
+				s.put(pods("ours"), "p", "1", old, phase("Pending"))
+				s.put(jobs("default"), "dead-lab", "dead", old, nil)
+				s.put(jobs("mine"), "other-lab", "other", old, nil)
+			}, removed: []Remnant{{Kind: namespaceKind, Name: "ours"}, {Kind: jobKind, Name: "default/dead-lab"}},
+			kept: []string{jobs("mine") + "/other-lab"},
+		},
 		{name: "no rights", put: func(s *store) {
 			s.closed = map[string]bool{batch + "/jobs": true, jobs("default"): true}
 		}, err: "list jobs: "},

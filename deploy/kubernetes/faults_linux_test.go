@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/nettoll/nettoll/control"
+	"github.com/nettoll/nettoll/deploy/kubernetes"
+	"github.com/nettoll/nettoll/internal/kubectl"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -333,4 +337,98 @@ func (u *user) cleaned(t *testing.T, end time.Time) {
 		t.Errorf("nettoll clean --cluster: %v\n%s\n%s", err, out, said)
 	}
 	t.Logf("%s", out)
+}
+
+// killSoon starts a run, and kills it some time after there are pods that wait, which are chosen by arguments of
+// kubectl.
+func (u *user) killSoon(t *testing.T, name, text string, after time.Duration, waiting ...string) {
+	t.Helper()
+	cmd, out, said := u.command(t.Context(), "run", u.write(t, name+".yaml", text), "--time", "1h", "-o",
+		filepath.Join(u.dir, name))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for began := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		if pods := u.kubectl(t, append([]string{
+			"get", "pods", "--field-selector", "status.phase=Pending", "-o", "name",
+		}, waiting...)...); len(pods) > 0 {
+			break
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("%v\n%s\n%s", err, out, said)
+		default:
+		}
+		if time.Since(began) > time.Minute {
+			_ = cmd.Process.Kill()
+			t.Fatalf("no pod waits after a minute:\n%s", said)
+		}
+	}
+	time.Sleep(after)
+	_ = cmd.Process.Kill()
+	if err := <-ended; err == nil {
+		t.Error("a run that was killed has ended well")
+	}
+}
+
+// If nodes lack the image, the pods of a run that was killed never start, and so never end. nettoll clean leaves them
+// as long as the run may wait for them, and then removes them: with the namespace of the run, or from that of a user.
+func (u *user) killedEarly(t *testing.T) {
+	const ours = "app.kubernetes.io/managed-by=nettoll"
+	const text = "hosts: {kind: kubernetes, nodes: 2, image: 'localhost:1/nosuch:v1'%s}\n" +
+		"baseline: cni\nfactors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n"
+	gone(t, 30*time.Second, func() []string { return u.left(t) }) // of what was cleaned before
+	u.kubectl(t, "create", "namespace", "early")
+	u.killSoon(t, "early-own", fmt.Sprintf(text, ""), 0, "--all-namespaces", "--selector", ours)
+	u.killSoon(t, "early", fmt.Sprintf(text, ", namespace: early"), 0, "--namespace", "early")
+	had := len(u.left(t))
+	cmd, out, said := u.command(t.Context(), "clean", "--cluster")
+	if err := cmd.Run(); err != nil || strings.Count(out.String(), "its run may still start") != 2 ||
+		!strings.Contains(out.String(), "left namespace nettoll-") || !strings.Contains(out.String(), "left run early/") {
+		t.Errorf("nettoll clean --cluster: %v\n%s\n%s\nwant that two runs may still start", err, out, said)
+	}
+	if left := u.left(t); had != 7 || len(left) != had { // a namespace, and twice a Job and two pods
+		t.Errorf("%d objects before, %q after; want 7, and the same", had, left)
+	}
+	done, err := kubernetes.CleanOlder(t.Context(), kubectl.Options{
+		Program: filepath.Join(u.dir, "bin", "kubectl"), Env: u.env,
+	}, 0)
+	if err != nil || len(done.Removed) != 2 || len(done.Left) > 0 {
+		t.Errorf("cleaned: %+v, %v; want a namespace and a Job", done, err)
+	}
+	gone(t, 30*time.Second, func() []string { return u.left(t) })
+	if kept := u.kubectl(t, "get", "namespace", "early", "-o", "name"); len(kept) != 1 {
+		t.Errorf("namespace early: %v", kept)
+	}
+}
+
+// If nodes have no room for the pods of a lab, the cluster removes them nevertheless once the scouts of the run that was
+// killed have ended.
+func (u *user) killedPending(t *testing.T) {
+	u.kubectl(t, "create", "namespace", "tight")
+	cpus := strings.Join(u.kubectl(t, "get", "nodes", "-o", "jsonpath={.items[0].status.allocatable.cpu}"), "")
+	n, err := strconv.Atoi(cpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The pod of a scout takes more than half of its node.
+	if err := u.cluster.Apply(t.Context(), fmt.Sprintf(`{"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name":
+		"large", "namespace": "tight"}, "spec": {"limits": [{"type": "Container", "defaultRequest": {"cpu": "%dm"}}]}}`,
+		n*600)); err != nil {
+		t.Fatal(err)
+	}
+	// Pods look once a second whether their scouts have come. Those that have seen none wait for two minutes more.
+	u.killSoon(t, "tight", "hosts: {kind: kubernetes, nodes: 2, namespace: tight}\nbaseline: cni\nfactors: {network: "+
+		"[{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n", 5*time.Second, "--namespace", "tight",
+		"--selector", "nettoll/lab")
+	began := time.Now()
+	for _, node := range u.cluster.Nodes() { // the end of the scouts makes room
+		u.kubectl(t, "cordon", node.Name())
+		defer u.kubectl(t, "uncordon", node.Name())
+	}
+	// The scouts end after a minute, and their Job is kept for half a minute.
+	gone(t, 2*time.Minute, func() []string { return u.left(t) })
+	t.Logf("%.0f s after the end of the controller", time.Since(began).Seconds())
 }

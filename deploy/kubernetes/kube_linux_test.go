@@ -261,6 +261,9 @@ func TestCluster(t *testing.T) {
 	t.Run("several", func(t *testing.T) { u.several(t) })
 	t.Run("restarts", func(t *testing.T) { u.restarts(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
+	u.killed = ""
+	t.Run("killed early", func(t *testing.T) { u.killedEarly(t) })
+	t.Run("killed pending", func(t *testing.T) { u.killedPending(t) })
 }
 
 // Calico enforces policies. If it changes addresses, paths that need them are not measured.
