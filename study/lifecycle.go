@@ -32,7 +32,7 @@ type LifecyclePlan struct {
 	Rounds int
 }
 
-// DefaultLifecyclePlan is the plan behind docs/lifecycle.md.
+// DefaultLifecyclePlan is a plan of some minutes. That of docs/lifecycle.md also has 10 pairs.
 func DefaultLifecyclePlan() LifecyclePlan { return LifecyclePlan{Pairs: []int{1, 5, 50}, Rounds: 3} }
 
 // mostPairs is the largest number of pairs of a lab: a bridge has room for 1023 ports (BR_MAX_PORTS, net/bridge).
