@@ -58,8 +58,8 @@ func (c *calls) doubt() string {
 	}
 	const digits = 100 * time.Millisecond
 	enough := time.Duration(c.dead.Seconds() / float64(c.trials) * (1/callsLimit - 1) * float64(time.Second))
-	return fmt.Sprintf("passing the turn to workers on other machines took %.0f %% of the time of trials; use longer trials "+
-		"(--trial %v)", 100*share, (enough + digits - 1).Truncate(digits))
+	return fmt.Sprintf("passing the turn to workers on other machines took %.0f %% of the time of trials; use longer "+
+		"trials (--trial %v)", 100*share, (enough + digits - 1).Truncate(digits))
 }
 
 // longestCommand is how much of the command line of another run is shown.

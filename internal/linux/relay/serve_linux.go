@@ -76,8 +76,8 @@ type device struct {
 }
 
 // move reads frames from one device and writes them to another, until one of them is gone. It reports the first frame
-// that could not be written, and again each time that there are ten times as many: the device may be down, or the kernel
-// out of memory.
+// that could not be written, and again each time that there are ten times as many: the device may be down, or the
+// kernel out of memory.
 func move(from, to device, said io.Writer) error {
 	runtime.LockOSThread()
 	frame := make([]byte, link.LargestFrame)
