@@ -201,15 +201,20 @@ func withoutDAD(namespace string) host.Step {
 	return host.Sysctl{NS: namespace, Key: "net.ipv6.conf.default.accept_dad", Value: "0", IfPresent: true}
 }
 
-// Sockets returns the steps for a namespace in which sockets of workloads are opened. They keep TCP from reusing what
-// earlier connections learned (Documentation/networking/ip-sysctl.rst). An orphaned connection is given up after one
-// retry, which takes half a second: it would otherwise keep a namespace without links alive for a minute and a half
-// (net/ipv4/tcp_timer.c, tcp_orphan_retries).
+// Orphans returns the step for a namespace in which programs have TCP connections to other namespaces. An orphaned
+// connection is given up after one retry, which takes a second or two: it would otherwise keep a namespace alive for a
+// minute and a half if the other end is gone (net/ipv4/tcp_timer.c, tcp_orphan_retries).
+func Orphans(namespace string) host.Step {
+	return host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_orphan_retries", Value: "1"}
+}
+
+// Sockets returns the steps for a namespace in which sockets of workloads are opened: that of [Orphans], and those that
+// keep TCP from reusing what earlier connections learned (Documentation/networking/ip-sysctl.rst).
 func Sockets(namespace string) []host.Step {
 	return []host.Step{
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_slow_start_after_idle", Value: "0"},
 		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_no_metrics_save", Value: "1"},
-		host.Sysctl{NS: namespace, Key: "net.ipv4.tcp_orphan_retries", Value: "1"},
+		Orphans(namespace),
 	}
 }
 

@@ -163,9 +163,7 @@ func (Encryption) Carry(lab network.Lab, p part.Params) (network.Span, error) {
 		v4, v6 := network.SpanAddr(len(lab.Spans), h.Index)
 		top.Steps[i] = []host.Step{
 			d,
-			// Daemons have TCP connections to each other. That of a killed one would keep the namespace of its host alive until
-			// it is given up, if the other host is gone already (see network.Sockets).
-			host.Sysctl{Key: "net.ipv4.tcp_orphan_retries", Value: "1"},
+			network.Orphans(""), // of the daemons
 			// no address of link scope, which no other host would take packets from
 			host.Sysctl{Key: "net.ipv6.conf." + link + ".addr_gen_mode", Value: "1", IfPresent: true},
 			host.Link{Name: link, MTU: top.MTU, Addresses: []string{v4.String(), v6.String()}, Up: true},

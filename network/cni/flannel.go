@@ -230,10 +230,11 @@ func (l *layout) daemons() ([]host.Step, error) {
 			d.Peers = append(d.Peers, of(h))
 		}
 	}
+	steps := []host.Step{network.Orphans("")} // of the daemons, which ask etcd
 	if l.on.Index == lab.Hosts[0].Index {
-		return []host.Step{e, d}, nil
+		steps = append(steps, e)
 	}
-	return []host.Step{d}, nil
+	return append(steps, d), nil
 }
 
 // ranges are those of all peers.
