@@ -63,7 +63,7 @@ release-check: ## show that two builds of a release are the same, byte for byte 
 .PHONY: deps
 deps: ## fetch the modules, compile the linter (minutes, once), say what this machine lacks
 	$(GO) mod download
-	@cd internal/testcni/tap && $(GO) mod download
+	@$(call fetch,internal/testcni/tap)
 	$(golangci-lint) version
 	@scripts/needs
 

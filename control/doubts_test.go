@@ -45,6 +45,8 @@ func TestCallsDoubt(t *testing.T) {
 			var one trial
 			one.timing.Dead, one.timing.Skew, one.result.Window = c.dead, c.skew, c.window
 			all.add(one)
+			one.timing.Dead, one.failure = time.Hour, "no answer arrived"
+			all.add(one)
 		}
 		if got := all.doubt(); got != c.want {
 			t.Errorf("%v beside %v: %q, want %q", c.dead, c.window, got, c.want)

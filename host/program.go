@@ -176,16 +176,16 @@ func (r *Running) Write(p []byte) (int, error) {
 // Only one caller at a time may use it.
 func (r *Running) Control() net.Conn { return r.control }
 
-// Await waits until the program has written this to its control socket, which it must have. If the program ends before,
-// the error has the end of its output.
-func (r *Running) Await(said string, limit time.Duration) error {
-	buf := make([]byte, len(said))
+// Await waits until the program says through its control socket, which it must have, that it is ready (see
+// [process.Attend]). If the program ends before, the error has the end of its output.
+func (r *Running) Await(limit time.Duration) error {
+	buf := make([]byte, len(process.Ready))
 	err := r.Control().SetReadDeadline(time.Now().Add(limit))
 	if err == nil {
 		_, err = io.ReadFull(r.Control(), buf)
 	}
-	if err == nil && string(buf) != said {
-		err = fmt.Errorf("it has said %q instead of %q", buf, said)
+	if err == nil && string(buf) != process.Ready {
+		err = fmt.Errorf("it has said %q instead of %q", buf, process.Ready)
 	}
 	if err == nil {
 		return r.Control().SetReadDeadline(time.Time{})

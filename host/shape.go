@@ -153,7 +153,7 @@ func (s Shape) detour(k *Kernel, h *link.Handle, was shapeWas) (err error) {
 		return err
 	}
 	was.Process = r.Process()
-	if err := r.Await(detour.Ready, shapeStart); err != nil {
+	if err := r.Await(shapeStart); err != nil {
 		return err
 	}
 	if err := k.Do("", func() (err error) {

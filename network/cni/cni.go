@@ -344,7 +344,7 @@ func (Network) Exclude(hosts int, p part.Params) string {
 	}
 	bridged := kind == bridge || kind == tap
 	routed := bridged || kind == ptp
-	if kind == tap && c.has(bandwidth) {
+	if kind == tap && c.has(bandwidth) { // it would fail
 		return "plugin bandwidth limits the host's end of a veth, and plugin tap makes none (valid with it: bridge, ptp)"
 	}
 	for _, name := range []string{portmap, firewall, bandwidth} {
@@ -352,8 +352,12 @@ func (Network) Exclude(hosts int, p part.Params) string {
 			break // it is measured as it is
 		}
 		if !routed && c.has(name) {
+			valid := "bridge, ptp, tap"
+			if name == bandwidth {
+				valid = "bridge, ptp"
+			}
 			return fmt.Sprintf("plugin %s acts on what the host passes on, and the host does not see the packets of plugin %s "+
-				"(valid with it: bridge, ptp, and tap without bandwidth)", name, kind)
+				"(valid with it: %s)", name, kind, valid)
 		}
 		if hosts == 1 && bridged && name != bandwidth && c.has(name) {
 			return fmt.Sprintf("on one host packets between containers pass the bridge, and plugin %s sees none of them (use "+

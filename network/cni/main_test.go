@@ -1,16 +1,13 @@
 package cni_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"testing"
 
-	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/network/cni"
 )
 
@@ -18,21 +15,10 @@ import (
 const fake = "NETTOLL_TEST_CNI"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == host.DaemonCommand {
-		control, err := net.FileConn(os.Stdin)
-		if err == nil {
-			err = cni.Network{}.Daemons()[os.Args[2]](context.Background(), control, os.Args[3:], os.Stderr)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	if kind := os.Getenv(fake); kind != "" {
 		os.Exit(played(kind))
 	}
-	testnet.Main(m)
+	steptest.Main(m, cni.Network{}.Daemons())
 }
 
 // played is a plugin: an IPAM that hands out only the addresses of $NETTOLL_TEST_CNI_IPS, or one of a chain whose CHECK

@@ -87,7 +87,7 @@ func (r Relay) Apply(_ context.Context, k *host.Kernel) error {
 	if err != nil {
 		return err
 	}
-	if err = running.Await(relay.Ready, starting+time.Duration(len(r.Ports))*more); err == nil {
+	if err = running.Await(starting + time.Duration(len(r.Ports))*more); err == nil {
 		err = r.plug(k)
 	}
 	if err == nil {

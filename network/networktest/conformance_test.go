@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
@@ -23,21 +22,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// TestMain lets the test binary delay the packets of its own labs.
-func TestMain(m *testing.M) {
-	if len(os.Args) > 2 && os.Args[1] == host.DaemonCommand {
-		control, err := net.FileConn(os.Stdin)
-		if err == nil {
-			err = host.Daemons()[os.Args[2]](context.Background(), control, os.Args[3:], os.Stderr)
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	testnet.Main(m)
-}
+// The test binary delays the packets of its own labs.
+func TestMain(m *testing.M) { steptest.Main(m, host.Daemons()) }
 
 // spoilt is a network that works, but for what change does to its plans and endpoints.
 func spoilt(n network.Network, change func(network.Lab, []host.Plan, [][]network.Endpoint)) Fake {

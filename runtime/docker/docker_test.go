@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 
 // TestCannotStart wants a program that cannot be executed to be reported with the reason of Docker.
 func TestCannotStart(t *testing.T) {
-	runtimetest.CannotStart(t, docker.Runtime{}, nil, "permission denied")
+	runtimetest.CannotStart(t, docker.Runtime{}, nil, "make container src0: ", "permission denied")
 }
 
 // TestMachineCannotStart wants the same of the machine's Docker, which is left as it was.
@@ -74,7 +74,7 @@ func TestMachineCannotStart(t *testing.T) {
 	theirs := dockertest.Start(t)
 	t.Setenv("DOCKER_HOST", theirs.Host)
 	untouched := theirs.Inhabit()
-	runtimetest.CannotStart(t, docker.Runtime{}, map[string]string{"use": "machine"}, "permission denied")
+	runtimetest.CannotStart(t, docker.Runtime{}, map[string]string{"use": "machine"}, "make container src0: ", "permission denied")
 	untouched()
 }
 

@@ -1,16 +1,11 @@
 package lxc_test
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nettoll/nettoll/host"
-	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/part"
 	"github.com/nettoll/nettoll/runtime"
@@ -38,30 +33,11 @@ func TestConformance(t *testing.T) {
 	runtimetest.Profiled(t, lxc.Runtime{}, nil)
 }
 
-// TestCannotStart wants a program that cannot be started to be told.
+// A program that cannot be started is told with LXC's reason, and nothing is left of its container.
 func TestCannotStart(t *testing.T) {
 	testnet.Program(t, "lxc-start", "lxc")
-	m := testnet.New(t)
-	bad := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(bad, []byte("no program"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k := steptest.Kernel(t, m, host.KernelConfig{Journal: forgetful{}, Worker: func(string) *exec.Cmd {
-		return &exec.Cmd{Path: bad, Args: []string{"nettoll"}}
-	}})
-	var s host.Stack
-	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		host.Namespace{Name: "src0"}, lxc.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}},
-	}})
-	if err == nil || !strings.Contains(err.Error(), "lxc-start: exit status 1: ") ||
-		!strings.Contains(err.Error(), "Permission denied") {
-		t.Errorf("%v, want the reason of LXC", err)
-	}
+	runtimetest.CannotStart(t, lxc.Runtime{}, nil, "lxc-start: exit status 1: ", "Permission denied")
 }
-
-type forgetful struct{}
-
-func (forgetful) Write(host.Note) error { return nil }
 
 func TestContainers(t *testing.T) {
 	got, err := lxc.Runtime{}.Containers([]runtime.Container{{Name: "src0", Namespace: "src0"}, {Name: "snk0"}},

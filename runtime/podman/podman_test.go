@@ -46,7 +46,7 @@ func TestConformance(t *testing.T) {
 // TestCannotStart wants a program that cannot be executed to be reported with the reason of runc. crun before 1.9 needs
 // a host that shows it one version of cgroups.
 func TestCannotStart(t *testing.T) {
-	runtimetest.CannotStart(t, podman.Runtime{}, nil, "permission denied")
+	runtimetest.CannotStart(t, podman.Runtime{}, nil, "make container src0: ", "permission denied")
 }
 
 func TestOutdated(t *testing.T) {

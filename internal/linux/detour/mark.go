@@ -4,8 +4,5 @@ package detour
 // from another network namespace has no mark (net/core/skbuff.c, skb_scrub_packet).
 const Mark = 0x6e65746c // "netl"
 
-// Ready is the message that [Serve] writes to control when its TAP device is up.
-const Ready = "ready\n"
-
 // Name returns the name of the TAP device of a port.
 func Name(port string) string { return "d" + port }

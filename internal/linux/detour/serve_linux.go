@@ -14,6 +14,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/clock"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
 	"github.com/nettoll/nettoll/internal/linux/thread"
 )
@@ -42,26 +43,14 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	}
 	//nolint:gosec // it need not be unpredictable
 	q := NewQueue(fate, room, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))
-	ended := make(chan error, 2)
+	ended := make(chan error, 1)
 	go func() { // ends with the process, which owns the room
 		runtime.LockOSThread()
 		thread.Punctual(true)
 		thread.Prompt()
 		ended <- carry(fd, q, said)
 	}()
-	go func() {
-		_, err := io.Copy(io.Discard, control)
-		ended <- err
-	}()
-	if _, err := io.WriteString(control, Ready); err != nil {
-		return fmt.Errorf("say that %q is ready: %w", name, err)
-	}
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return process.Attend(ctx, control, ended)
 }
 
 // setUp sets the device up. The device sends nothing by itself: without IPv6 it has no addresses.

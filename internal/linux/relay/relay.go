@@ -5,9 +5,6 @@ import (
 	"fmt"
 )
 
-// Ready is the message that [Serve] writes to control when all devices have carriers.
-const Ready = "ready\n"
-
 // A Wire is a pair of TAP devices. What one sends, the other receives.
 type Wire struct {
 	// Near is the device that the process makes, in its own network namespace. It ends with the process.

@@ -105,8 +105,8 @@ func configure(name, address string) error {
 // ready waits until the process says that it is.
 func (r *running) ready(t *testing.T) {
 	t.Helper()
-	said := make([]byte, len(relay.Ready))
-	if _, err := io.ReadFull(r.control, said); err != nil || string(said) != relay.Ready {
+	said := make([]byte, len(process.Ready))
+	if _, err := io.ReadFull(r.control, said); err != nil || string(said) != process.Ready {
 		t.Fatalf("said %q: %v", said, err)
 	}
 }

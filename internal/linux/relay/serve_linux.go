@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
+	"github.com/nettoll/nettoll/internal/linux/process"
 )
 
 // Serve is the main function of the process. It moves frames until control ends or a device is deleted. Each direction
@@ -24,7 +25,7 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 	}
 	// one P for each thread, so that none waits for another one's after a read, and two more
 	runtime.GOMAXPROCS(2*len(wires) + 2)
-	ended := make(chan error, 1+2*len(wires))
+	ended := make(chan error, 2*len(wires))
 	for _, w := range wires {
 		near, far, err := w.open()
 		if err != nil {
@@ -35,19 +36,7 @@ func Serve(ctx context.Context, control net.Conn, args []string, said io.Writer)
 		go func() { ended <- move(device{far, inside}, device{near, w.Near}, said) }()
 		go func() { ended <- move(device{near, w.Near}, device{far, inside}, said) }()
 	}
-	go func() {
-		_, err := io.Copy(io.Discard, control)
-		ended <- err
-	}()
-	if _, err := io.WriteString(control, Ready); err != nil {
-		return fmt.Errorf("say that all devices are open: %w", err)
-	}
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return process.Attend(ctx, control, ended)
 }
 
 // open opens both devices.
