@@ -25,8 +25,11 @@ func (v *Reading) Beside() (Section, bool) {
 			tables = append(tables, Block{Table: t}, Block{Text: "Floor: " + floors + ".", Tone: Quiet})
 		}
 	}
-	if tables == nil {
+	if s.Blocks == nil {
 		return s, false
+	}
+	if tables == nil {
+		return s, true
 	}
 	s.Blocks = append(append(s.Blocks, tables...), Block{
 		Text: "In each block every member of a mix was also measured alone: the same stack, the same pairs of the same " +
@@ -46,7 +49,8 @@ func (v *Reading) besideGroup(g *Group) (texts []string, t *Table, floors string
 	var known []string
 	for _, c := range g.Cells {
 		list := besideRows(v.Analysis.Beside, c)
-		for i, b := range list {
+		compared := false
+		for _, b := range list {
 			point, interval := Change(&b.Row)
 			if point == "" {
 				continue
@@ -68,16 +72,50 @@ func (v *Reading) besideGroup(g *Group) (texts []string, t *Table, floors string
 			if r := g.Row(c, b.Metric); r != nil {
 				row[3].Text = Number(r.Value, r.Unit)
 			}
-			if row[0].Text = StackName(c); i == 0 {
-				texts = append(texts, besideText(b, point, interval))
+			if row[0].Text = StackName(c); b.Metric == c.Primary {
+				texts, compared = append(texts, besideText(b, point, interval)), true
 			}
 			t.Rows = append(t.Rows, row)
 		}
+		if alone := v.alone(c); alone != nil && !compared {
+			texts = append(texts, v.notBeside(c, alone))
+		}
 	}
 	if t.Rows == nil {
-		return nil, nil, ""
+		return texts, nil, ""
 	}
 	return texts, t, strings.Join(known, ", ")
+}
+
+// alone returns the cell that measures a member of a mix alone; nil if the run has none.
+func (v *Reading) alone(c *measure.Cell) *measure.Cell {
+	i := slices.IndexFunc(v.Run.Cells, func(x measure.Cell) bool { return x.Alone == c.ID })
+	if i < 0 {
+		return nil
+	}
+	return &v.Run.Cells[i]
+}
+
+// notBeside returns the sentence about a member that has no comparison with itself alone in its primary metric:
+// "bridge: udp-rr mixed with tcp-stream(message=131072): latency p50 is not compared with alone: too few samples."
+func (v *Reading) notBeside(c, alone *measure.Cell) string {
+	why := "too few samples"
+	if f, failed := v.Failed[alone.ID]; failed {
+		why = notMeasured(f, "alone")
+	}
+	if f, failed := v.Failed[c.ID]; failed {
+		why = notMeasured(f, "in the mix")
+	}
+	m, _ := v.known.Lookup(c.Primary)
+	return fmt.Sprintf("%s: %s %s: %s is not compared with alone: %s.", StackName(c), Printable(c.Workload), mixedWith(c),
+		Label(m), why)
+}
+
+func notMeasured(f measure.FailedCell, where string) string {
+	if f.Trials == 0 {
+		return "it was not measured " + where
+	}
+	return "it failed " + where + ": " + Printable(f.Reason)
 }
 
 // besideRows returns the comparisons of a cell with itself alone that tables show: the primary metric first, then the

@@ -148,6 +148,36 @@ func TestBeside(t *testing.T) {
 			t.Errorf("%d tables of requests, want that of the mix:\n%s", n, &b)
 		}
 	}
+	for why, spoil := range map[string]func(x *measure.Trial) (kept bool){
+		"too few samples": func(x *measure.Trial) bool {
+			x.Metrics = maps.Clone(x.Metrics)
+			delete(x.Metrics, "latency_p50")
+			return true
+		},
+		"it failed alone: no route": func(x *measure.Trial) bool {
+			if strings.Contains(x.Cell, "+alone") {
+				x.Metrics, x.Failed = nil, "no route"
+			}
+			return true
+		},
+		"it was not measured in the mix": func(x *measure.Trial) bool { return strings.Contains(x.Cell, "+alone") },
+	} {
+		other := *m
+		other.log.Trials = nil
+		for _, x := range m.log.Trials {
+			if !strings.HasPrefix(x.Cell, "bridge/") || !strings.Contains(x.Cell, ":udp-rr") || spoil(&x) {
+				other.log.Trials = append(other.log.Trials, x)
+			}
+		}
+		var b bytes.Buffer
+		if err := view.Write(&b, "text", other.data(), report.Options{Width: 200}); err != nil {
+			t.Fatal(err)
+		}
+		want := "bridge: udp-rr mixed with tcp-stream(message=131072): latency p50 is not compared with alone: " + why + "."
+		if said := strings.Join(strings.Fields(b.String()), " "); !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%.3000s", want, &b)
+		}
+	}
 }
 
 // Curves never join cells of a mix and cells alone; mixes have curves of their own.
