@@ -49,18 +49,23 @@ func TestOneWayLeak(t *testing.T) {
 
 	s := start(t, args...)
 	s.measuring()
-	s.until("a leak", func() (planted bool) { // between two generations there are no labs
+	planted := map[int]bool{} // by the PID of a worker
+	s.until("a leak in all three labs", func() bool { // between two generations there are no labs
+		n := 0
 		for _, m := range s.members() {
 			if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != "source@host1" {
 				continue
 			}
-			if err := oneWay(m.pid); err != nil {
-				t.Logf("in a lab that ends: %v", err)
-				continue
+			if !planted[m.pid] {
+				if err := oneWay(m.pid); err != nil {
+					t.Logf("in a lab that is built or ends: %v", err)
+					continue
+				}
+				planted[m.pid] = true
 			}
-			planted = true
+			n++
 		}
-		return planted
+		return n == 3
 	})
 	if status := s.wait(patience); status != 4 {
 		t.Errorf("exit status %d, want 4\n%s", status, s.stderr.String())
