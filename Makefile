@@ -193,13 +193,13 @@ GUEST_HOUR := $(shell echo $$(($$(date +%s) / 3600 % 3 * 2)))
 GUEST_HOURLY := $(wordlist $(shell echo $$(($(GUEST_HOUR) + 1))),$(shell echo $$(($(GUEST_HOUR) + 2))),$(GUEST_BETWEEN))
 
 # Packages with tests for what the kernel here may lack: network devices and datapaths that are modules. The others' tests would only repeat themselves there. What follows a
-# package's = is which of its tests, as of go test -run. Labs with daemons take half a minute each there, which is too long for CI: make parts has them.
+# package's = is which of its tests, as of go test -run. Labs with daemons take half a minute to over a minute each there, which is too long for CI: make test-guest-rare has them.
 GUEST_PKG_6.12 := ./host/guest ./internal/linux/link ./network/ipvlan ./network/ovs ./filter/ovs ./network/ebpf=/netkit './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@(oci|lxc)$$' './runtime/oci=^TestConformance$$/^runc$$/^AppArmor' './runtime/lxc=^TestConformance$$/^AppArmor|^TestConformance$$/^usual$$/^(cgroups|limits)$$' './network/networktest=^TestUnderlay(Late|Delay)$$' './internal/linux/cgroup=^Test(MakeLeaf|Remove|UsableInNamespace)$$' './runtime=^TestSetSwap$$' './runtime/netns=^TestConformance$$/^group=own$$' $(GUEST_HOURLY)
 # All that carries packets between hosts by such devices.
 GUEST_CARRIERS := ./tunnel/geneve ./tunnel/ipip=/kernel ./tunnel/gre=/kernel ./tunnel/tunneltest './catalogue=TestRoutedUnderlay|TestPaths' ./encryption/wireguard ./encryption/ipsec ./encryption/macsec
 # What the kernel here lacks, too, or shows beside cgroups of v1, and CI has no time for: a guest has cgroups of v2 alone. network/cni comes last: beside other work its plugins
 # took 48 minutes there, and the rest had no time left.
-GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './proof/attack=^TestUnfiltered$$/^ipvlan' './runtime/oci=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './runtime/lxc=^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/docker=^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/podman=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './runtime/containerd=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan'
+GUEST_RARE := './internal/linux/watch=^Test(VLANsAreNamed|AssociationsAreCompared)$$' './proof/attack=^TestUnfiltered$$/^ipvlan' './runtime/oci=^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './runtime/lxc=^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/docker=^TestConformance$$/^AppArmor|^TestConformance$$/^usual$$/^(cgroups|limits|death|kill|alone)$$' './runtime/podman=^TestConformance$$/^runc$$/^AppArmor|^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './runtime/containerd=^TestConformance$$/^runc$$/^AppArmor|^TestConformance$$/^(runc|crun)$$/^usual$$/^(cgroups|limits)$$' './cmd/nettoll=^TestNetworksOfRuntimes$$/^ipvlan.*@docker$$' './network/cni=^TestConformance$$/plugin=(ip)?vlan'
 # The least kernel that README promises, that of Debian 12: what networks and filters take of it. Open vSwitch comes last: with its module that kernel puts fragments together
 # in every namespace before filters see them (docs/filters.md).
 GUEST_PKG_6.1 := ./network/host=Conformance ./network/bridge=Conformance ./network/macvlan=Conformance ./network/nat=Conformance ./network/routed=Conformance \
@@ -219,7 +219,7 @@ test-guest-carriers: ## run tests of tunnels and encryptions by the kernel, in a
 	@$(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 1h $(TESTFLAGS) $(GUEST_CARRIERS)
 
 .PHONY: test-guest-rare
-test-guest-rare: ## run what CI has no time for, in a virtual machine (an hour; two on a busy machine)
+test-guest-rare: ## run what CI has no time for, in a virtual machine (over an hour; two on a busy machine)
 	@$(GO) run ./cmd/testguest -kernel $(KERNEL) -limit 2h $(TESTFLAGS) $(GUEST_RARE)
 
 # Which pairs of a tunnel and an encryption test-between tries: ONLY='vxlan.*openvpn/bridge', as a regular expression.

@@ -107,6 +107,13 @@ func inhabited(t *testing.T, k *host.Kernel) []string {
 		}
 		return strings.TrimSpace(out)
 	}
+	const refused = "user specified IP address is supported on user defined networks only" // why labs have another network
+	chosen := []string{"run", "--name", "chosen", "--ip", "172.17.0.9", runtime.Image, "/none"}
+	out, err := docker.Run(context.Background(), k, chosen...)
+	if err == nil || !strings.Contains(out, refused) {
+		t.Errorf("a container with a chosen address on docker0: %v, %q, want %q", err, out, refused)
+	}
+	ask("rm", "--force", "chosen")
 	args := []string{"run", "--detach", "--name", "theirs", "--cgroup-parent", group, "--volume", box + ":/sleep:ro"}
 	args = append(args, runtime.Publish("20100")...)
 	ask(append(args, runtime.Image, "/sleep", "1000000")...)
