@@ -57,7 +57,7 @@ type configurator struct {
 	keeps      bool               // frames between hosts of proofs
 }
 
-// patience is how long all labs of a generation may take to build.
+// patience is how long a lab may take to build, beside all others of its generation.
 func patience(r *experiment.Resolved) time.Duration {
 	limit := buildLimit
 	for _, l := range r.Labs {
@@ -70,13 +70,34 @@ func patience(r *experiment.Resolved) time.Duration {
 	return limit
 }
 
+// patiently returns a context for building a lab, which ends in time. Each lab has one of its own: labs that wait for
+// something that does not come take nothing from those that are built after them.
+func (c *configurator) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := patience(c.resolved)
+	return context.WithTimeoutCause(ctx, limit, &lateError{limit})
+}
+
+// A lateError says that a lab was not built in time.
+type lateError struct{ limit time.Duration }
+
+func (e *lateError) Error() string {
+	return fmt.Sprintf("it was not built within %v", e.limit.Round(time.Second))
+}
+
+// late adds to the error of a lab that its time was up, unless the error says so.
+func late(ctx context.Context, err error) error {
+	over, ok := errors.AsType[*lateError](context.Cause(ctx))
+	if err == nil || !ok || errors.Is(err, over) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", over, err)
+}
+
 // build makes a generation for the cells that are still measured (by index), with sockets open. Labs that cannot be
-// built are named in failed.
+// built, or not in time, are named in failed. Only the end of ctx is an error because of time.
 func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error,
 	err error,
 ) {
-	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
-	defer cancel()
 	g, failed, err := c.raise(ctx, number, cells)
 	if err != nil {
 		return nil, failed, err
@@ -98,7 +119,11 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 			return nil, failed, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
-	g.each("open sockets of", failed, func(l *lab) error { return l.open(ctx) })
+	g.each("open sockets of", failed, func(l *lab) error {
+		ctx, cancel := c.patiently(ctx)
+		defer cancel()
+		return late(ctx, l.open(ctx))
+	})
 	return g, failed, context.Cause(ctx)
 }
 
@@ -107,8 +132,6 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *generation, failed map[int]error,
 	err error,
 ) {
-	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
-	defer cancel()
 	g, err := c.begin(number, cells)
 	if err != nil {
 		return nil, nil, err
@@ -129,10 +152,12 @@ func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *g
 		if err := c.confined(l); err != nil { // where nobody has asked before
 			return err
 		}
+		ctx, cancel := c.patiently(ctx)
+		defer cancel()
 		if err := g.raise(ctx, l); err != nil {
-			return err
+			return late(ctx, err)
 		}
-		return c.settled(ctx, l)
+		return late(ctx, c.settled(ctx, l))
 	})
 	return g, failed, context.Cause(ctx)
 }

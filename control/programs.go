@@ -151,17 +151,17 @@ func (s *scheduler) rebuild(ctx context.Context, g *generation, broken map[int]s
 
 // again builds a lab in the place of one that is broken, by the same plans, with workers in the same seats.
 func (c *configurator) again(ctx context.Context, l *lab) error {
-	ctx, cancel := context.WithTimeout(ctx, patience(c.resolved))
-	defer cancel()
 	l.close()
 	l.watch, l.before, l.passed = nil, nil, nil // what stood is gone
 	if l.ways != nil {
 		l.ways.Forget()
 	}
+	ctx, cancel := c.patiently(ctx)
+	defer cancel()
 	if err := l.generation.raise(ctx, l); err != nil {
-		return err
+		return late(ctx, err)
 	}
-	return l.open(ctx)
+	return late(ctx, l.open(ctx))
 }
 
 // logs keeps what the programs of a generation have said.

@@ -28,6 +28,9 @@ type Fake struct {
 	Installed func(host int, program string) string
 	// Fails, if not nil, returns why a lab cannot be built the nth time, from 1; nil if it can.
 	Fails func(lab string, n int) error
+	// Waits, if not nil, returns what the building of a lab waits for the nth time, from 1, until its time is up; "" if it
+	// does not.
+	Waits func(lab string, n int) string
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
 	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
@@ -279,20 +282,34 @@ func (g *generation) Build(ctx context.Context, s deploy.Spec) (deploy.Lab, erro
 		return nil, err
 	}
 	f := g.fake
+	n := f.counts(s.ID)
+	if f.Waits != nil {
+		if what := f.Waits(s.ID, n); what != "" {
+			<-ctx.Done()
+			return nil, fmt.Errorf("%s: %w", what, context.Cause(ctx))
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.builds == nil {
-		f.builds = map[string]int{}
-	}
-	f.builds[s.ID]++
 	if f.Fails != nil {
-		if err := f.Fails(s.ID, f.builds[s.ID]); err != nil {
+		if err := f.Fails(s.ID, n); err != nil {
 			return nil, err
 		}
 	}
 	l := &lab{fake: f, spec: s, plan: plan, taps: map[int]*host.Tap{}}
 	f.stand = append(f.stand, l)
 	return l, nil
+}
+
+// counts counts that a lab is built, and returns how often it was.
+func (f *Fake) counts(lab string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.builds == nil {
+		f.builds = map[string]int{}
+	}
+	f.builds[lab]++
+	return f.builds[lab]
 }
 
 // turns are trials that take no time.
