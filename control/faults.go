@@ -28,9 +28,10 @@ func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration)
 		}
 		record.Lost[l.ID] = reason
 		if s.missed[i]++; s.missed[i] >= maxMissed {
-			s.drop(i, fmt.Errorf("lost in %d consecutive generations, the last time because %s", maxMissed, reason))
+			s.drop(i, fmt.Errorf("%s, the last time because %s", lostOften(), reason))
 		}
 	}
+	s.orphan()
 	known := map[string]bool{}
 	for _, g := range s.records.log.Generations {
 		for id := range g.Dropped {
@@ -59,6 +60,9 @@ func lookFor(at deploy.Deployment) string {
 
 // maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
 const maxMissed = 3
+
+// lostOften begins the reason why cells of a lab are not measured any more that was lost that often.
+func lostOften() string { return fmt.Sprintf("lost in %d consecutive generations", maxMissed) }
 
 // lose ends a lab for the rest of a generation. The next one builds it anew.
 func (s *scheduler) lose(g *generation, lab int, reason error) {

@@ -140,6 +140,61 @@ func dropped(r *experiment.Resolved, out *Outcome, lab string) string {
 	return ""
 }
 
+// If the baseline of one placement is lost, the others are measured to the end, also when the run is resumed from
+// records of that.
+func TestBaselineLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := imagined(t, netns.Runtime{}, func(e *experiment.Experiment) {
+			e.Factors.Placements = []experiment.Placement{experiment.SameHost, experiment.CrossHost}
+			e.Design.Generations = 7
+		})
+		fake := &labtest.Fake{Waits: func(lab string, n int) string {
+			if lab == baseLab && n > 1 {
+				return pending
+			}
+			return ""
+		}}
+		out, err := Run(t.Context(), Options{Resolved: r, Deployment: fake})
+		if err != nil || out.End.Why != measure.EndTime {
+			t.Errorf("%v, it ended with %q; want that the time was up", err, out.End.Why)
+		}
+		good := map[string]int{}
+		for _, x := range out.Log.Trials {
+			if x.Failed == "" {
+				good[x.Cell]++
+			}
+		}
+		const params = "/udp-rr(payload=64,mode=wait)"
+		for id, want := range map[string]int{
+			"base/same-host/2" + params: 7, "other/same-host/2" + params: 7, baseLab + params: 1, otherLab + params: 1,
+		} {
+			if good[id] != want {
+				t.Errorf("%s: %d trials that count, want %d", id, good[id], want)
+			}
+		}
+		for lab, want := range map[string]string{
+			baseLab: "lost in 3 consecutive generations", otherLab: "its baseline is lost", "base/same-host/2": "", "other/same-host/2": "",
+		} {
+			if got := dropped(r, out, lab); !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("lab %s is not measured any more because %q, want %q", lab, got, want)
+			}
+		}
+		if n := fake.Built()[otherLab]; n != 4 {
+			t.Errorf("lab %s was built %d times, want 4: the baseline was lost in 3", otherLab, n)
+		}
+		s := &scheduler{
+			options: Options{Resolved: r}, cells: r.Cells, past: &out.Log, gone: map[int]string{}, missed: map[int]int{},
+			stood: map[int]bool{}, records: &aggregator{run: out.Run, cells: r.Cells}, monitor: newMonitor(nil),
+		}
+		for _, g := range out.Log.Generations {
+			s.recall(g)
+			if err := s.baselines(); err != nil {
+				t.Errorf("resumed after generation %d: %v", g.Generation, err)
+			}
+		}
+	})
+}
+
 // Labs that wait do not use up the time of those that are built after them, however many there are.
 func TestLateMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -308,14 +309,38 @@ func (s *scheduler) generations(ctx context.Context) (string, error) {
 	}
 }
 
-// baselines says whether something is left to compare with.
+// baselines says whether something is left to compare with. A baseline that was lost too often ends the run only if it
+// was the last one.
 func (s *scheduler) baselines() error {
+	var lost error
+	left := false
 	for i, c := range s.cells {
-		if c.Baseline == "" && s.failed(c.ID) {
+		switch {
+		case c.Baseline != "":
+		case !s.failed(c.ID):
+			left = true
+		case !strings.HasPrefix(s.gone[i], lostOften()):
 			return fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
+		case lost == nil:
+			lost = fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
 		}
 	}
-	return nil
+	if left {
+		return nil
+	}
+	return lost
+}
+
+// orphan takes cells out of the experiment whose baseline was lost.
+func (s *scheduler) orphan() {
+	for i, c := range s.cells {
+		if c.Baseline != "" && s.gone[i] == "" && s.failed(c.Baseline) {
+			s.gone[i] = "its baseline is lost"
+			s.records.warn(measure.Warning{
+				Cell: c.ID, Text: "not measured any more: its baseline is lost: see why " + c.Baseline + " is not measured",
+			})
+		}
+	}
 }
 
 // drop takes a lab's cells out of the experiment.
