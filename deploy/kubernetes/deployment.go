@@ -314,6 +314,11 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 	if err := d.open(ctx); err != nil {
 		return nil, err
 	}
+	return d.check(ctx, labs), nil
+}
+
+// check says of each of the labs of the cluster, which stand at the same time, why it does not; nil if it does.
+func (d *Deployment) check(ctx context.Context, labs []deploy.Spec) []error {
 	full := crowded(d.nodes, labs)
 	wrong := make([]error, len(labs))
 	for i, l := range labs {
@@ -321,7 +326,7 @@ func (d *Deployment) Check(ctx context.Context, labs []deploy.Spec) ([]error, er
 			wrong[i] = d.possible(ctx, l.Stack)
 		}
 	}
-	return wrong, nil
+	return wrong
 }
 
 // possible returns nil, or what a stack needs and the cluster, or the user, does not have.
@@ -420,6 +425,9 @@ func (d *Deployment) scouted(ctx context.Context, i int) (*running, error) {
 	default:
 		return s, nil
 	}
+	if why := d.notReady(ctx, n.name); why != "" { // a call to it would hang
+		return nil, errors.New(why)
+	}
 	again, err := d.start(ctx, "scout of "+n.name, n.pod, ScoutCommand)
 	if err != nil {
 		return nil, err
@@ -472,9 +480,15 @@ func (d *Deployment) loads(begin bool) []told {
 	var group sync.WaitGroup
 	for i := range d.nodes {
 		group.Go(func() {
+			s, err := d.scouted(ctx, i)
+			if err != nil {
+				return
+			}
 			var l load
-			if s, err := d.scouted(ctx, i); err == nil && s.Call(ctx, methodLoad, nil, &l) == nil {
+			if s.Call(ctx, methodLoad, nil, &l) == nil {
 				all[i].load = &l
+			} else if ctx.Err() != nil {
+				_ = s.Kill() // its node may have lost its power; else it is started again
 			}
 		})
 		group.Go(func() {

@@ -107,12 +107,14 @@ func jobsIn(jobs []jobSpec) (n int) {
 // would have the API server look through the pods of all others each time.
 func (d *Deployment) await(ctx context.Context, label, value string, jobs ...jobSpec) ([][]pod, error) {
 	began, wait, all := time.Now(), d.waiting(), podsIn(jobs)
+	looked := began
 	for {
 		listed, err := d.podsWith(ctx, label, value)
 		if err != nil {
 			return nil, err
 		}
 		pods, up, waits := sorted(listed, jobs), 0, ""
+		late := jobs[0].node // the node of a pod that does not run
 		for k, j := range jobs {
 			for i := range pods[k] {
 				p := &pods[k][i]
@@ -129,7 +131,7 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 					}
 				}
 				if waits == "" {
-					waits = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits())
+					waits, late = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits()), cmp.Or(p.Spec.Node, j.node)
 				}
 			}
 		}
@@ -140,7 +142,13 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 		kind, set := jobs[0].kind()
 		if len(lack) > 0 && time.Since(began) > refusedAfter {
 			if name, why := d.refused(ctx, kind, lack...); why != "" {
-				return nil, fmt.Errorf("%s %q gets no pods: %s", set, name, why)
+				return nil, fmt.Errorf("%s %q gets no pods: %s%s", set, name, why, quotaHint(why))
+			}
+		}
+		if time.Since(looked) > readyLook {
+			looked = time.Now()
+			if why := d.notReady(ctx, late); why != "" {
+				return nil, fmt.Errorf("%d of %d pods run: %s (hint: kubectl describe node %s)", up, all, why, late)
 			}
 		}
 		if waits == "" && jobsIn(jobs) == 1 {
@@ -279,6 +287,14 @@ func (d *Deployment) refused(ctx context.Context, kind string, names ...string) 
 	return "", ""
 }
 
+// quotaHint says what helps if a quota of the namespace refuses pods; "" if it is something else.
+func quotaHint(why string) string {
+	if !strings.Contains(why, "exceeded quota") {
+		return ""
+	}
+	return " (hint: measure fewer pairs or stacks at once, or have the quota raised)"
+}
+
 // failedCreate is the reason of an event of a Job or DaemonSet that may not make a pod.
 const failedCreate = "FailedCreate"
 
@@ -308,6 +324,7 @@ func (d *Deployment) remove(label, value string, jobs ...jobSpec) error {
 // are.
 func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 	wait, left, stays := d.waiting(), 1, ""
+	looked := time.Now()
 	for {
 		var list podList
 		err := d.client.Get(ctx, d.path(core, "pods", "labelSelector", label+"="+value, "limit", "1"), &list)
@@ -322,6 +339,13 @@ func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 				}
 				return fmt.Sprintf("%d pods to go, such as %q", left, stays)
 			})
+			if time.Since(looked) > readyLook {
+				looked = time.Now()
+				if why := d.stuck(ctx, label, value, list.Items[0]); why != "" {
+					return fmt.Errorf("remove the pods of %s %q: pod %q is still there: %s", strings.TrimPrefix(label, "nettoll/"),
+						value, stays, why)
+				}
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -282,7 +282,7 @@ func TestJobsApart(t *testing.T) {
 	}
 
 	a.lacks["x-02-7"] = "exceeded quota"
-	want := `job "x-02-7" gets no pods: exceeded quota`
+	want := `job "x-02-7" gets no pods: exceeded quota (hint: measure fewer pairs or stacks at once, or have the quota raised)`
 	if _, err := d.create(t.Context(), labLabel, "x", jobs...); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
@@ -306,7 +306,8 @@ func TestJobsRefused(t *testing.T) {
 		last := jobs[n-1].name
 		a.lacks[last], a.lacks["other"] = "exceeded quota", "no reason of ours"
 		_, err := d.create(t.Context(), labLabel, "x", jobs...)
-		want := fmt.Sprintf("job %q gets no pods: exceeded quota", last)
+		want := fmt.Sprintf("job %q gets no pods: exceeded quota (hint: measure fewer pairs or stacks at once, or have the "+
+			"quota raised)", last)
 		if err == nil || err.Error() != want {
 			t.Errorf("%d Jobs: %v, want %s", n, err, want)
 		}

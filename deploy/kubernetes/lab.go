@@ -279,6 +279,9 @@ func (l *lab) Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker
 	if r == nil {
 		var err error
 		if r, err = l.work(ctx, h, w.Container); err != nil {
+			if ctx.Err() == nil {
+				err = errors.Join(err, l.Verify(ctx)) // its pod may have been evicted
+			}
 			return nil, err
 		}
 	}

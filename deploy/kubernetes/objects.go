@@ -286,7 +286,7 @@ func (p *pod) runs() bool {
 // never says why the pod will not run, unless somebody does something; "" as long as it may.
 func (p *pod) never() string {
 	if p.Metadata.Deletion != "" {
-		return "it was deleted"
+		return "it was deleted" + p.disrupted()
 	}
 	if p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded" {
 		return "it has ended" + because(p.Status.Reason, p.Status.Message) + p.ended()
@@ -297,6 +297,17 @@ func (p *pod) never() string {
 			"RunContainerError",
 		}, w.Reason) {
 			return "its container does not start" + because(w.Reason, w.Message)
+		}
+	}
+	return ""
+}
+
+// disrupted says who ended the pod, such as an eviction or a taint of its node, after a colon; "" if nobody says so
+// (https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions).
+func (p *pod) disrupted() string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "DisruptionTarget" && c.Status == "True" {
+			return because(c.Reason, c.Message)
 		}
 	}
 	return ""

@@ -67,6 +67,12 @@ func TestPod(t *testing.T) {
 			"it was deleted", "its phase is Running", "it was deleted",
 		},
 		{
+			"evicted by the API", `{"metadata": {"uid": "1", "deletionTimestamp": "2026-11-27T10:00:01Z"}, "status": {"phase":
+				"Running", "conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+				"message": "Eviction API: evicting"}]}}`,
+			"it was deleted: Eviction API: evicting (EvictionByEvictionAPI)", "its phase is Running", "it was deleted: Eviction API",
+		},
+		{
 			"another address", strings.Replace(up, "10.244.1.7", "10.244.1.8", 1), "", "its phase is Running",
 			"and has [{10.244.1.8}",
 		},

@@ -41,7 +41,8 @@ func factRights() []Right {
 		},
 		{
 			verb: "get", resource: "nodes", everywhere: true,
-			Without: says + "which system, container runtime and kubelet nodes have",
+			Without: says + "which system, container runtime and kubelet nodes have, and labs on a node that is not ready " +
+				"are given up later",
 		},
 		{
 			verb: "get", resource: "configmaps", in: system, names: append(proxyMaps(), ciliumMap, flannelMap),

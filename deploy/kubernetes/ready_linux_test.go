@@ -1,0 +1,102 @@
+package kubernetes
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serveNodes is an API server whose nodes are ready or not, by their names. "" is the status of a node that nobody may
+// read. Its pods are on nodes, and wait to run or to go.
+func serveNodes(t *testing.T, ready map[string]string, pods ...string) *Deployment {
+	t.Helper()
+	_, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		var answer object
+		at := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
+		switch name := at[len(at)-1]; {
+		case name == "pods":
+			var items []object
+			for i, node := range pods {
+				items = append(items, object{
+					"metadata": object{"name": "p" + string(rune('0'+i)), "labels": object{jobLabel: "j", indexLabel: "0"}},
+					"spec":     object{"nodeName": node}, "status": object{"phase": "Pending"},
+				})
+			}
+			answer = object{"items": items}
+		case !strings.Contains(r.URL.Path, "/nodes/"):
+			answer = object{"gitVersion": "v1.35.4"}
+		default:
+			status, known := ready[name]
+			if !known {
+				w.WriteHeader(http.StatusNotFound)
+			} else if status == "" {
+				w.WriteHeader(http.StatusForbidden)
+			}
+			answer = object{"status": object{"conditions": []object{
+				{"type": "MemoryPressure", "status": "False"},
+				{"type": "Ready", "status": status, "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."},
+			}}}
+		}
+		_ = json.NewEncoder(w).Encode(answer) // the client sees what is missing
+	})
+	return deploymentOn(t, o)
+}
+
+// isLost is what is said of a node whose kubelet does not answer.
+const isLost = `node "n2" is not ready: Kubelet stopped posting node status. (NodeStatusUnknown)`
+
+// A node that is ready, that nobody names, or that the user may not read is no reason to give anything up.
+func TestNotReady(t *testing.T) {
+	d := serveNodes(t, map[string]string{"n1": "True", "n2": "Unknown", "n3": "False", "n4": ""})
+	for name, want := range map[string]string{
+		"": "", "n1": "", "n2": isLost, "n3": strings.Replace(isLost, "n2", "n3", 1), "n4": "",
+		"n5": `node "n5" is not there any more`,
+	} {
+		if got := d.notReady(t.Context(), name); got != want {
+			t.Errorf("node %q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// Nobody waits for pods on a node that is not ready, neither until they run nor until they have gone.
+func TestNotReadyWaits(t *testing.T) {
+	job := jobSpec{name: "j", lab: "x", pods: 2, node: "n2"}
+	t.Run("run", func(t *testing.T) {
+		t.Parallel()
+		for _, on := range []string{"n2", ""} { // it is on its node, or has none yet
+			d := serveNodes(t, map[string]string{"n2": "Unknown"}, on)
+			want := "0 of 2 pods run: " + isLost + " (hint: kubectl describe node n2)"
+			if _, err := d.await(t.Context(), labLabel, "x", job); err == nil || err.Error() != want {
+				t.Errorf("pod on node %q: %v, want %s", on, err, want)
+			}
+		}
+	})
+	t.Run("go", func(t *testing.T) {
+		t.Parallel()
+		d := serveNodes(t, map[string]string{"n2": "Unknown"}, "n2", "n2")
+		began := time.Now()
+		want := `remove the pods of lab "x": pod "p0" is still there: ` + isLost
+		if err := d.remove(labLabel, "x", job); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if took := time.Since(began); took > removeLimit/2 {
+			t.Errorf("it has waited for %v", took)
+		}
+	})
+	t.Run("some may go", func(t *testing.T) {
+		t.Parallel()
+		d := serveNodes(t, map[string]string{"n1": "True", "n2": "Unknown"}, "n2", "n1")
+		if why := d.stuck(t.Context(), labLabel, "x", pod{}); why != "" {
+			t.Errorf("nothing is known of the node: %s", why)
+		}
+		list, err := d.podsWith(t.Context(), labLabel, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if why := d.stuck(t.Context(), labLabel, "x", list[0]); why != "" {
+			t.Errorf("a pod on n1 may go: %s", why)
+		}
+	})
+}
