@@ -86,10 +86,20 @@ func (s *Several) Check(ctx context.Context, labs []deploy.Spec) ([]error, error
 		return nil, err
 	}
 	wrong := make([]error, len(labs))
+	on := map[*Deployment][]int{}
 	for i, l := range labs {
 		d, err := s.on(l.Stack)
 		if wrong[i] = err; err == nil {
-			wrong[i] = d.possible(ctx, l.Stack)
+			on[d] = append(on[d], i)
+		}
+	}
+	for d, which := range on {
+		of := make([]deploy.Spec, len(which))
+		for k, i := range which {
+			of[k] = labs[i]
+		}
+		for k, err := range d.check(ctx, of) {
+			wrong[which[k]] = err
 		}
 	}
 	return wrong, nil
