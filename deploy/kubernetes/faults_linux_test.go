@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -194,26 +195,9 @@ func (u *user) rights(t *testing.T) {
 
 // A run outlives restarts of the API server, through which all calls pass, and of a kubelet: it repeats the block.
 func (u *user) restarts(t *testing.T) {
-	file := u.write(t, "restarts.yaml", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, "+
-		"placement: cross-host, congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n")
-	dir := filepath.Join(u.dir, "restarts")
-	cmd, out, said := u.command(t.Context(), "run", file, "--time", "30s", "-o", dir, "-v")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	trials := func() int {
-		text, _ := os.ReadFile(filepath.Join(dir, control.RecordsFile))
-		return bytes.Count(text, []byte(`"type":"trial"`))
-	}
-	more := func() {
-		t.Helper()
-		for began, have := time.Now(), trials(); trials() < have+6; time.Sleep(100 * time.Millisecond) {
-			if time.Since(began) > 90*time.Second {
-				_ = cmd.Process.Kill()
-				t.Fatalf("no more trials:\n%s", said)
-			}
-		}
-	}
+	cmd, out, said, grows := u.growing(t, "restarts", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: "+
+		"cni, placement: cross-host, congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n", "--time", "30s")
+	more := func() { grows("trial", 6) }
 	more()
 	if err := u.cluster.RestartServer(t.Context()); err != nil {
 		t.Error(err)
@@ -233,12 +217,231 @@ func (u *user) restarts(t *testing.T) {
 	}
 	t.Logf("%s\n%s", out, said)
 	// The scouts were started again. Without them their Job ends, and the cluster removes what belongs to it.
-	_, log := records(t, dir)
+	_, log := records(t, filepath.Join(u.dir, "restarts"))
 	last := log.Blocks[len(log.Blocks)-1]
 	if len(last.CPU) == 0 || len(last.Machines) != 1 || len(last.Machines[0].CPU) == 0 {
 		t.Errorf("the load of a node is not known after the restarts: %+v", last)
 	}
 	gone(t, time.Minute, func() []string { return u.left(t) })
+}
+
+// growing starts a run, and returns it with a function that waits until a number of lines of a type are added to its
+// records. The run ends with the test.
+func (u *user) growing(t *testing.T, name, text string, args ...string) (cmd *exec.Cmd, out, said *bytes.Buffer,
+	more func(kind string, n int),
+) {
+	t.Helper()
+	dir := filepath.Join(u.dir, name)
+	cmd, out, said = u.command(t.Context(), append([]string{"run", u.write(t, name+".yaml", text), "-o", dir, "-v"}, args...)...)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := func(kind string) int {
+		text, _ := os.ReadFile(filepath.Join(dir, control.RecordsFile)) // there is none yet
+		return bytes.Count(text, []byte(`"type":"`+kind+`"`))
+	}
+	return cmd, out, said, func(kind string, n int) {
+		t.Helper()
+		for began, have := time.Now(), lines(kind); lines(kind) < have+n; time.Sleep(100 * time.Millisecond) {
+			if time.Since(began) > 90*time.Second {
+				_ = cmd.Process.Kill()
+				t.Fatalf("no more lines of type %s:\n%s", kind, said)
+			}
+		}
+	}
+}
+
+// evict evicts a pod of a run by the Eviction API, as kubectl drain does: one whose name has a part.
+func (u *user) evict(t *testing.T, part string) (name string) {
+	t.Helper()
+	pods := u.kubectl(t, "get", "pods", "--all-namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll",
+		"--field-selector", "status.phase=Running", "-o",
+		`jsonpath={range .items[*]}{.metadata.namespace}{"/"}{.metadata.name}{"\n"}{end}`)
+	i := slices.IndexFunc(pods, func(p string) bool {
+		return strings.Contains(p, part) && (u.killed == "" || !strings.HasPrefix(p, u.killed+"/"))
+	})
+	if i < 0 {
+		t.Fatalf("no pod %q among %v", part, pods)
+	}
+	namespace, name, _ := strings.Cut(pods[i], "/")
+	u.kubectl(t, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", u.write(t, "eviction.json",
+		fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": %q}}`, name, namespace)))
+	return name
+}
+
+// A pod of a lab that is evicted costs the lab, until the next generation: its trials have failed, no proof has. A scout
+// that is evicted costs only the load of its node, and the last one ends the run with what it has.
+func (u *user) evicted(t *testing.T) {
+	const text = "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, placement: cross-host, " +
+		"congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n"
+	t.Run("lab", func(t *testing.T) {
+		cmd, out, said, more := u.growing(t, "evicted", text, "--time", "15s")
+		more("trial", 6)
+		name := u.evict(t, "-host2-")
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s\n%s", err, out, said)
+		}
+		t.Logf("%s\n%s", out, said)
+		_, log := records(t, filepath.Join(u.dir, "evicted"))
+		lost, after := 0, 0
+		for _, g := range log.Generations {
+			for lab, reason := range g.Lost {
+				lost = g.Generation
+				if !strings.Contains(reason, name) {
+					t.Errorf("lab %s was lost because %q, want something about pod %q", lab, reason, name)
+				}
+				if n := len(g.Lost); n != 1 {
+					t.Errorf("%d labs were lost in a generation, want 1: %v", n, g.Lost)
+				}
+			}
+			if lost > 0 && g.Generation > lost {
+				after++
+			}
+		}
+		if lost == 0 || after == 0 {
+			t.Errorf("a lab was lost in generation %d, and there were %d after it; want both", lost, after)
+		}
+		unbroken(t, log)
+		gone(t, time.Minute, func() []string { return u.left(t) })
+	})
+	t.Run("scout", func(t *testing.T) {
+		cmd, out, said, more := u.growing(t, "scouts", text, "--time", "1h")
+		more("trial", 6)
+		u.evict(t, "-scouts-")
+		more("generation", 2)
+		u.evict(t, "-scouts-")
+		_ = cmd.Wait() // its status says it
+		t.Logf("%s\n%s", out, said)
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(said.String(), "is not there any more: a pod of it has ended") ||
+			!strings.Contains(out.String(), "The run ended because it failed. All records are in") {
+			t.Errorf("status %d, want 1, why, and the report", cmd.ProcessState.ExitCode())
+		}
+		_, log := records(t, filepath.Join(u.dir, "scouts"))
+		if log.End == nil || log.End.Why != measure.EndFailed || log.End.Blocks == 0 {
+			t.Errorf("the run ended with %+v, want that it failed after some blocks", log.End)
+		}
+		known, unknown := 0, 0 // blocks with the load of each node, or not of all
+		for _, b := range log.Blocks {
+			if len(b.CPU) > 0 && len(b.Machines) == 1 && len(b.Machines[0].CPU) > 0 {
+				known++
+			} else {
+				unknown++
+			}
+		}
+		if known == 0 || unknown == 0 {
+			t.Errorf("the load of all nodes is known in %d blocks, and not known in %d; want both", known, unknown)
+		}
+		unbroken(t, log)
+		gone(t, time.Minute, func() []string { return u.left(t) })
+	})
+}
+
+// unbroken wants all proofs of a run to hold: what happens to nodes and pods is no evidence against a stack.
+func unbroken(t *testing.T, log *measure.Log) {
+	t.Helper()
+	for _, p := range log.Proofs {
+		if !p.OK {
+			t.Errorf("%s: %s: %s", p.Lab, p.Claim, p.Detail)
+		}
+	}
+	if len(log.Proofs) == 0 {
+		t.Error("nothing was proved")
+	}
+}
+
+// If a node is not ready any more, labs on the other one are measured to the end. Labs on both are lost, with what is the
+// matter with the node. What is left there goes when the kubelet runs again.
+func (u *user) nodeLost(t *testing.T) {
+	cmd, out, said, more := u.growing(t, "node-lost", "hosts: {kind: kubernetes, nodes: 2}\nbaseline: cni\nfactors: {network: cni, "+
+		"placement: [same-host, cross-host], congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n", "--time", "20s")
+	more("trial", 8)
+	node := u.cluster.Nodes()[1]
+	if err := node.KillKubelet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	began := time.Now()
+	_ = cmd.Wait() // its status says it
+	t.Logf("%.0f s after the end of the kubelet:\n%s\n%s", time.Since(began).Seconds(), out, said)
+	if err := node.StartKubelet(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if cmd.ProcessState.ExitCode() != 3 {
+		t.Errorf("status %d, want 3: some cells are not measured to the end", cmd.ProcessState.ExitCode())
+	}
+	run, log := records(t, filepath.Join(u.dir, "node-lost"))
+	if log.End == nil || log.End.Why != measure.EndTime {
+		t.Errorf("the run ended with %+v, want that the time was up", log.End)
+	}
+	last := log.Generations[len(log.Generations)-1]
+	good := map[string]bool{} // in the last generation, by cell
+	for _, x := range log.Trials {
+		good[x.Cell] = good[x.Cell] || x.Generation == last.Generation && x.Failed == ""
+	}
+	for _, c := range run.Cells {
+		if same := strings.Contains(c.ID, "/same-host/"); good[c.ID] != same {
+			t.Errorf("%s: measured in the last generation: %v, want %v", c.ID, good[c.ID], same)
+		}
+	}
+	named := 0
+	for _, g := range log.Generations {
+		for lab, reason := range g.Lost {
+			if !strings.Contains(lab, "/cross-host/") {
+				t.Errorf("lab %s was lost: %s", lab, reason)
+			}
+			if strings.Contains(reason, fmt.Sprintf("node %q is not ready: ", node.Name())) {
+				named++
+			}
+		}
+	}
+	if named == 0 {
+		t.Error("no lab was lost because the node is not ready")
+	}
+	unbroken(t, log)
+	u.kubectl(t, "wait", "--for=condition=Ready", "nodes", "--all", "--timeout=60s")
+	gone(t, time.Minute, func() []string { return u.left(t) })
+}
+
+// A quota that refuses pods is named soon, those of scouts before anything is built, or those of labs.
+func (u *user) quota(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		pods int
+		says string
+	}{
+		{"scouts", 1, "-scouts"}, // of two
+		{"labs", 3, "baseline cni/cross-host/1/free/udp-rr"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			namespace := "quota-" + c.name
+			u.kubectl(t, "create", "namespace", namespace)
+			u.kubectl(t, "create", "quota", "small", "--namespace", namespace, fmt.Sprintf("--hard=pods=%d", c.pods))
+			gone(t, 30*time.Second, func() []string { // nothing is refused before a controller has counted what there is
+				if len(u.kubectl(t, "get", "quota", "small", "--namespace", namespace, "-o", "jsonpath={.status.used.pods}")) > 0 {
+					return nil
+				}
+				return []string{"quota without status"}
+			})
+			file := u.write(t, namespace+".yaml", "hosts: {kind: kubernetes, nodes: 2, namespace: "+namespace+"}\nbaseline: cni\n"+
+				"factors: {network: [{cni: {via: clusterip}}], placement: cross-host}\nworkloads: udp-rr\n")
+			dir := filepath.Join(u.dir, namespace)
+			cmd, out, said := u.command(t.Context(), "run", file, "--time", "2s", "-o", dir, "-v")
+			began := time.Now()
+			_ = cmd.Run() // its status says it
+			took := time.Since(began)
+			t.Logf("%.1f s: %s\n%s", took.Seconds(), said, out)
+			if cmd.ProcessState.ExitCode() != 1 || took > 30*time.Second {
+				t.Errorf("status %d after %v, want 1 soon", cmd.ProcessState.ExitCode(), took)
+			}
+			for _, want := range []string{
+				c.says, `" gets no pods: `, "exceeded quota: small", "(hint: measure fewer pairs or stacks",
+			} {
+				if !strings.Contains(strings.Join(strings.Fields(said.String()), " "), want) {
+					t.Errorf("it does not say %q", want)
+				}
+			}
+			gone(t, 30*time.Second, func() []string { return u.left(t) })
+		})
+	}
 }
 
 // kill kills a run that measures.

@@ -260,6 +260,9 @@ func TestCluster(t *testing.T) {
 	t.Run("services", func(t *testing.T) { u.services(t) })
 	t.Run("several", func(t *testing.T) { u.several(t) })
 	t.Run("restarts", func(t *testing.T) { u.restarts(t) })
+	t.Run("quota", func(t *testing.T) { u.quota(t) })
+	t.Run("evicted", func(t *testing.T) { u.evicted(t) })
+	t.Run("node lost", func(t *testing.T) { u.nodeLost(t) })
 	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
 	u.killed = ""
 	t.Run("killed early", func(t *testing.T) { u.killedEarly(t) })
