@@ -101,7 +101,7 @@ KUBE_PKG := ./deploy/kubernetes ./internal/kubectl ./internal/testkube
 
 .PHONY: test-kube
 test-kube: export NETTOLL_KUBE = 1
-test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (fourteen minutes; ten more the first time)
+test-kube: ## start real Kubernetes clusters in namespaces and run tests in them (nearly twenty minutes; ten more the first time)
 	@$(call fetch,internal/testkube/cluster internal/testkube/multus)
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nettoll/nettoll/deploy"
 	"github.com/nettoll/nettoll/deploy/labtest"
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/measure"
@@ -86,7 +87,9 @@ func TestFaults(t *testing.T) {
 		dropped string         // why the other network is not measured to the end; "" if it is
 		lost    int            // generations in which the other network was lost
 		deaths  int
-		warned  []string
+		// unproven says that a proof fails
+		unproven bool
+		warned   []string
 	}{
 		{name: "nothing", fake: &labtest.Fake{}, built: map[string]int{baseLab: 5, otherLab: 5}},
 		{
@@ -150,6 +153,31 @@ func TestFaults(t *testing.T) {
 			},
 		},
 		{
+			name: "a part of a lab is gone after the blocks",
+			fake: &labtest.Fake{Drifts: func(lab string, n int) error {
+				if lab == otherLab && n == 2 {
+					return &deploy.LostError{Err: errors.New("pod x was evicted")}
+				}
+				return nil
+			}},
+			built: map[string]int{baseLab: 5, otherLab: 5}, lost: 1,
+			warned: []string{
+				"lost in generation 2, rebuilt in the next one (if that is often so, look for the cause with nettoll lab up): " +
+					"pod x was evicted",
+			},
+		},
+		{
+			name: "a lab is not as it was built",
+			fake: &labtest.Fake{Drifts: func(lab string, n int) error {
+				if lab == otherLab && n == 2 {
+					return errors.New("a route is missing")
+				}
+				return nil
+			}},
+			built: map[string]int{baseLab: 2, otherLab: 2}, dropped: "proof after the blocks failed: a route is missing",
+			unproven: true, warned: []string{"proof after the blocks failed: a route is missing"},
+		},
+		{
 			name: "a lab cannot stand here", fake: &labtest.Fake{Refuses: map[string]error{otherLab: errors.New("no such thing")}},
 			refused: "no cell is left to compare: lab other/cross-host/2: no such thing",
 		},
@@ -200,6 +228,9 @@ func TestFaults(t *testing.T) {
 			}
 			if lost != c.lost || deaths != c.deaths {
 				t.Errorf("lost in %d generations with %d deaths, want %d with %d", lost, deaths, c.lost, c.deaths)
+			}
+			if slices.ContainsFunc(out.Log.Proofs, func(p measure.Proof) bool { return !p.OK }) != c.unproven {
+				t.Errorf("proofs %+v, want that one fails: %v", out.Log.Proofs, c.unproven)
 			}
 			var why string
 			for _, reason := range out.Dropped {

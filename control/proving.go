@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -71,9 +72,14 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			}
 			p, _ = s.listen(ctx, l, when)
 		}
-		p = append(p, s.unchanged(ctx, l, when))
+		same, gone := s.unchanged(ctx, l, when)
+		p = append(p, same)
 		if ctx.Err() != nil {
 			return nil // an interruption is no evidence
+		}
+		if gone != nil { // nor is this
+			s.lose(g, i, gone)
+			continue
 		}
 		if err := s.keepFrames(l, when, p); err != nil {
 			return err
@@ -123,13 +129,17 @@ func (s *scheduler) listenAll(ctx context.Context, g *generation, when string) [
 	return out
 }
 
-// unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks.
-func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.Proof {
+// unchanged proves that the kernel is as the plan says. Who builds a lab verifies that, so it is asked after blocks. If
+// others have ended a part of the lab, it returns what.
+func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) (_ measure.Proof, gone error) {
 	var err error
 	if when == afterBlocks {
 		ctx, cancel := context.WithTimeout(ctx, patience(s.options.Resolved))
 		defer cancel()
 		err = l.stands.Verify(ctx)
+	}
+	if lost, ok := errors.AsType[*deploy.LostError](err); ok {
+		return measure.Proof{}, lost
 	}
 	found := proof.Planned
 	if d, ok := s.options.Deployment.(deploy.Standing); ok {
@@ -137,5 +147,5 @@ func (s *scheduler) unchanged(ctx context.Context, l *lab, when string) measure.
 	}
 	p := proof.Unchanged(found, err)
 	p.Generation, p.Lab = l.generation.number, l.ID
-	return p
+	return p, nil
 }

@@ -128,7 +128,8 @@ type Lab interface {
 	Reports() []host.Report
 	// Start starts a worker on a host, which counts from 1.
 	Start(ctx context.Context, on int, w host.WorkerSpec) (host.Worker, error)
-	// Verify asks the hosts whether the lab still is what was planned, see [host.DriftError].
+	// Verify asks the hosts whether the lab still is what was planned, see [host.DriftError]. A [LostError] says that
+	// nothing differs but that something has gone, or that nobody could be asked.
 	Verify(ctx context.Context) error
 	// Died returns which host or program of the lab has ended by itself, or which program a signal has stopped; "" for
 	// none.
@@ -140,6 +141,15 @@ type Lab interface {
 	// Close ends everything in the lab. It is idempotent.
 	Close()
 }
+
+// A LostError says that a lab has lost a part which others end, such as a pod that was evicted, or that nobody could be
+// asked. That is no evidence against its stack.
+type LostError struct{ Err error }
+
+func (e *LostError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what was lost.
+func (e *LostError) Unwrap() error { return e.Err }
 
 // A Metered lab is on machines whose counters the turn reads before and after each trial ([traffic.Timing.Metered]).
 type Metered interface {

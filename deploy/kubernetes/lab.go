@@ -320,16 +320,24 @@ func (l *lab) waiting(h int, container string) *running {
 func (l *lab) Verify(ctx context.Context) error {
 	all, err := l.deployment.podsWith(ctx, labLabel, l.name)
 	if err != nil {
-		return err
+		return &deploy.LostError{Err: err}
 	}
 	now := byUID(all)
-	var errs []error
+	var lost, errs []error
 	for _, pods := range l.pods {
 		for _, p := range pods {
-			errs = append(errs, differs(p, now[p.Metadata.UID]))
+			err := differs(p, now[p.Metadata.UID])
+			if _, ok := errors.AsType[*deploy.LostError](err); ok {
+				lost = append(lost, err)
+			} else {
+				errs = append(errs, err)
+			}
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || lost == nil {
+		return err
+	}
+	return &deploy.LostError{Err: errors.Join(lost...)}
 }
 
 // byUID returns pods by their UIDs.
@@ -341,13 +349,15 @@ func byUID(pods []pod) map[string]*pod {
 	return by
 }
 
-// differs says what is different of a pod now; nil if it is not there any more.
+// differs says what is different of a pod now, which is nil if it is not there any more. A [deploy.LostError] says that
+// somebody has ended it.
 func differs(p pod, now *pod) error {
 	switch {
 	case now == nil:
-		return fmt.Errorf("pod %q is not there any more", p.Metadata.Name)
+		return &deploy.LostError{Err: fmt.Errorf("pod %q is not there any more", p.Metadata.Name)}
 	case !now.runs():
-		return fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name, cmp.Or(now.never(), now.waits()))
+		return &deploy.LostError{Err: fmt.Errorf("pod %q does not run any more: %s", p.Metadata.Name,
+			cmp.Or(now.never(), now.waits()))}
 	case !slices.Equal(now.Status.IPs, p.Status.IPs):
 		return fmt.Errorf("pod %q had the addresses %v and has %v", p.Metadata.Name, p.Status.IPs, now.Status.IPs)
 	case now.Metadata.Annotations[statusAnnotation] != p.Metadata.Annotations[statusAnnotation]:

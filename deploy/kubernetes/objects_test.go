@@ -2,8 +2,11 @@ package kubernetes
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
+
+	"github.com/nettoll/nettoll/deploy"
 )
 
 // read reads what the API says of a pod.
@@ -83,8 +86,12 @@ func TestPod(t *testing.T) {
 			if now.never() != tt.never || !strings.HasPrefix(now.waits(), tt.waits) {
 				t.Errorf("never %q, waits %q; want %q, %q…", now.never(), now.waits(), tt.never, tt.waits)
 			}
-			if err := differs(p, byUID([]pod{now})[p.Metadata.UID]); err == nil || !strings.Contains(err.Error(), tt.drift) {
+			err := differs(p, byUID([]pod{now})[p.Metadata.UID])
+			if err == nil || !strings.Contains(err.Error(), tt.drift) {
 				t.Errorf("drift %v, want one with %q", err, tt.drift)
+			}
+			if _, lost := errors.AsType[*deploy.LostError](err); lost != (tt.name != "another address") {
+				t.Errorf("drift %v: lost %v; want that only another address is evidence", err, lost)
 			}
 		})
 	}

@@ -1,11 +1,15 @@
 package kubernetes
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nettoll/nettoll/deploy"
 )
 
 // serveNodes is an API server whose nodes are ready or not, by their names. "" is the status of a node that nobody may
@@ -99,4 +103,27 @@ func TestNotReadyWaits(t *testing.T) {
 			t.Errorf("a pod on n1 may go: %s", why)
 		}
 	})
+}
+
+// What others have ended, or nobody can tell, is no evidence.
+func TestVerifyLost(t *testing.T) {
+	d := serveNodes(t, nil, "n1", "n1")
+	pods, err := d.podsWith(t.Context(), labLabel, "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	absent := pods[0]
+	absent.Metadata.UID = "another"
+	l := &lab{deployment: d, name: "x", pods: [][]pod{{absent}, {pods[1]}}}
+	err = l.Verify(t.Context())
+	if _, lost := errors.AsType[*deploy.LostError](err); !lost || !strings.Contains(err.Error(), "is not there any more") ||
+		!strings.Contains(err.Error(), "does not run any more: its phase is Pending") {
+		t.Errorf("a pod that is not there, and one that does not run: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err = l.Verify(ctx)
+	if _, lost := errors.AsType[*deploy.LostError](err); !lost || !errors.Is(err, context.Canceled) {
+		t.Errorf("nobody answers: %v", err)
+	}
 }

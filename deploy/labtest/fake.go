@@ -33,6 +33,8 @@ type Fake struct {
 	Waits func(lab string, n int) string
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
+	// Drifts, if not nil, returns what the nth verification of a lab, from 1, finds; nil for nothing.
+	Drifts func(lab string, n int) error
 	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
 	Changes func(lab string, n int) []string
 	// On are the names of the machines, "" for that of this process; nil means that machine alone. The hosts are
@@ -55,7 +57,8 @@ type Fake struct {
 	awake  int // callers of Awake that have not ended it yet
 	rises  int // calls of Awake
 	audits map[string]int
-	probed *switched // nil: no probe is loaded
+	asked  map[string]int // verifications, by lab
+	probed *switched      // nil: no probe is loaded
 }
 
 // A Fault is a fault during a trial. The zero value is no fault.
@@ -425,8 +428,19 @@ func (l *lab) Start(ctx context.Context, on int, s host.WorkerSpec) (host.Worker
 	return w, nil
 }
 
-// Verify finds no drift.
-func (l *lab) Verify(context.Context) error { return nil }
+// Verify finds what Drifts says.
+func (l *lab) Verify(context.Context) error {
+	l.fake.mu.Lock()
+	defer l.fake.mu.Unlock()
+	if l.fake.Drifts == nil {
+		return nil
+	}
+	if l.fake.asked == nil {
+		l.fake.asked = map[string]int{}
+	}
+	l.fake.asked[l.spec.ID]++
+	return l.fake.Drifts(l.spec.ID, l.fake.asked[l.spec.ID])
+}
 
 // Died returns the effect of a fault.
 func (l *lab) Died(context.Context) string {
