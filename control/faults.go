@@ -19,16 +19,15 @@ func (s *scheduler) finish(number, blocks int, measured, overhead time.Duration)
 	}
 	for i, l := range s.options.Resolved.Labs {
 		reason, lost := s.lost[i]
-		if !lost {
-			s.missed[i] = 0
+		if s.miss(i, lost); !lost {
 			continue
 		}
 		if record.Lost == nil {
 			record.Lost = map[string]string{}
 		}
 		record.Lost[l.ID] = reason
-		if s.missed[i]++; s.missed[i] >= maxMissed {
-			s.drop(i, fmt.Errorf("%s, the last time because %s", lostOften(), reason))
+		if s.missed[i] >= maxMissed {
+			s.drop(i, fmt.Errorf("lost in %d consecutive generations, the last time because %s", maxMissed, reason))
 		}
 	}
 	s.orphan()
@@ -61,8 +60,15 @@ func lookFor(at deploy.Deployment) string {
 // maxMissed is in how many generations one after another a lab may be lost. What ends it that often is the lab itself.
 const maxMissed = 3
 
-// lostOften begins the reason why cells of a lab are not measured any more that was lost that often.
-func lostOften() string { return fmt.Sprintf("lost in %d consecutive generations", maxMissed) }
+// miss counts a generation with or without a lab. One that was lost too often is not built any more, and stays lost.
+func (s *scheduler) miss(lab int, lost bool) {
+	switch {
+	case lost:
+		s.missed[lab]++
+	case s.missed[lab] < maxMissed:
+		s.missed[lab] = 0
+	}
+}
 
 // lose ends a lab for the rest of a generation. The next one builds it anew.
 func (s *scheduler) lose(g *generation, lab int, reason error) {

@@ -310,9 +310,7 @@ func (s *scheduler) recall(g measure.Generation) {
 	s.blocks += g.Blocks
 	for i, l := range s.options.Resolved.Labs {
 		s.stood[i] = s.stood[i] || slices.ContainsFunc(labs, func(m measure.LabRecord) bool { return m.Lab == l.ID })
-		if s.missed[i]++; g.Lost[l.ID] == "" {
-			s.missed[i] = 0
-		}
+		s.miss(i, g.Lost[l.ID] != "")
 	}
 	for i, c := range s.cells {
 		if reason := g.Dropped[c.ID]; reason != "" && s.gone[i] == "" {

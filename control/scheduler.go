@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nettoll/nettoll/deploy"
@@ -319,7 +318,7 @@ func (s *scheduler) baselines() error {
 		case c.Baseline != "":
 		case !s.failed(c.ID):
 			left = true
-		case !strings.HasPrefix(s.gone[i], lostOften()):
+		case s.missed[c.Lab] < maxMissed:
 			return fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
 		case lost == nil:
 			lost = fmt.Errorf("baseline %s: %s", c.ID, s.gone[i])
