@@ -49,7 +49,7 @@ func TestOneWayLeak(t *testing.T) {
 
 	s := start(t, args...)
 	s.measuring()
-	planted := map[int]bool{} // by the PID of a worker
+	planted := map[int]bool{}                         // by the PID of a worker
 	s.until("a leak in all three labs", func() bool { // between two generations there are no labs
 		n := 0
 		for _, m := range s.members() {
