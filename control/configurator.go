@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	buildLimit = 30 * time.Second      // for all labs of a generation, and more for each container: see patience
+	buildLimit = 30 * time.Second      // for a lab, and more for each container: see patience
 	buildEach  = 40 * time.Millisecond // for a container, which takes 2 to 4 where nothing else is busy
 	// loadFactor is for what the parts of a stack take beyond that, loaded, changed and verified: so many times the guess.
 	// A hundred thousand rules take half a minute if the kernel walks them all.
@@ -57,7 +57,7 @@ type configurator struct {
 	keeps      bool               // frames between hosts of proofs
 }
 
-// patience is how long a lab may take to build, beside all others of its generation.
+// patience is how long a lab may take to build while all others of its generation are built at the same time.
 func patience(r *experiment.Resolved) time.Duration {
 	limit := buildLimit
 	for _, l := range r.Labs {
@@ -70,27 +70,43 @@ func patience(r *experiment.Resolved) time.Duration {
 	return limit
 }
 
-// patiently returns a context for building a lab, which ends in time. Each lab has one of its own: labs that wait for
-// something that does not come take nothing from those that are built after them.
-func (c *configurator) patiently(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := patience(c.resolved)
-	return context.WithTimeoutCause(ctx, limit, &lateError{limit})
+// patiences is so many times as long as all labs of a generation may take, if many of them take as long as each may.
+const patiences = 5
+
+// withLimit returns a context that ends after a time, if what it is for was not done by then.
+func withLimit(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, &timeLimitError{limit})
 }
 
-// A lateError says that a lab was not built in time.
-type lateError struct{ limit time.Duration }
+// A timeLimitError says that a lab was not built in time.
+type timeLimitError struct{ limit time.Duration }
 
-func (e *lateError) Error() string {
+func (e *timeLimitError) Error() string {
 	return fmt.Sprintf("it was not built within %v", e.limit.Round(time.Second))
 }
 
-// late adds to the error of a lab that its time was up, unless the error says so.
-func late(ctx context.Context, err error) error {
-	over, ok := errors.AsType[*lateError](context.Cause(ctx))
+// inTime adds to the error of a lab that its time was up, unless the error says so.
+func inTime(ctx context.Context, err error) error {
+	over, ok := errors.AsType[*timeLimitError](context.Cause(ctx))
 	if err == nil || !ok || errors.Is(err, over) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", over, err)
+}
+
+// eachInTime calls f for the labs of a generation, each with a time limit of its own. So labs that wait for something
+// that does not come take no time from those that are built after them, unless these are many.
+func (c *configurator) eachInTime(ctx context.Context, g *generation, what string, failed map[int]error,
+	f func(context.Context, *lab) error,
+) {
+	limit := patience(c.resolved)
+	ctx, cancel := withLimit(ctx, patiences*limit)
+	defer cancel()
+	g.each(what, failed, func(l *lab) error {
+		ctx, cancel := withLimit(ctx, limit)
+		defer cancel()
+		return inTime(ctx, f(ctx, l))
+	})
 }
 
 // build makes a generation for the cells that are still measured (by index), with sockets open. Labs that cannot be
@@ -119,11 +135,7 @@ func (c *configurator) build(ctx context.Context, number int, cells []int) (_ *g
 			return nil, failed, fmt.Errorf("lab %s: %w", l.ID, err)
 		}
 	}
-	g.each("open sockets of", failed, func(l *lab) error {
-		ctx, cancel := c.patiently(ctx)
-		defer cancel()
-		return late(ctx, l.open(ctx))
-	})
+	c.eachInTime(ctx, g, "open sockets of", failed, func(ctx context.Context, l *lab) error { return l.open(ctx) })
 	return g, failed, context.Cause(ctx)
 }
 
@@ -148,16 +160,14 @@ func (c *configurator) raise(ctx context.Context, number int, cells []int) (_ *g
 		return nil, nil, err
 	}
 	failed = map[int]error{}
-	g.each("build", failed, func(l *lab) error {
+	c.eachInTime(ctx, g, "build", failed, func(ctx context.Context, l *lab) error {
 		if err := c.confined(l); err != nil { // where nobody has asked before
 			return err
 		}
-		ctx, cancel := c.patiently(ctx)
-		defer cancel()
 		if err := g.raise(ctx, l); err != nil {
-			return late(ctx, err)
+			return err
 		}
-		return late(ctx, c.settled(ctx, l))
+		return c.settled(ctx, l)
 	})
 	return g, failed, context.Cause(ctx)
 }

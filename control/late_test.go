@@ -214,6 +214,7 @@ func TestLateMany(t *testing.T) {
 		if len(r.Labs) <= 2*builders {
 			t.Fatalf("%d labs: they are built at once", len(r.Labs))
 		}
+		began := time.Now()
 		g, failed, err := conf.build(t.Context(), firstGeneration, cells)
 		if err != nil {
 			t.Fatal(err)
@@ -221,6 +222,44 @@ func TestLateMany(t *testing.T) {
 		defer g.close()
 		if len(failed) != len(r.Labs)-1 || g.labs[len(r.Labs)-1] == nil {
 			t.Errorf("%d of %d labs failed: %v; want all but the last", len(failed), len(r.Labs), failed)
+		}
+		if took, most := time.Since(began), patiences*patience(r); took > most {
+			t.Errorf("it has taken %v, want at most %v", took, most)
+		}
+	})
+}
+
+// However many labs wait, a generation has a limit. Labs whose turn does not come by then are lost with the others.
+func TestLateAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := imagined(t, netns.Runtime{}, func(e *experiment.Experiment) {
+			for pairs := range 20 {
+				e.Factors.Pairs = append(e.Factors.Pairs, pairs+1)
+			}
+		})
+		if len(r.Labs) <= patiences*builders {
+			t.Fatalf("%d labs: the turn of each comes", len(r.Labs))
+		}
+		conf := &configurator{
+			resolved: r, deployment: &labtest.Fake{Waits: func(string, int) string { return pending }}, cpus: []int{0, 1},
+		}
+		cells := make([]int, len(r.Cells))
+		for i := range cells {
+			cells[i] = i
+		}
+		began := time.Now()
+		g, failed, err := conf.build(t.Context(), firstGeneration, cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.close()
+		if took, most := time.Since(began), patiences*patience(r); took > most || len(failed) != len(r.Labs) {
+			t.Errorf("%d of %d labs failed in %v, want all in at most %v", len(failed), len(r.Labs), took, most)
+		}
+		for lab, err := range failed {
+			if !strings.Contains(err.Error(), "it was not built within ") {
+				t.Errorf("lab %d failed because %v", lab, err)
+			}
 		}
 	})
 }

@@ -156,12 +156,12 @@ func (c *configurator) again(ctx context.Context, l *lab) error {
 	if l.ways != nil {
 		l.ways.Forget()
 	}
-	ctx, cancel := c.patiently(ctx)
+	ctx, cancel := withLimit(ctx, patience(c.resolved))
 	defer cancel()
 	if err := l.generation.raise(ctx, l); err != nil {
-		return late(ctx, err)
+		return inTime(ctx, err)
 	}
-	return late(ctx, l.open(ctx))
+	return inTime(ctx, l.open(ctx))
 }
 
 // logs keeps what the programs of a generation have said.

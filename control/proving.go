@@ -73,11 +73,12 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			p, _ = s.listen(ctx, l, when)
 		}
 		same, gone := s.unchanged(ctx, l, when)
-		p = append(p, same)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil // an interruption is no evidence
-		}
-		if gone != nil { // nor is this
+		case gone == nil:
+			p = append(p, same)
+		case !slices.ContainsFunc(p, measure.Proof.Leaks): // nor is this, but what was seen before it is
 			s.lose(g, i, gone)
 			continue
 		}

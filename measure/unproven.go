@@ -8,6 +8,21 @@ const (
 	Sampled = "sampled"
 )
 
+// Leaks reports whether a claim did not hold because a packet was seen that it forbids, or because content could be
+// read. A claim that could not be tried does not show a leak.
+func (p Proof) Leaks() bool {
+	switch {
+	case p.OK:
+	case p.Name == Hidden || p.Name == MatrixLeaks:
+		return len(p.Tried) > 0
+	case p.Name == provedRefuses: // it also fails if a try could not be made
+		return sum(p.Seen) < sum(p.Tried)
+	case p.Name == Sampled:
+		return true
+	}
+	return false
+}
+
 // labIn is a lab in a generation.
 type labIn struct {
 	lab        string
@@ -18,8 +33,7 @@ func labOf(c *Cell, generation int) labIn { return labIn{c.Lab, generation} }
 
 // judgeProofs finds the labs for whose generations a claim did not hold. Their figures do not count: for all or part of
 // the generation, the measured lab was not what the stack claims. A lab leaks if a proof read its content on the wire,
-// if a packet arrived that its filter must refuse, or if an attack got through that it claims to withstand. A claim
-// that could not be tried does not show a leak.
+// if a packet arrived that its filter must refuse, or if an attack got through that it claims to withstand.
 func (a *analyzer) judgeProofs() {
 	a.unproven, a.leaks = map[labIn]bool{}, map[string]bool{}
 	for _, p := range a.log.Proofs {
@@ -27,16 +41,7 @@ func (a *analyzer) judgeProofs() {
 			continue
 		}
 		a.unproven[labIn{p.Lab, p.Generation}] = true
-		leaks := false
-		switch p.Name {
-		case Hidden, MatrixLeaks:
-			leaks = len(p.Tried) > 0
-		case provedRefuses: // it also fails if a try could not be made
-			leaks = sum(p.Seen) < sum(p.Tried)
-		case Sampled:
-			leaks = true
-		}
-		if leaks {
+		if p.Leaks() {
 			a.leaks[p.Lab] = true
 		}
 	}
