@@ -143,7 +143,7 @@ type Lab interface {
 }
 
 // A LostError says that a lab has lost a part which others end, such as a pod that was evicted, or that nobody could be
-// asked. That is no evidence against its stack.
+// asked. It says nothing about the stack.
 type LostError struct{ Err error }
 
 func (e *LostError) Error() string { return e.Err.Error() }

@@ -487,8 +487,8 @@ func (d *Deployment) loads(begin bool) []told {
 			var l load
 			if s.Call(ctx, methodLoad, nil, &l) == nil {
 				all[i].load = &l
-			} else if ctx.Err() != nil {
-				_ = s.Kill() // its node may have lost its power; else it is started again
+			} else if ctx.Err() != nil && d.notReady(context.WithoutCancel(ctx), d.nodes[i].name) != "" {
+				_ = s.Kill() // the connection to it may hang
 			}
 		})
 		group.Go(func() {

@@ -265,6 +265,9 @@ type nodeObject struct {
 	Metadata struct {
 		Labels map[string]string `json:"labels"`
 	} `json:"metadata"`
+	Spec struct {
+		Unschedulable bool `json:"unschedulable"` // kubectl cordon, kubectl drain
+	} `json:"spec"`
 	Status struct {
 		Info struct {
 			Runtime string `json:"containerRuntimeVersion"` // "containerd://1.7.28"

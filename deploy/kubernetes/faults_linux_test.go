@@ -256,14 +256,15 @@ func (u *user) evict(t *testing.T, part string) (name string) {
 	t.Helper()
 	pods := u.kubectl(t, "get", "pods", "--all-namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll",
 		"--field-selector", "status.phase=Running", "-o",
-		`jsonpath={range .items[*]}{.metadata.namespace}{"/"}{.metadata.name}{"\n"}{end}`)
+		`jsonpath={range .items[*]}{.metadata.namespace}{"/"}{.metadata.name}{"/"}{.metadata.deletionTimestamp}{"\n"}{end}`)
 	i := slices.IndexFunc(pods, func(p string) bool {
-		return strings.Contains(p, part) && (u.killed == "" || !strings.HasPrefix(p, u.killed+"/"))
+		return strings.Contains(p, part) && strings.HasSuffix(p, "/") && // it does not go already
+			(u.killed == "" || !strings.HasPrefix(p, u.killed+"/"))
 	})
 	if i < 0 {
 		t.Fatalf("no pod %q among %v", part, pods)
 	}
-	namespace, name, _ := strings.Cut(pods[i], "/")
+	namespace, name, _ := strings.Cut(strings.TrimSuffix(pods[i], "/"), "/")
 	u.kubectl(t, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", u.write(t, "eviction.json",
 		fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": %q, "namespace": %q}}`, name, namespace)))
 	return name
@@ -276,7 +277,7 @@ func (u *user) evicted(t *testing.T) {
 		"congestion-control: [reno, bbr]}\nworkloads: tcp-rr\n"
 	t.Run("lab", func(t *testing.T) {
 		cmd, out, said, more := u.growing(t, "evicted", text, "--time", "15s")
-		more("trial", 6)
+		more("trial", 2) // so that the generation lasts longer than kubectl takes
 		name := u.evict(t, "-host2-")
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, out, said)

@@ -114,7 +114,7 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 			return nil, err
 		}
 		pods, up, waits := sorted(listed, jobs), 0, ""
-		late := jobs[0].node // the node of a pod that does not run
+		at, refuses := jobs[0].node, d.takesNone // the node of a pod that does not run, and why it does not
 		for k, j := range jobs {
 			for i := range pods[k] {
 				p := &pods[k][i]
@@ -131,7 +131,10 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 					}
 				}
 				if waits == "" {
-					waits, late = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits()), cmp.Or(p.Spec.Node, j.node)
+					waits, at = fmt.Sprintf("pod %q: %s", p.Metadata.Name, p.waits()), j.node
+					if p.Spec.Node != "" {
+						at, refuses = p.Spec.Node, d.notReady
+					}
 				}
 			}
 		}
@@ -147,8 +150,8 @@ func (d *Deployment) await(ctx context.Context, label, value string, jobs ...job
 		}
 		if time.Since(looked) > readyLook {
 			looked = time.Now()
-			if why := d.notReady(ctx, late); why != "" {
-				return nil, fmt.Errorf("%d of %d pods run: %s (hint: kubectl describe node %s)", up, all, why, late)
+			if why := refuses(ctx, at); why != "" {
+				return nil, fmt.Errorf("%d of %d pods run: %s (hint: kubectl describe node %s)", up, all, why, at)
 			}
 		}
 		if waits == "" && jobsIn(jobs) == 1 {

@@ -7,13 +7,22 @@ import (
 	"time"
 )
 
-// readyLook is how long pods wait, to run or to go, until it is looked whether their node is ready, and the pause
-// between two looks. Each is one request, about one node.
+// readyLook is how long pods wait, to run or to go, until nettoll asks whether their node is ready, and the pause
+// between two such requests. Each is about one node.
 const readyLook = 3 * time.Second
 
 // notReady returns why a node runs nothing new and removes nothing: a sentence about it. It returns "" if the node
 // does, or if the user may not know.
 func (d *Deployment) notReady(ctx context.Context, name string) string {
+	return d.nodeRefuses(ctx, name, false)
+}
+
+// takesNone returns why a node gets no pod that has no node yet: it is not ready, or somebody has cordoned it.
+func (d *Deployment) takesNone(ctx context.Context, name string) string {
+	return d.nodeRefuses(ctx, name, true)
+}
+
+func (d *Deployment) nodeRefuses(ctx context.Context, name string, unplaced bool) string {
 	if name == "" {
 		return ""
 	}
@@ -30,6 +39,9 @@ func (d *Deployment) notReady(ctx context.Context, name string) string {
 		if c.Type == "Ready" && c.Status != "True" {
 			return fmt.Sprintf("node %q is not ready%s", name, because(c.Reason, c.Message))
 		}
+	}
+	if unplaced && n.Spec.Unschedulable {
+		return fmt.Sprintf("node %q gets no new pods: it is cordoned", name)
 	}
 	return ""
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // serveNodes is an API server whose nodes are ready or not, by their names. "" is the status of a node that nobody may
-// read. Its pods are on nodes, and wait to run or to go.
+// read, and "cordoned" that of one that is ready and gets no new pods. Its pods are on nodes, and wait to run or to go.
 func serveNodes(t *testing.T, ready map[string]string, pods ...string) *Deployment {
 	t.Helper()
 	_, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,11 @@ func serveNodes(t *testing.T, ready map[string]string, pods ...string) *Deployme
 			} else if status == "" {
 				w.WriteHeader(http.StatusForbidden)
 			}
-			answer = object{"status": object{"conditions": []object{
+			cordoned := status == "cordoned"
+			if cordoned {
+				status = "True"
+			}
+			answer = object{"spec": object{"unschedulable": cordoned}, "status": object{"conditions": []object{
 				{"type": "MemoryPressure", "status": "False"},
 				{"type": "Ready", "status": status, "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."},
 			}}}
@@ -51,15 +55,24 @@ func serveNodes(t *testing.T, ready map[string]string, pods ...string) *Deployme
 // isLost is what is said of a node whose kubelet does not answer.
 const isLost = `node "n2" is not ready: Kubelet stopped posting node status. (NodeStatusUnknown)`
 
+// isCordoned is what is said of a node that gets no new pods.
+const isCordoned = `node "n6" gets no new pods: it is cordoned`
+
 // A node that is ready, that nobody names, or that the user may not read is no reason to give anything up.
 func TestNotReady(t *testing.T) {
-	d := serveNodes(t, map[string]string{"n1": "True", "n2": "Unknown", "n3": "False", "n4": ""})
+	d := serveNodes(t, map[string]string{"n1": "True", "n2": "Unknown", "n3": "False", "n4": "", "n6": "cordoned"})
 	for name, want := range map[string]string{
 		"": "", "n1": "", "n2": isLost, "n3": strings.Replace(isLost, "n2", "n3", 1), "n4": "",
-		"n5": `node "n5" is not there any more`,
+		"n5": `node "n5" is not there any more`, "n6": "",
 	} {
 		if got := d.notReady(t.Context(), name); got != want {
 			t.Errorf("node %q: %q, want %q", name, got, want)
+		}
+		if name == "n6" {
+			want = isCordoned
+		}
+		if got := d.takesNone(t.Context(), name); got != want {
+			t.Errorf("node %q: it takes no pods because %q, want %q", name, got, want)
 		}
 	}
 }
@@ -75,6 +88,21 @@ func TestNotReadyWaits(t *testing.T) {
 			if _, err := d.await(t.Context(), labLabel, "x", job); err == nil || err.Error() != want {
 				t.Errorf("pod on node %q: %v, want %s", on, err, want)
 			}
+		}
+	})
+	t.Run("cordoned", func(t *testing.T) {
+		t.Parallel()
+		job := jobSpec{name: "j", lab: "x", pods: 2, node: "n6"}
+		d := serveNodes(t, map[string]string{"n6": "cordoned"}, "")
+		want := "0 of 2 pods run: " + isCordoned + " (hint: kubectl describe node n6)"
+		if _, err := d.await(t.Context(), labLabel, "x", job); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*readyLook)
+		defer cancel()
+		d = serveNodes(t, map[string]string{"n6": "cordoned"}, "n6")
+		if _, err := d.await(ctx, labLabel, "x", job); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a pod that already has the node: %v, want it to be awaited", err)
 		}
 	})
 	t.Run("go", func(t *testing.T) {
@@ -105,16 +133,16 @@ func TestNotReadyWaits(t *testing.T) {
 	})
 }
 
-// What others have ended, or nobody can tell, is no evidence.
+// A pod that others have ended, or of which nobody can tell, is lost. That says nothing about the stack.
 func TestVerifyLost(t *testing.T) {
 	d := serveNodes(t, nil, "n1", "n1")
 	pods, err := d.podsWith(t.Context(), labLabel, "x")
 	if err != nil {
 		t.Fatal(err)
 	}
-	absent := pods[0]
-	absent.Metadata.UID = "another"
-	l := &lab{deployment: d, name: "x", pods: [][]pod{{absent}, {pods[1]}}}
+	gone := pods[0]
+	gone.Metadata.UID = "another"
+	l := &lab{deployment: d, name: "x", pods: [][]pod{{gone}, {pods[1]}}}
 	err = l.Verify(t.Context())
 	if _, lost := errors.AsType[*deploy.LostError](err); !lost || !strings.Contains(err.Error(), "is not there any more") ||
 		!strings.Contains(err.Error(), "does not run any more: its phase is Pending") {
