@@ -97,14 +97,20 @@ func (v *Reading) alone(c *measure.Cell) *measure.Cell {
 }
 
 // notBeside returns the sentence about a member that has no comparison with itself alone in its primary metric:
-// "bridge: udp-rr mixed with tcp-stream(message=131072): latency p50 is not compared with alone: too few samples."
+// "bridge: udp-rr mixed with tcp-stream(message=131072): latency p50 is not compared with alone: too few samples or
+// generations."
 func (v *Reading) notBeside(c, alone *measure.Cell) string {
-	why := "too few samples"
+	why := "too few samples or generations"
 	if f, failed := v.Failed[alone.ID]; failed {
 		why = notMeasured(f, "alone")
 	}
 	if f, failed := v.Failed[c.ID]; failed {
 		why = notMeasured(f, "in the mix")
+	}
+	if slices.ContainsFunc(v.Analysis.Rows, func(r measure.Row) bool {
+		return r.Cell.Lab == c.Lab && r.Verdict == measure.Leaks
+	}) {
+		why = "its stack leaks"
 	}
 	m, _ := v.known.Lookup(c.Primary)
 	return fmt.Sprintf("%s: %s %s: %s is not compared with alone: %s.", StackName(c), Printable(c.Workload), mixedWith(c),

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vishvananda/netlink"
 
@@ -49,24 +50,32 @@ func TestOneWayLeak(t *testing.T) {
 
 	s := start(t, args...)
 	s.measuring()
-	planted := map[int]bool{}                         // by the PID of a worker
-	s.until("a leak in all three labs", func() bool { // between two generations there are no labs
-		n := 0
-		for _, m := range s.members() {
-			if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != "source@host1" {
+	planted := map[int]bool{} // by the PID of a worker
+	plant := func() {
+		for _, m := range s.members() { // between two generations there are none
+			if planted[m.pid] || len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != "source@host1" {
 				continue
 			}
-			if !planted[m.pid] {
-				if err := oneWay(m.pid); err != nil {
-					t.Logf("in a lab that is built or ends: %v", err)
-					continue
-				}
-				planted[m.pid] = true
+			if err := oneWay(m.pid); err != nil {
+				t.Logf("in a lab that is built or ends: %v", err)
+				continue
 			}
-			n++
+			planted[m.pid] = true
 		}
-		return n == 3
-	})
+	}
+	for ended, late := false, time.After(patience); !ended; { // a leak at the end of a generation may come too late for it
+		select {
+		case <-s.ended:
+			ended = true
+		case <-late:
+			t.Fatalf("it did not end within %v", patience)
+		case <-time.After(2 * time.Millisecond):
+			plant()
+		}
+	}
+	if len(planted) == 0 {
+		t.Fatal("no leak was planted")
+	}
 	if status := s.wait(patience); status != 4 {
 		t.Errorf("exit status %d, want 4\n%s", status, s.stderr.String())
 	}

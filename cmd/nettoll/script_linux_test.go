@@ -116,7 +116,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // promised is the script command `promised DIR`. The export of a run must have the figures that a run promises on a
 // noisy machine, too: the primary metric of each cell of which trials succeeded, if they and those of its baseline have
-// it. A row of each cell must be there, unless a trial of it lacks the metric for too few samples.
+// it. A row of each cell must be there, unless a trial that succeeded had too few samples for it.
 func promised(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: promised DIR")
@@ -136,21 +136,23 @@ func promised(ts *testscript.TestScript, neg bool, args []string) {
 	for _, r := range slices.Backward(rows[1:]) { // rows that compare two stacks come later, and have no value
 		figures[[2]string{r[cell], r[metric]}] = r[value]
 	}
-	has := func(cell, metric string) bool { // some trials of it succeeded, and all of these have the metric
-		n := 0
+	succeeded := func(cell, metric string) (with, without int) { // trials with the metric, and those that lack it
 		for _, t := range log.Trials {
-			if t.Cell == cell && t.Failed == "" {
-				if _, ok := t.Metrics[metric]; !ok {
-					return false
-				}
-				n++
+			if _, ok := t.Metrics[metric]; t.Cell == cell && t.Failed == "" && ok {
+				with++
+			} else if t.Cell == cell && t.Failed == "" {
+				without++
 			}
 		}
-		return n > 0
+		return with, without
+	}
+	has := func(cell, metric string) bool {
+		with, without := succeeded(cell, metric)
+		return with > 0 && without == 0
 	}
 	for _, c := range run.Cells {
 		figure, there := figures[[2]string{c.ID, c.Primary}]
-		if !there && c.Baseline != "" && has(c.ID, c.Primary) {
+		if _, without := succeeded(c.ID, c.Primary); without == 0 && !there && c.Baseline != "" {
 			ts.Fatalf("there is no row of %s with %s", c.ID, c.Primary)
 		}
 		if figure == "" && has(c.ID, c.Primary) && (c.Baseline == "" || has(c.Baseline, c.Primary)) {

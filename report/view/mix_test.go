@@ -149,7 +149,7 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	for why, spoil := range map[string]func(x *measure.Trial) (kept bool){
-		"too few samples": func(x *measure.Trial) bool {
+		"too few samples or generations": func(x *measure.Trial) bool {
 			x.Metrics = maps.Clone(x.Metrics)
 			delete(x.Metrics, "latency_p50")
 			return true
