@@ -277,12 +277,7 @@ type nodeObject struct {
 		Room struct {
 			Pods string `json:"pods"` // "110"
 		} `json:"allocatable"`
-		Conditions []struct {
-			Type    string `json:"type"`
-			Status  string `json:"status"`
-			Reason  string `json:"reason"`
-			Message string `json:"message"`
-		} `json:"conditions"`
+		Conditions []condition `json:"conditions"`
 	} `json:"status"`
 }
 

@@ -205,18 +205,13 @@ type pod struct {
 		Node string `json:"nodeName"`
 	} `json:"spec"`
 	Status struct {
-		Phase      string `json:"phase"`
-		Reason     string `json:"reason"`
-		Message    string `json:"message"`
-		IPs        []ip   `json:"podIPs"`
-		HostIP     string `json:"hostIP"`  // an address of its node
-		HostIPs    []ip   `json:"hostIPs"` // those of all families, from Kubernetes 1.29 on
-		Conditions []struct {
-			Type    string `json:"type"`
-			Status  string `json:"status"`
-			Reason  string `json:"reason"`
-			Message string `json:"message"`
-		} `json:"conditions"`
+		Phase      string      `json:"phase"`
+		Reason     string      `json:"reason"`
+		Message    string      `json:"message"`
+		IPs        []ip        `json:"podIPs"`
+		HostIP     string      `json:"hostIP"`  // an address of its node
+		HostIPs    []ip        `json:"hostIPs"` // those of all families, from Kubernetes 1.29 on
+		Conditions []condition `json:"conditions"`
 		Containers []struct {
 			State struct {
 				Running *struct{} `json:"running"`
@@ -275,6 +270,14 @@ func byFamily(list []ip) (v4, v6 netip.Addr) {
 		}
 	}
 	return v4, v6
+}
+
+// A condition is something that the cluster says of a pod or a node.
+type condition struct {
+	Type    string `json:"type"`   // "Ready"
+	Status  string `json:"status"` // "True", "False" or "Unknown"
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
 }
 
 // runs says whether the pod's process runs and has its addresses.
