@@ -329,7 +329,11 @@ func (k *Kernel) audit(all bool) (Audit, error) {
 			a.found(c.Back, c.String()+of(ref))
 		}
 		for _, s := range found.New {
-			if !ours(s.Inode) {
+			theirs, err := w.theirs(ref, s)
+			if err != nil {
+				return a, err
+			}
+			if theirs {
 				s.Name = fmt.Sprintf("socket %s: opened by a process that is not of this host%s", s.Name, of(ref))
 				heard = append(heard, s)
 			}
@@ -518,6 +522,17 @@ func (w *watcher) strangers(all bool) (came, went []string) {
 // outsider says that a process came from outside: nobody in the host has started it, or who has started it has ended,
 // and it is still in a session of the machine. All others of a host are in one that began there.
 func outsider(p procfs.Program) bool { return p.Parent == 0 || p.Session == 0 }
+
+// theirs says that a socket is open, and that no process of the host has it. One of the host's own may be closed between
+// an audit and the search for its owner, and one that a program inherits is closed when the program starts. On its way
+// from one process to another a socket is in none.
+func (w *watcher) theirs(ref string, s watch.Socket) (bool, error) {
+	if ours(s.Inode) {
+		return false, nil
+	}
+	open, err := w.spaces[ref].IsOpen(s)
+	return open && !ours(s.Inode), err
+}
 
 // ours says whether a process that this one can see, such as a worker or its program, has a socket.
 func ours(inode uint32) bool {

@@ -3,11 +3,14 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cilium/ebpf"
@@ -115,4 +118,50 @@ func TestAuditKnowsPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("detached from the namespace", `programs at sk_lookup: removed \(it was program \d+\), in namespace c`)
+}
+
+// A socket of the host's own that is closed while an audit looks is nobody else's, although a program that is being
+// started still has it until it runs.
+func TestAuditKnowsItsOwnClosedSockets(t *testing.T) {
+	k, m := kernel(t, nil)
+	s := new(host.Stack)
+	if err := m.Do(func() error {
+		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Namespace{Name: "c"}}}), k.Watch())
+	}); err != nil {
+		testnet.Skip(t, err)
+		t.Fatal(err)
+	}
+	path := testnet.Program(t, "true", "coreutils")
+	stop, starting := make(chan struct{}), sync.WaitGroup{}
+	starting.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = exec.Command(path).Run()
+			}
+		}
+	})
+	defer starting.Wait()
+	defer close(stop)
+	for range 300 {
+		var c net.PacketConn
+		if err := k.Do("c", func() (err error) {
+			c, err = net.ListenPacket("udp", "127.0.0.1:7000")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a, err := s.Audit(k, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(a.Changes) > 0 {
+			t.Fatalf("a socket that was closed before the audit: %q", a.Changes)
+		}
+	}
 }

@@ -56,13 +56,22 @@ func (n *Namespace) heard(all bool) (list []Socket, err error) {
 			if _, known := slices.BinarySearchFunc(n.listening[i], s, func(a, b Socket) int {
 				return cmp.Compare(a.Name, b.Name)
 			}); !known {
-				s.Back = n.audits - n.listened[i]
+				s.Back, s.kind = n.audits-n.listened[i], i
 				list = append(list, s)
 			}
 		}
 		n.listening[i], n.listened[i] = is, n.audits
 	}
 	return list, nil
+}
+
+// IsOpen says whether a socket that an audit found is still open. One without an inode was being closed.
+func (n *Namespace) IsOpen(s Socket) (bool, error) {
+	if s.Inode == 0 || n.sockets == nil {
+		return false, nil
+	}
+	is, err := n.hear(hearings()[s.kind])
+	return slices.ContainsFunc(is, func(o Socket) bool { return o.Inode == s.Inode }), err
 }
 
 // sockDiag is SOCK_DIAG_BY_FAMILY (include/uapi/linux/sock_diag.h), and inetDiag the size of inet_diag_req_v2.
@@ -78,6 +87,7 @@ type Socket struct {
 	Name  string // "tcp 10.1.0.2:80"
 	Inode uint32
 	Back  int // see [Change]
+	kind  int // of hearings
 }
 
 // A kind of sockets that hear whoever sends to them.

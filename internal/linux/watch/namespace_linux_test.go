@@ -3,6 +3,7 @@ package watch
 import (
 	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -357,6 +358,59 @@ func TestNewEarsAreNamed(t *testing.T) {
 	}
 	if a, err := b.watched.Audit(All); len(a.New) > 0 || err != nil {
 		t.Errorf("after all is known: %v, %v", a.New, err)
+	}
+}
+
+// A socket that an audit found is open until it is closed, also if another one hears the same then.
+func TestAnEarIsOpenUntilItIsClosed(t *testing.T) {
+	b := newBench(t)
+	listen := map[string]func() (io.Closer, error){
+		"packet": func() (io.Closer, error) {
+			fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, 0)
+			return os.NewFile(uintptr(fd), "packet"), err
+		},
+	}
+	for _, network := range []string{"tcp4", "tcp6"} {
+		listen[network] = func() (io.Closer, error) { return net.Listen(network, ":7000") }
+	}
+	for _, network := range []string{"udp4", "udp6"} {
+		listen[network] = func() (io.Closer, error) { return net.ListenPacket(network, ":7000") }
+	}
+	for name, open := range listen {
+		t.Run(name, func(t *testing.T) {
+			b.T = t
+			opened := func() (c io.Closer) {
+				if err := b.machine.Do(func() (err error) {
+					c, err = open()
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				return c
+			}
+			c := opened()
+			a, err := b.watched.Audit(All)
+			if len(a.New) != 1 || err != nil {
+				t.Fatalf("new sockets: %v, %v, want one", a.New, err)
+			}
+			for _, want := range []bool{true, false} {
+				if got, err := b.watched.IsOpen(a.New[0]); got != want || err != nil {
+					t.Errorf("%s is open: %v, %v, want %v", a.New[0].Name, got, err, want)
+				}
+				if want {
+					if err := c.Close(); err != nil {
+						t.Fatal(err)
+					}
+					c = opened()
+				}
+			}
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.watched.Audit(All); err != nil {
+				t.Fatal(err)
+			}
+		})
 	}
 }
 

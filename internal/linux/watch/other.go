@@ -45,5 +45,8 @@ const (
 // Audit finds nothing.
 func (n *Namespace) Audit(int) (Audit, error) { return Audit{}, nil }
 
+// IsOpen knows of no socket.
+func (n *Namespace) IsOpen(Socket) (bool, error) { return false, nil }
+
 // Listen does nothing.
 func (n *Namespace) Listen() error { return nil }
