@@ -25,7 +25,7 @@ type Daemon struct {
 	Dir string
 	// Socket is where it listens, in Dir.
 	Socket string
-	// Load returns the command that loads an image from an archive, its input.
+	// Load returns the command that loads an image from an archive, its input; nil: it has no image.
 	Load func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error)
 }
 
@@ -35,7 +35,7 @@ const (
 	grace     = 10 * time.Second
 )
 
-// Apply starts the daemon and gives it the image [Image].
+// Apply starts the daemon and gives it the image [Image], if it is to have one.
 func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	at, err := k.RunDir(d.Dir)
 	if err != nil {
@@ -57,6 +57,9 @@ func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
 	}
 	if err := listens(ctx, filepath.Join(at, d.Socket), r.Done()); err != nil {
 		return err
+	}
+	if d.Load == nil {
+		return nil
 	}
 	load, err := d.Load(ctx, k)
 	if err != nil {

@@ -133,12 +133,12 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	at, err := k.RunDir(dir)
+	socket, err := own.At(k)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	if _, err := os.Stat(filepath.Join(at, socket)); err == nil {
+	if _, err := os.Stat(socket); err == nil {
 		for _, args := range [][]string{{"tasks", "rm", "--force", c.Name}, {"containers", "rm", c.Name}} {
 			cmd, err := command(ctx, k, args...)
 			if err != nil {

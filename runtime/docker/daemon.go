@@ -11,7 +11,7 @@ import (
 	"github.com/nettoll/nettoll/runtime"
 )
 
-// The programs of Docker, and their Debian package. The daemon starts containerd, which starts runc.
+// The programs of Docker, and their Debian package. containerd starts runc.
 const (
 	client     = "docker"
 	dockerd    = "dockerd"
@@ -24,7 +24,7 @@ const (
 // version 1.41 of the API.
 const least = "20.10"
 
-// A Daemon is the daemon of a host. It has the image of all containers.
+// A Daemon is the daemon of a host, which needs [Containerd]. It has the image of all containers.
 type Daemon struct {
 	// Networks has it set up the firewall and forwarding of its host, as its networks need them. Otherwise it leaves both
 	// alone.
@@ -81,11 +81,12 @@ func commandAt(ctx context.Context, k *host.Kernel, socket string, args ...strin
 }
 
 // daemon is that of a host, which keeps everything at a directory.
-func (d Daemon) daemon(at string) runtime.Daemon {
+func (d Daemon) daemon(at, containerd string) runtime.Daemon {
 	args := []string{
 		dockerd, "--config-file", filepath.Join(at, settings), "--host", "unix://" + filepath.Join(at, socket),
 		"--data-root", filepath.Join(at, "data"), "--exec-root", filepath.Join(at, "exec"),
 		"--pidfile", filepath.Join(at, "pid"), "--exec-opt", "native.cgroupdriver=cgroupfs", "--bridge", "none",
+		"--containerd", containerd,
 	}
 	if d.Networks {
 		// IPv6 too; younger daemons do that by default.
@@ -107,23 +108,33 @@ func (d Daemon) daemon(at string) runtime.Daemon {
 // settings is a file for the daemon to read instead of the one of the machine's Docker.
 const settings = "daemon.json"
 
-// Apply starts the daemon and gives it the image.
-func (d Daemon) Apply(ctx context.Context, k *host.Kernel) (err error) {
+// prepared is the daemon of a host, which can be started.
+func (d Daemon) prepared(k *host.Kernel) (runtime.Daemon, error) {
 	at, err := k.RunDir(dir)
 	if err == nil && d.Users {
 		_, err = runtime.Reachable(k, dir)
 	}
 	if err != nil {
-		return err
+		return runtime.Daemon{}, err
 	}
 	if err := os.WriteFile(filepath.Join(at, settings), []byte("{}"), 0o600); err != nil {
+		return runtime.Daemon{}, err
+	}
+	containerd, err := beneath.At(k)
+	return d.daemon(at, containerd), err
+}
+
+// Apply starts the daemon and gives it the image.
+func (d Daemon) Apply(ctx context.Context, k *host.Kernel) error {
+	prepared, err := d.prepared(k)
+	if err != nil {
 		return err
 	}
-	return d.daemon(at).Apply(ctx, k)
+	return prepared.Apply(ctx, k)
 }
 
 // Remove ends the daemon.
-func (d Daemon) Remove(_ context.Context, k *host.Kernel) error { return d.daemon("").Remove(k) }
+func (d Daemon) Remove(_ context.Context, k *host.Kernel) error { return d.daemon("", "").Remove(k) }
 
 // Verify wants the daemon to run.
-func (d Daemon) Verify(k *host.Kernel) error { return d.daemon("").Verify(k, d) }
+func (d Daemon) Verify(k *host.Kernel) error { return d.daemon("", "").Verify(k, d) }

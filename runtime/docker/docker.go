@@ -63,15 +63,16 @@ func (r Runtime) Takes(p part.Params) (host, container time.Duration) {
 // Steps returns the steps that make the daemon, a container, and a network that joins it.
 func (Runtime) Steps() map[string]func() host.Step {
 	return map[string]func() host.Step{
-		Users{}.Kind():     func() host.Step { return new(Users) },
-		Daemon{}.Kind():    func() host.Step { return new(Daemon) },
-		Container{}.Kind(): func() host.Step { return new(Container) },
-		Bridge{}.Kind():    func() host.Step { return new(Bridge) },
-		Network{}.Kind():   func() host.Step { return new(Network) },
-		Overlay{}.Kind():   func() host.Step { return new(Overlay) },
-		Join{}.Kind():      func() host.Step { return new(Join) },
-		Alone{}.Kind():     func() host.Step { return new(Alone) },
-		Machine{}.Kind():   func() host.Step { return new(Machine) },
+		Users{}.Kind():      func() host.Step { return new(Users) },
+		Containerd{}.Kind(): func() host.Step { return new(Containerd) },
+		Daemon{}.Kind():     func() host.Step { return new(Daemon) },
+		Container{}.Kind():  func() host.Step { return new(Container) },
+		Bridge{}.Kind():     func() host.Step { return new(Bridge) },
+		Network{}.Kind():    func() host.Step { return new(Network) },
+		Overlay{}.Kind():    func() host.Step { return new(Overlay) },
+		Join{}.Kind():       func() host.Step { return new(Join) },
+		Alone{}.Kind():      func() host.Step { return new(Alone) },
+		Machine{}.Kind():    func() host.Step { return new(Machine) },
 	}
 }
 
@@ -111,7 +112,7 @@ func (r Runtime) Containers(containers []runtime.Container, p part.Params) (step
 	case r.Borrows(p):
 		steps = append([]host.Step{Machine{}}, steps...)
 	default:
-		d := []host.Step{Daemon{Proxy: p.On(proxy), Users: p.On(runtime.UserNamespace)}}
+		d := []host.Step{Containerd{}, Daemon{Proxy: p.On(proxy), Users: p.On(runtime.UserNamespace)}}
 		if p.On(runtime.UserNamespace) {
 			d = slices.Insert(d, 0, host.Step(Users{}))
 		}

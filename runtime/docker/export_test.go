@@ -2,8 +2,6 @@ package docker
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/nettoll/nettoll/host"
@@ -17,18 +15,14 @@ type Default struct {
 
 // Apply starts the daemon with the arguments of [Daemon], but for the one by which it makes no default bridge.
 func (d Default) Apply(ctx context.Context, k *host.Kernel) error {
-	at, err := k.RunDir(dir)
+	prepared, err := d.prepared(k)
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(at, settings), []byte("{}"), 0o600); err != nil {
-		return err
-	}
-	started := d.daemon(at)
-	args := started.Program.Args
+	args := prepared.Program.Args
 	i := slices.Index(args, "--bridge")
-	started.Program.Args = append(slices.Delete(args, i, i+2), "--ipv6", "--fixed-cidr-v6", d.IPv6)
-	return started.Apply(ctx, k)
+	prepared.Program.Args = append(slices.Delete(args, i, i+2), "--ipv6", "--fixed-cidr-v6", d.IPv6)
+	return prepared.Apply(ctx, k)
 }
 
 // Run runs a command of a user by the daemon of a host.

@@ -22,7 +22,7 @@ func TestSwarm(t *testing.T) {
 		}
 	}()
 	if err := daemon.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		docker.Daemon{}, host.Link{Name: "lo", Up: true},
+		docker.Containerd{}, docker.Daemon{}, host.Link{Name: "lo", Up: true},
 	}}); err != nil {
 		t.Fatal(err)
 	}
