@@ -13,6 +13,8 @@ import (
 
 // A Containerd is the daemon containerd of a host.
 type Containerd struct {
+	// Program is its name, and that of its Debian package.
+	Program string
 	// Dir is the directory of everything that it keeps, below that of the host's programs.
 	Dir string
 }
@@ -31,11 +33,10 @@ func (c Containerd) At(k *host.Kernel) (socket string, err error) {
 
 // daemon is the daemon that keeps everything at a directory.
 func (c Containerd) daemon(at string) Daemon {
-	const program = "containerd"
 	return Daemon{
 		Dir: c.Dir, Socket: containerdSocket,
 		Program: host.Program{
-			Name: program, Package: program, Args: []string{program, "--config", filepath.Join(at, containerdSettings)},
+			Name: c.Program, Package: c.Program, Args: []string{c.Program, "--config", filepath.Join(at, containerdSettings)},
 		},
 	}
 }

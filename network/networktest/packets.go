@@ -35,12 +35,12 @@ const (
 )
 
 // seriesPatience is how long a stream, or datagrams of all sizes, may take: longer in a guest, whose emulated
-// processors may have to encrypt them.
+// processors may have to encrypt them, than on a machine that has other things to do.
 func seriesPatience() time.Duration {
 	if testnet.Guest() {
 		return 10 * patience
 	}
-	return patience
+	return 5 * patience
 }
 
 // end is one end of a pair.

@@ -39,7 +39,7 @@ const image = "docker.io/library/" + runtime.Image
 const dir = "containerd"
 
 // own is what [Daemon] starts.
-var own = runtime.Containerd{Dir: dir}
+var own = runtime.Containerd{Program: daemon, Dir: dir}
 
 // command is a command of the client, for a host's daemon.
 func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, error) {

@@ -22,7 +22,7 @@ func (Containerd) String() string { return "containerd for dockerd" }
 func (Containerd) Groups() {}
 
 // beneath is what [Containerd] starts.
-var beneath = runtime.Containerd{Dir: "docker-containerd"}
+var beneath = runtime.Containerd{Program: containerd, Dir: "docker-containerd"}
 
 // Apply starts the daemon.
 func (Containerd) Apply(ctx context.Context, k *host.Kernel) error { return beneath.Apply(ctx, k, nil) }
