@@ -407,7 +407,14 @@ func nettoll(t *testing.T, args ...string) output {
 // nettollAs runs a command as another user.
 func nettollAs(t *testing.T, user *syscall.Credential, args ...string) output {
 	t.Helper()
+	return nettollIn(t, user, nil, args...)
+}
+
+// nettollIn runs a command as another user, and with more in its environment.
+func nettollIn(t *testing.T, user *syscall.Credential, env []string, args ...string) output {
+	t.Helper()
 	cmd := exec.Command(os.Getenv(programEnv), args...)
+	cmd.Env = append(os.Environ(), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
