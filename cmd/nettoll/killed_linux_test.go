@@ -25,8 +25,8 @@ import (
 	"github.com/nettoll/nettoll/runtime/dockertest"
 )
 
-// Whenever the controller is killed, only its records are left after a second. They are complete up to the block that
-// was being measured.
+// Whenever the controller is killed, only its records are left after a second, and what the next command removes. After
+// each kill, that command removes all of it. The records are complete up to the block that was being measured.
 func TestKilledAtAnyMoment(t *testing.T) {
 	testnet.Root(t)
 	const (
@@ -40,16 +40,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			s.moments = min(s.moments, 6)
 		}
 		t.Run(s.name, func(t *testing.T) {
+			var theirs *dockertest.Daemon
 			if s.machine {
-				theirs := dockertest.Start(t)
-				s.env = append(s.env, "DOCKER_HOST="+theirs.Host)
-				untouched := theirs.Inhabit()
-				t.Cleanup(func() { // after the kills, and before the daemon ends
-					if said := nettoll(t, "clean"); said.status != 0 {
-						t.Errorf("clean exits with %d: %s", said.status, said.stderr)
-					}
-					untouched()
-				})
+				theirs = dockertest.Start(t)
+				t.Cleanup(theirs.Inhabit()) // checks after the kills, and before the daemon ends
 			}
 			for _, program := range s.programs {
 				testnet.Program(t, program, program)
@@ -69,16 +63,39 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				}
 				t.Run(m.String(), func(t *testing.T) {
 					t.Parallel()
-					killed(t, s, m)
+					h := newHome(t, s.user)
+					if theirs != nil {
+						h.env, h.docker = append(h.env, "DOCKER_HOST="+theirs.Host), theirs
+					}
+					killed(t, h, s, m)
+					h.leavesNothing(before)
 				})
 			}
 		})
 	}
-	if said := nettoll(t, "clean"); said.status != 0 {
-		t.Errorf("clean exits with %d: %s", said.status, said.stderr)
+	as(t, before, outside(t))
+}
+
+// leavesNothing has the next command of the home remove what is left of its killed run, and checks that it has.
+func (h *home) leavesNothing(before []string) {
+	h.t.Helper()
+	names := h.names()
+	if said := h.run("clean"); said.status != 0 {
+		h.t.Errorf("clean exits with %d: %s", said.status, said.stderr)
 	}
-	after := outside(t)
-	before = slices.DeleteFunc(before, func(s string) bool { // labs of others may have ended
+	if left := h.left(names); len(left) > 0 {
+		h.t.Errorf("after the next command there still are\n%s", strings.Join(left, "\n"))
+	}
+	if text := h.journals(); text != "" {
+		h.t.Errorf("after the next command there still is a journal:\n%s", text)
+	}
+	as(h.t, before, outside(h.t)) // what no journal names: it is of this run, or of one beside it
+}
+
+// as checks that there is outside of the hosts what was before. What runs beside this test has may come and go.
+func as(t *testing.T, before, after []string) {
+	t.Helper()
+	before = slices.DeleteFunc(slices.Clone(before), func(s string) bool { // labs of others may have ended
 		return strings.HasPrefix(s, "cgroup ") && !slices.Contains(after, s)
 	})
 	after = slices.DeleteFunc(after, func(s string) bool { // or begun
@@ -126,8 +143,8 @@ type storm struct {
 	runtime  string   // the value of --runtime; "" likewise
 	encrypt  string   // the value of --encryption, across hosts; "" likewise
 	programs []string // those that it needs
+	steps    []string // kinds of steps that the journal has once all labs have stood
 	machine  bool     // containers are those of a daemon that stands for the machine's
-	env      []string
 	user     *syscall.Credential
 	moments  int
 	// generations are those in which late kills come, spread evenly over them. With 0, late kills come in the first one.
@@ -152,6 +169,7 @@ func (m moment) String() string {
 // storms lists the runs. A part that leaves more than processes, links and namespaces belongs here.
 func storms() []storm {
 	runtimes := []string{"runc", "lxc-start", "dockerd", "podman"}
+	// CI has 5 moments of each storm with containers. In the last one at least, all labs have stood: Docker's and LXC's.
 	between, contained, generations := 3, 5, 0
 	if testnet.IsSlow() {
 		between, contained, generations = 18, 20, 4 // the fifth is the last one, and may end before it is killed
@@ -162,13 +180,17 @@ func storms() []storm {
 		{name: "default", moments: 5},
 		{
 			name: "containers", networks: "bridge", runtime: "oci,podman", programs: runtimes, moments: contained,
-			generations: generations,
+			generations: generations, steps: []string{`"oci-container"`, `"podman-container"`},
 		},
 		{
 			name: "daemons", networks: "bridge", runtime: "lxc,docker,containerd", programs: runtimes, moments: contained,
 			generations: generations,
+			steps:       []string{`"lxc-container"`, `"docker-container"`, `"containerd-container"`},
 		},
-		{name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9},
+		{
+			name: "the machine's Docker", networks: "bridge", runtime: "docker(use=machine)", machine: true, moments: 9,
+			steps: []string{`"docker-container"`, `"docker-machine"`},
+		},
 		{
 			name: "between hosts", networks: "bridge", encrypt: "tinc,openvpn,ipsec,wireguard", moments: between,
 			programs: []string{"tincd", "openvpn", "charon-systemd"},
@@ -202,7 +224,7 @@ func TestKilledWhileHostsHang(t *testing.T) {
 }
 
 // killed kills a run at that moment.
-func killed(t *testing.T, of storm, m moment) {
+func killed(t *testing.T, h *home, of storm, m moment) {
 	args := []string{"--time", "3s"}
 	if of.networks != "" {
 		args = append(args, "--network", of.networks)
@@ -218,7 +240,7 @@ func killed(t *testing.T, of storm, m moment) {
 	}
 	s := prepare(t, filepath.Join(reachable(t), "run"), args...)
 	s.cmd.SysProcAttr.Credential = of.user
-	s.cmd.Env = append(s.cmd.Env, of.env...)
+	s.cmd.Env = append(s.cmd.Env, h.env...)
 	s.begin()
 	time.Sleep(m.at)
 	if m.generation > 0 {
@@ -238,6 +260,9 @@ func killed(t *testing.T, of storm, m moment) {
 	}
 	s.leavesNothing(now)
 	namespaces.areGone(t, now)
+	if m.generation > 0 { // all labs have stood
+		contains(t, "the journal", h.journals(), of.steps...)
+	}
 
 	log, torn := s.records()
 	trials := map[int]int{}
