@@ -98,9 +98,10 @@ func as(t *testing.T, before, after []string) {
 	before = slices.DeleteFunc(slices.Clone(before), func(s string) bool { // labs of others may have ended
 		return strings.HasPrefix(s, "cgroup ") && !slices.Contains(after, s)
 	})
+	end := time.Now().Add(20 * time.Second)
 	after = slices.DeleteFunc(after, func(s string) bool { // or begun
 		path, is := strings.CutPrefix(s, "cgroup ")
-		return is && !slices.Contains(before, s) && inUse(path, 20*time.Second)
+		return is && !slices.Contains(before, s) && inUse(path, time.Until(end))
 	})
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("links, mounts, files and cgroups outside of the hosts (-before +after):\n%s", diff)
