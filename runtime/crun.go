@@ -1,8 +1,11 @@
 package runtime
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
@@ -45,5 +48,21 @@ func limitsDevices(what, said string, v2Alone, locks bool) error {
 		What: what, Missing: "CAP_SYS_RESOURCE, which crun before " + lockless + " needs with cgroup v2 alone",
 		Err:  fmt.Errorf("found crun %s", dotted.FindString(said)),
 		Hint: "choose " + Command + "=" + RunC + ", install a newer crun, or give nettoll CAP_SYS_RESOURCE",
+	}
+}
+
+// hybrid is what crun before 1.9 says if a host shows it cgroups of both versions.
+var hybrid = regexp.MustCompile(`cgroups in hybrid mode[^\n"]*`)
+
+// mixed returns a [linux.UnsupportedError] in place of the error of a container for which crun needs cgroups of one
+// version.
+func mixed(container string, err error) error {
+	said := hybrid.FindString(err.Error())
+	if said == "" {
+		return err
+	}
+	return &linux.UnsupportedError{
+		What: "make container " + container, Missing: "cgroups of one version", Err: errors.New(said),
+		Hint: "use " + Command + "=" + RunC + ", or unmount " + filepath.Join(cgroup.Dir, "unified"),
 	}
 }

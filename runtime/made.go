@@ -55,7 +55,7 @@ func makeBy(ctx context.Context, k *host.Kernel, step host.Step, c Contained, by
 		}
 	}()
 	if m.PID, err = start(worker, &m); err != nil {
-		return c.suspected(err)
+		return c.suspected(mixed(c.Name, err))
 	}
 	proc, err := m.proc(k)
 	if err == nil {

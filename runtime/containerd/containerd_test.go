@@ -48,3 +48,6 @@ func TestOutdated(t *testing.T) {
 		})
 	}
 }
+
+// TestHybrid wants what helps if crun does not take the cgroups of a host.
+func TestHybrid(t *testing.T) { runtimetest.Hybrid(t, containerd.Runtime{}) }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/runtime"
 )
 
@@ -132,12 +131,6 @@ func (c Container) failed(err error, said string) error {
 		return &linux.UnsupportedError{
 			What: "make container " + c.Name, Missing: fmt.Sprintf("program %q", c.Command),
 			Hint: "install the package " + c.Command, Err: err,
-		}
-	}
-	if strings.Contains(text, "hybrid") { // crun before 1.9
-		return &linux.UnsupportedError{
-			What: "make container " + c.Name, Missing: "cgroups of one version", Err: errors.New(text),
-			Hint: "use command=" + runtime.RunC + ", or unmount " + filepath.Join(cgroup.Dir, "unified"),
 		}
 	}
 	return fmt.Errorf("%s run: %w: %s", c.Command, err, text)

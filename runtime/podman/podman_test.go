@@ -90,3 +90,6 @@ func TestPrograms(t *testing.T) {
 		})
 	}
 }
+
+// TestHybrid wants what helps if crun does not take the cgroups of a host.
+func TestHybrid(t *testing.T) { runtimetest.Hybrid(t, podman.Runtime{}) }
