@@ -2,7 +2,10 @@ package docker_test
 
 import (
 	"errors"
+	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -80,7 +83,15 @@ func TestMachineRefuses(t *testing.T) {
 		t.Errorf("the daemon is %q (%v), want a version and its socket", said, err)
 	}
 	theirs.Signal(syscall.SIGSTOP)
+	other := filepath.Join(filepath.Dir(link), "other.sock")
+	l, err := net.Listen("unix", other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() { _ = http.Serve(l, http.NotFoundHandler()) }() //nolint:gosec // its only client is this test
 	for _, c := range []struct{ name, host, missing, hint string }{
+		{"taken by another program", "unix://" + other, "a daemon that answers at " + other, "docker(use=own)"},
 		{"stopped", theirs.Host, "a daemon that answers at " + link, "docker(use=own)"},
 		{"absent", "unix:///no/such.sock", "a daemon that answers at /no/such.sock", "systemctl start docker"},
 		{"remote", "tcp://192.0.2.1:2375", "a daemon on this machine", "unset DOCKER_HOST"},
