@@ -25,8 +25,12 @@ func studyLifecycle(o *study.Options, std Streams) *cobra.Command {
     runtime's, the network's and the worker's
   - the time until containers are gone
   - the memory of programs that stay beside containers, such as daemons, shims and monitors, and of workers
-  - beside that, the runtime's own commands, such as docker run and docker rm: alone, on the same host, without a
-    network, with the same program in the container, three times in each lab
+  - beside that, the runtime's own commands, such as docker run and docker rm: on the same host, without a network,
+    with the same program in the container, three times in each lab one after another, and as many at the same time
+    as the lab makes containers
+
+A pair is two containers. With --pairs 0 a lab has one container, alone, which sends its packet to its host. This needs
+a network whose host has an address in their range, such as bridge.
 
 Each figure is the median over rounds, with the smallest and the largest. Times and memory are per container, but for
 first_byte_time, daemon_time and rest_time, which are those of the whole lab. Where several containers are made at the
@@ -36,6 +40,7 @@ reason. After an interrupt, the figures so far are printed.
 Other work on the machine makes all of it slower: compare figures of one run with each other.`,
 		Example: `  nettoll study lifecycle
   nettoll study lifecycle --runtime 'netns,oci,oci(command=crun)' --pairs 1,50 --rounds 5
+  nettoll study lifecycle --pairs 0,5
   nettoll study lifecycle --runtime docker --network nat --pairs 10 --output csv`,
 	}
 	var runtimes []string
@@ -43,7 +48,7 @@ Other work on the machine makes all of it slower: compare figures of one run wit
 	cmd.Flags().StringArrayVar(&runtimes, "runtime", nil, "runtimes to measure, separated by commas, each NAME or "+
 		"NAME(parameter=value,…); may be given more than once (default: all that this machine has)")
 	cmd.Flags().StringVar(&joined, "network", joined, "the network of the containers, NAME or NAME(parameter=value,…)")
-	cmd.Flags().IntSliceVar(&plan.Pairs, "pairs", plan.Pairs, "numbers of pairs; a pair is two containers")
+	cmd.Flags().IntSliceVar(&plan.Pairs, "pairs", plan.Pairs, "numbers of pairs; a pair is two containers, and 0 is one")
 	cmd.Flags().IntVar(&plan.Rounds, "rounds", plan.Rounds, "how often everything is measured")
 	format.register(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -57,18 +57,43 @@ func (s *standing) between(p network.Pair, near, far uint16) (*talk, error) {
 	return t, nil
 }
 
-// open opens a socket in a container, and returns the address at which others know it.
-func (s *standing) open(at network.Spot, port uint16) (c *net.UDPConn, known netip.AddrPort, err error) {
-	e := s.Site().Endpoints[at.Host][at.Container]
-	ns, err := s.hosts[at.Host].Namespace(e.Namespace)
+// toHost opens a socket in a container, and one at the address of its host, from which others know the range of
+// containers.
+func (s *standing) toHost(from network.Spot, near uint16) (*talk, error) {
+	t := &talk{}
+	var err error
+	if t.near, _, err = s.open(from, near); err != nil {
+		return nil, err
+	}
+	v4, _ := network.Gateway(s.Site().Lab.Hosts[from.Host].Index)
+	t.to = netip.AddrPortFrom(v4.Addr(), near)
+	if t.far, err = s.listen(from.Host, "", t.to); err != nil {
+		_ = t.near.Close()
+		return nil, fmt.Errorf("%w (hint: a container alone needs a network whose host has an address there, such as "+
+			"bridge)", err)
+	}
+	t.background.Go(t.echo)
+	return t, nil
+}
+
+// listen opens a socket in a namespace of a host.
+func (s *standing) listen(on int, namespace string, at netip.AddrPort) (c *net.UDPConn, err error) {
+	ns, err := s.hosts[on].Namespace(namespace)
 	if err != nil {
-		return nil, known, err
+		return nil, err
 	}
 	defer ns.Close()
 	err = netns.Do(int(ns.Fd()), func() (err error) {
-		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(e.Bind(family), port)))
+		c, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 		return err
 	})
+	return c, err
+}
+
+// open opens a socket in a container, and returns the address at which others know it.
+func (s *standing) open(at network.Spot, port uint16) (c *net.UDPConn, known netip.AddrPort, err error) {
+	e := s.Site().Endpoints[at.Host][at.Container]
+	c, err = s.listen(at.Host, e.Namespace, netip.AddrPortFrom(e.Bind(family), port))
 	return c, netip.AddrPortFrom(e.Public(family), port), err
 }
 

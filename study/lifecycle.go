@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ type LifecyclePlan struct {
 	Runtimes []stack.Choice
 	// Network joins their containers; the zero value is the network [Different].
 	Network stack.Choice
-	// Pairs are the numbers of pairs of a lab, which has one host.
+	// Pairs are the numbers of pairs of a lab, which has one host. With 0 it has one container, and its host answers.
 	Pairs []int
 	// Rounds is how often every runtime is visited with every number of pairs, in a new random order each time.
 	Rounds int
@@ -41,11 +42,11 @@ const mostPairs = 500
 // Check returns an error if the plan is not valid.
 func (p LifecyclePlan) Check() error {
 	if len(p.Pairs) == 0 {
-		return fmt.Errorf("invalid value for --pairs: none is given (valid: 1 to %d, such as 1,5,50)", mostPairs)
+		return fmt.Errorf("invalid value for --pairs: none is given (valid: 0 to %d, such as 1,5,50)", mostPairs)
 	}
 	for i, n := range p.Pairs {
-		if n < 1 || n > mostPairs {
-			return fmt.Errorf("invalid value %d for --pairs (valid: 1 to %d)", n, mostPairs)
+		if n < 0 || n > mostPairs {
+			return fmt.Errorf("invalid value %d for --pairs (valid: 0 to %d)", n, mostPairs)
 		}
 		if slices.Contains(p.Pairs[:i], n) {
 			return fmt.Errorf("invalid value for --pairs: %d is given twice", n)
@@ -142,6 +143,9 @@ func (l *life) subjects(ctx context.Context) ([]subject, error) {
 	return able, nil
 }
 
+// in returns the number of containers of a lab.
+func in(pairs int) int { return max(1, 2*pairs) }
+
 // spec describes a lab of one host.
 func (l *life) spec(s subject, pairs int) deploy.Spec {
 	l.seed++
@@ -152,13 +156,14 @@ func (l *life) spec(s subject, pairs int) deploy.Spec {
 		Families: []string{family},
 	}
 	at := &lab.Hosts[0].Containers
+	for n := range in(pairs) {
+		i, side := n/2, n%2
+		*at = append(*at, network.Container{
+			Name: fmt.Sprintf("%s%d", []string{"src", "snk"}[side], i), Index: n,
+			Ports: network.Ports{First: portOf(i, side), Last: portOf(i, side)},
+		})
+	}
 	for i := range pairs {
-		for side, name := range []string{"src", "snk"} {
-			*at = append(*at, network.Container{
-				Name: fmt.Sprintf("%s%d", name, i), Index: len(*at),
-				Ports: network.Ports{First: portOf(i, side), Last: portOf(i, side)},
-			})
-		}
 		spec.Pairs = append(spec.Pairs, network.Pair{
 			Source: network.Spot{Container: 2 * i}, Sink: network.Spot{Container: 2*i + 1},
 		})
@@ -178,7 +183,7 @@ func (l *life) rounds(ctx context.Context, subjects []subject) error {
 	for round := range l.plan.Rounds {
 		for n, i := range order.Perm(all) {
 			s, pairs := subjects[i%len(subjects)], l.plan.Pairs[i/len(subjects)]
-			what := fmt.Sprintf("%s, %s", s.name, containers(2*pairs))
+			what := fmt.Sprintf("%s, %s", s.name, containers(in(pairs)))
 			l.say("round %d of %d: %s (%d of %d)", round+1, l.plan.Rounds, what, n+1, all)
 			err := l.visit(ctx, round, s, pairs)
 			if ctx.Err() != nil {
@@ -195,11 +200,16 @@ func (l *life) rounds(ctx context.Context, subjects []subject) error {
 	return errors.Join(failed...)
 }
 
-func containers(n int) string { return fmt.Sprintf("%d containers", n) }
+func containers(n int) string {
+	if n == 1 {
+		return "1 container"
+	}
+	return fmt.Sprintf("%d containers", n)
+}
 
 // visit makes and removes the containers of a lab.
 func (l *life) visit(ctx context.Context, round int, of subject, pairs int) (err error) {
-	n := 2 * pairs
+	n := in(pairs)
 	patient, cancel := context.WithTimeout(ctx, stands+time.Duration(n)*each)
 	defer cancel()
 	spec := l.spec(of, pairs)
@@ -266,8 +276,13 @@ func (l *life) visit(ctx context.Context, round int, of subject, pairs int) (err
 		return err
 	}
 	if alone > 0 {
+		together, err := s.together(patient, spec.Stack, n)
+		if err != nil {
+			return err
+		}
 		note(metricCommand, alone)
-		note(metricAdded, perContainer(first-applied(ofDaemon))-alone)
+		note(metricCommands, together)
+		note(metricAdded, perContainer(first-applied(ofDaemon))-together)
 		note(metricRemovalAlone, gone)
 	}
 	l.say("%s: removing %s", of.name, containers(n))
@@ -294,7 +309,7 @@ const each = 3 * time.Second
 
 // workers starts the workers of a lab as a run does: in each container, or one for all sources and one for all sinks.
 func (s *standing) workers(ctx context.Context, spec deploy.Spec) error {
-	specs := []host.WorkerSpec{{ID: "source@host1"}, {ID: "sink@host1"}}
+	specs := []host.WorkerSpec{{ID: "source@host1"}, {ID: "sink@host1"}}[:min(2, len(spec.Net.Hosts[0].Containers))]
 	if runtime.Inside(spec.Stack) {
 		specs = nil
 		for _, c := range spec.Net.Hosts[0].Containers {
@@ -309,8 +324,17 @@ func (s *standing) workers(ctx context.Context, spec deploy.Spec) error {
 	return nil
 }
 
-// answer waits, for one pair after another, until a packet has passed there and back.
+// answer waits, for one pair after another, until a packet has passed there and back. Without a pair, the only container
+// sends it to its host.
 func (s *standing) answer(ctx context.Context, pairs []network.Pair) error {
+	if len(pairs) == 0 {
+		t, err := s.toHost(network.Spot{}, portOf(0, 0))
+		if err != nil {
+			return err
+		}
+		defer t.close()
+		return t.repeat(ctx)
+	}
 	for i, p := range pairs {
 		t, err := s.between(p, portOf(i, 0), portOf(i, 1))
 		if err != nil {
@@ -428,6 +452,35 @@ func (s *standing) alone(ctx context.Context, of stack.Stack) (made, removed flo
 	began := time.Now()
 	err = s.hosts[0].Withdraw(ctx, all)
 	return measure.Median(took), time.Since(began).Seconds() / commands, err
+}
+
+// together gives as many commands as a lab has containers, but at most a few for each CPU. The host has as many at work
+// at a time as containers of the lab (see [host.Concurrent]). It returns how long all of them take, divided by their
+// number, in seconds.
+func (s *standing) together(ctx context.Context, of stack.Stack, containers int) (float64, error) {
+	r, params, ok := stack.PartOf[runtime.Commanding](of)
+	if !ok {
+		return 0, nil
+	}
+	const each = 2
+	var all host.Plan
+	for i := range min(containers, each*max(2, goruntime.NumCPU())) {
+		all.Steps = append(all.Steps, r.Alone(fmt.Sprintf("together%d", i), params))
+	}
+	if err := s.hosts[0].Apply(ctx, all); err != nil {
+		return 0, err
+	}
+	times, err := s.hosts[0].Times(ctx)
+	if err != nil {
+		return 0, err
+	}
+	n := len(all.Steps)
+	applied := make([]int, n)
+	for i := range applied {
+		applied[i] = len(times) - n + i
+	}
+	took := spanned(applied, times, func(t host.StepTime) host.Span { return t.Apply })
+	return took.Seconds() / float64(n), s.hosts[0].Withdraw(ctx, all)
 }
 
 // memory returns the memory (PSS) of a host's programs without its agent: of workers, and of all others, which stay

@@ -18,6 +18,7 @@ const (
 	metricAnswer       = "answer_time"
 	metricRest         = "rest_time"
 	metricCommand      = "command_time"
+	metricCommands     = "commands_time"
 	metricAdded        = "added_time"
 	metricRemoval      = "removal_time"
 	metricRemovalAlone = "command_removal_time"
@@ -36,7 +37,8 @@ func LifecycleMetrics() []Metric {
 		second(metricAnswer, "of that the first round trip, per container"),
 		second(metricRest, "of that the rest: the host starts, and everything is verified; of the whole lab"),
 		second(metricCommand, "the runtime's own command alone, on the same host, without a network"),
-		second(metricAdded, "all of that without the daemon, per container, minus the command alone"),
+		second(metricCommands, "the same command, as many at the same time as the lab has it, per container"),
+		second(metricAdded, "all of that without the daemon, per container, minus such a command"),
 		second(metricRemoval, "until it is gone, without the daemon, per container"),
 		second(metricRemovalAlone, "removal of a container of the command alone, by the runtime's own command"),
 		{metricMemory, measure.UnitByte, "memory of daemons, shims and monitors (PSS), per container", false},
@@ -107,7 +109,7 @@ func (l *Lives) sums() []sum {
 func (l *Lives) counts() []int {
 	list := make([]int, len(l.Plan.Pairs))
 	for i, pairs := range l.Plan.Pairs {
-		list[i] = 2 * pairs
+		list[i] = in(pairs)
 	}
 	return list
 }

@@ -103,7 +103,11 @@ func tables(b *strings.Builder, sums []sum, metrics []Metric, names []string, co
 		t := tabwriter.NewWriter(b, 0, 0, 2, ' ', tabwriter.AlignRight)
 		fmt.Fprint(t, left("", longest))
 		for _, n := range some {
-			fmt.Fprintf(t, "\t%d %s", n, counted)
+			unit := counted
+			if n == 1 {
+				unit = strings.TrimSuffix(counted, "s")
+			}
+			fmt.Fprintf(t, "\t%d %s", n, unit)
 			if m.ratio {
 				fmt.Fprintf(t, "\t:%s", base)
 			}

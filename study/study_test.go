@@ -130,30 +130,69 @@ func TestBetweenInterrupted(t *testing.T) {
 	}
 }
 
-// The study of life cycles has a figure for every part of the way of two containers, with a runtime that is a program and
-// one that is none.
+// The study of life cycles has a figure for every part of the way of two containers, and of one alone, with a runtime
+// that is a program and one that is none.
 func TestLifecycle(t *testing.T) {
 	testnet.Skip(t, cgroup.Usable("make containers"))
-	out := run(t, "lifecycle", "--runtime", "netns,oci", "--pairs", "1", "--rounds", "2", "--output", "csv")
+	out := run(t, "lifecycle", "--runtime", "netns,oci", "--pairs", "0,1", "--rounds", "2", "--output", "csv")
 	for _, metric := range []string{
 		"first_byte_time,s", "container_time,s", "network_time,s", "worker_time,s", "answer_time,s", "rest_time,s",
-		"command_time,s", "added_time,s", "command_removal_time,s", "removal_time,s", "memory,byte", "worker_memory,byte",
+		"command_time,s", "commands_time,s", "added_time,s", "command_removal_time,s", "removal_time,s", "memory,byte",
+		"worker_memory,byte",
 	} {
-		for _, runtime := range []string{"netns", "oci"} {
-			row := regexp.MustCompile(`(?m)^` + runtime + `,2,` + metric + `,(-?[0-9.e+-]+),-?[0-9.e+-]+,-?[0-9.e+-]+,2$`)
+		for _, lab := range []string{"netns,1", "oci,1", "netns,2", "oci,2"} {
+			runtime, _, _ := strings.Cut(lab, ",")
+			row := regexp.MustCompile(`(?m)^` + lab + `,` + metric + `,(-?[0-9.e+-]+),-?[0-9.e+-]+,-?[0-9.e+-]+,2$`)
 			found := row.FindStringSubmatch(out)
 			none := runtime == "netns" && slices.Contains( // it has no command
-				[]string{"command_time,s", "added_time,s", "command_removal_time,s"}, metric)
+				[]string{"command_time,s", "commands_time,s", "added_time,s", "command_removal_time,s"}, metric)
 			if (found == nil) != none {
-				t.Errorf("a figure of %s of %s: %v", metric, runtime, found)
+				t.Errorf("a figure of %s of %s: %v", metric, lab, found)
 			}
 			if zero := metric == "memory,byte"; found != nil && (found[1] == "0") != zero {
-				t.Errorf("%s of %s is %s", metric, runtime, found[1])
+				t.Errorf("%s of %s is %s", metric, lab, found[1])
 			}
 		}
 	}
 	if strings.Contains(out, "daemon_time") {
 		t.Error("a daemon, and none was started")
+	}
+}
+
+// As many commands are at work at a time as containers of the lab: each of the first two waits for the other one. A
+// container alone needs a host that answers.
+func TestLifecycleTogether(t *testing.T) {
+	testnet.Skip(t, cgroup.Usable("make containers"))
+	const waiting = `#!/bin/sh
+for name; do :; done
+case "$name" in together0) other=together1 ;; together1) other=together0 ;; *) exec "$PROGRAM" "$@" ;; esac
+: >"$DIR/$name"
+for i in $(seq 1000); do
+	[ ! -e "$DIR/$other" ] || exec "$PROGRAM" "$@"
+	sleep 0.01
+done
+echo "$other has not begun" >&2
+exit 1
+`
+	dir := t.TempDir()
+	t.Setenv("PROGRAM", testnet.Program(t, "runc", "runc"))
+	t.Setenv("DIR", dir)
+	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(waiting), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	run(t, "lifecycle", "--runtime", "oci", "--pairs", "1", "--rounds", "1")
+	for _, name := range []string{"together0", "together1"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			t.Errorf("the command was not given: %v", err)
+		}
+	}
+	var out, said strings.Builder
+	code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &said}, []string{
+		"study", "lifecycle", "--runtime", "netns", "--network", "macvlan", "--pairs", "0", "--rounds", "1",
+	})
+	if code != 1 || !strings.Contains(said.String(), "needs a network whose host has an address there, such as bridge)") {
+		t.Errorf("a container alone under macvlan: exit status %d, %q", code, said.String())
 	}
 }
 
@@ -163,7 +202,7 @@ func TestLifecycleRefuses(t *testing.T) {
 	for _, tt := range []struct{ flag, value, want string }{
 		{"--runtime", "lxd", `unknown runtime "lxd"`},
 		{"--network", "tokenring", `unknown network "tokenring"`},
-		{"--pairs", "0", "invalid value 0 for --pairs (valid: 1 to 500)"},
+		{"--pairs", "501", "invalid value 501 for --pairs (valid: 0 to 500)"},
 	} {
 		var out, said strings.Builder
 		code := cli.Run(t.Context(), "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &said},
