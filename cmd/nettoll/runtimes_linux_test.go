@@ -11,6 +11,7 @@ import (
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime/dockertest"
+	"github.com/nettoll/nettoll/stack"
 )
 
 // network is a network and the placement that it is tried with.
@@ -37,6 +38,7 @@ var ownNetworks = map[string][]network{
 		{"macvlan(by=lxc,mode=passthru)", "same-host"},
 		{"macvlan(by=lxc,mode=private)", "cross-host"},
 		{"ipvlan(by=lxc)", "same-host"},
+		{"ipvlan(by=lxc,mode=l3)", "cross-host"},
 		{"passthrough(by=lxc)", "cross-host"},
 	},
 	"podman": {
@@ -49,12 +51,8 @@ var ownNetworks = map[string][]network{
 	},
 }
 
-// TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
-// every pair passes packets of full size, and they take the path that the network names. So do networks that a runtime
-// builds itself. CI has all networks with runc, and with Docker and LXC, the runtimes of the papers. For each of the
-// other runtimes it has another network each hour.
-func TestNetworksOfRuntimes(t *testing.T) {
-	testnet.Root(t)
+// everyNetwork are those of nettoll itself, and those of CNI plugins.
+func everyNetwork() []network {
 	all := []network{
 		{"host", "cross-host"},
 		{"bridge", "cross-host"},
@@ -67,10 +65,35 @@ func TestNetworksOfRuntimes(t *testing.T) {
 		{"ovs", "same-host"},
 		{"ebpf", "same-host"},
 		{"cni(plugin=ptp)", "same-host"},
+		{"cni", "cross-host"},
+		{"cni(plugin=macvlan)", "same-host"},
+		{"cni(plugin=host-device)", "cross-host"},
+		{"cni(plugin=ipvlan)", "same-host"},
+		{"cni(plugin=vlan)", "cross-host"},
 	}
+	if testnet.IsSlow() { // CI has it with network namespaces, in network/cni
+		all = append(all, network{"cni(plugin=ptp,chain=portmap+firewall+bandwidth+tuning)", "cross-host"})
+	}
+	return all
+}
+
+// TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
+// every pair passes packets of full size, and they take the path that the network names. So do networks that a runtime
+// builds itself.
+//
+//   - CI has all networks with runc, and with Docker and LXC, the runtimes of the papers, but for a chain of CNI plugins.
+//     For each of the other runtimes it has another network each hour.
+//   - make test-slow has all networks with all runtimes.
+//   - make test-guest has ipvlan with runc and LXC, whose links this kernel may lack; make test-guest-rare has ipvlan
+//     with Docker, and the plugins ipvlan and vlan with runc and LXC.
+//   - network/cni has the plugins tap and flannel, with network namespaces.
+//
+// Each network stands in one placement here, and in the other one in TestOtherPlacements.
+func TestNetworksOfRuntimes(t *testing.T) {
+	testnet.Root(t)
 	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
 	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd", "docker(use=machine)"} {
-		networks := slices.Concat(all, ownNetworks[runtime])
+		networks := slices.Concat(everyNetwork(), ownNetworks[runtime])
 		whole := testnet.IsSlow() || slices.Contains([]string{"oci", "lxc", "docker"}, runtime)
 		for j, n := range networks {
 			if !whole && j != (hour+i)%len(networks) {
@@ -93,25 +116,67 @@ func TestNetworksOfRuntimes(t *testing.T) {
 					t.Setenv("DOCKER_HOST", theirs.Host)
 					t.Cleanup(theirs.Inhabit())
 				}
-				said := nettoll(t, "lab", "up", "--stack", n.name+"@"+runtime, "--placement", n.placement, "--time", "5m")
-				if said.status != 0 {
-					t.Fatalf("lab up exits with %d: %s", said.status, said.stderr)
-				}
-				name, _, _ := strings.Cut(strings.TrimPrefix(said.stdout, "lab "), ": ")
-				full := 1500
-				if strings.HasPrefix(n.name, "overlay") {
-					full -= 50 // VXLAN
-				}
-				contains(t, "lab up", said.stdout,
-					fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", full), "h1, verified")
-				if strings.Contains(said.stdout, "DRIFTED") {
-					t.Errorf("the kernel is not as planned:\n%s", said.stdout)
-				}
-				if down := nettoll(t, "lab", "down", name); down.status != 0 {
-					t.Errorf("lab down exits with %d: %s", down.status, down.stderr)
-				}
+				stands(t, n.name+"@"+runtime, n.placement)
 			})
 		}
+	}
+}
+
+// TestOtherPlacements builds these labs in the other placement, with runc, LXC and Docker, if that means something. CI
+// has one of them, another one each hour; make test-slow has all.
+func TestOtherPlacements(t *testing.T) {
+	testnet.Root(t)
+	kinds := catalogue.New().Kinds
+	type lab struct {
+		stack.Stack
+		name, placement string
+	}
+	var labs []lab
+	for _, runtime := range []string{"oci", "lxc", "docker"} {
+		for _, n := range slices.Concat(everyNetwork(), ownNetworks[runtime]) {
+			name, placement, hosts := n.name+"@"+runtime, "cross-host", 2
+			if n.placement == placement {
+				placement, hosts = "same-host", 1
+			}
+			s, err := kinds.Parse(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.Refuse(hosts) == "" {
+				labs = append(labs, lab{s, name, placement})
+			}
+		}
+	}
+	for i, l := range labs {
+		if !testnet.IsSlow() && i != int(time.Now().Unix()/3600)%len(labs) {
+			continue
+		}
+		t.Run(l.name+"/"+l.placement, func(t *testing.T) {
+			testnet.Skip(t, l.Check())
+			stands(t, l.name, l.placement)
+		})
+	}
+}
+
+// stands builds a lab and removes it: it is as planned, and every pair passes packets of full size.
+func stands(t *testing.T, name, placement string) {
+	t.Helper()
+	said := nettoll(t, "lab", "up", "--stack", name, "--placement", placement, "--time", "5m")
+	if said.status != 0 {
+		t.Fatalf("lab up exits with %d: %s", said.status, said.stderr)
+	}
+	lab, _, _ := strings.Cut(strings.TrimPrefix(said.stdout, "lab "), ": ")
+	full := 1500
+	if strings.HasPrefix(name, "overlay") && placement == "cross-host" {
+		full -= 50 // VXLAN
+	}
+	contains(t, "lab up", said.stdout,
+		fmt.Sprintf("every pair passes packets of %d bytes both ways, unfragmented", full), "h1, verified")
+	if strings.Contains(said.stdout, "DRIFTED") {
+		t.Errorf("the kernel is not as planned:\n%s", said.stdout)
+	}
+	if down := nettoll(t, "lab", "down", lab); down.status != 0 {
+		t.Errorf("lab down exits with %d: %s", down.status, down.stderr)
 	}
 }
 
