@@ -324,8 +324,8 @@ func (s *standing) workers(ctx context.Context, spec deploy.Spec) error {
 	return nil
 }
 
-// answer waits, for one pair after another, until a packet has passed there and back. Without a pair, the only container
-// sends it to its host.
+// answer waits, for one pair after another, until a packet has passed there and back. Without a pair, the only
+// container sends it to its host.
 func (s *standing) answer(ctx context.Context, pairs []network.Pair) error {
 	if len(pairs) == 0 {
 		t, err := s.toHost(network.Spot{}, portOf(0, 0))

@@ -177,7 +177,7 @@ exit 1
 	dir := t.TempDir()
 	t.Setenv("PROGRAM", testnet.Program(t, "runc", "runc"))
 	t.Setenv("DIR", dir)
-	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(waiting), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "runc"), []byte(waiting), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))

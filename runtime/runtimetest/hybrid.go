@@ -36,7 +36,7 @@ func Hybrid(t *testing.T, r runtime.Populated) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, runtime.CRun), []byte(refusing), 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, runtime.CRun), []byte(refusing), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -52,7 +52,8 @@ func Hybrid(t *testing.T, r runtime.Populated) {
 	var s host.Stack
 	err = s.Apply(t.Context(), k, host.Plan{Steps: steps})
 	u, is := errors.AsType[*linux.UnsupportedError](err)
-	if !is || u.Missing != "cgroups of one version" || !strings.HasPrefix(u.Hint, "use command=runc, or unmount /sys/fs/cgroup/") ||
+	if !is || u.Missing != "cgroups of one version" ||
+		!strings.HasPrefix(u.Hint, "use command=runc, or unmount /sys/fs/cgroup/") ||
 		!strings.HasPrefix(u.Err.Error(), "cgroups in hybrid mode not supported") {
 		t.Errorf("a container whose crun refuses cgroups of both versions: %v", err)
 	}
