@@ -128,7 +128,7 @@ test-kube-full: ## run these, and tests in clusters with other networks (policie
 WITHOUT_PKG ?= . ./cli ./control ./driver/... ./encryption/ipsec ./encryption/openvpn ./encryption/tinc ./filter/filtertest ./filter/ipset ./filter/iptables ./filter/ovs ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./runtime/containerd ./runtime/docker ./runtime/lxc ./runtime/netns ./runtime/oci ./runtime/podman \
   ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./network/cni ./network/ovs ./report/figure ./traffic/program ./tunnel/geneve ./tunnel/tunneltest ./tunnel/vxlan ./workload/command ./workload/dns ./workload/http ./workload/kv ./workload/tbench
 # Those that take minutes each, for a few tests that start some: make test-without-all has them.
-WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack
+WITHOUT_LONG := ./catalogue ./filter/ebpf ./filter/nftables ./proof/attack ./study
 
 # Those that take seconds when all programs are there: test-without runs them once more with one program hidden, another one each hour.
 WITHOUT_FAST := . ./cli ./host/guest ./internal/linux/ipset ./internal/linux/iptables ./internal/linux/nft/... ./internal/linux/ovs ./internal/linux/pcapng ./internal/linux/process ./internal/linux/watch ./report/figure
