@@ -523,9 +523,9 @@ func (w *watcher) strangers(all bool) (came, went []string) {
 // and it is still in a session of the machine. All others of a host are in one that began there.
 func outsider(p procfs.Program) bool { return p.Parent == 0 || p.Session == 0 }
 
-// theirs says that a socket is open, and that no process of the host has it. One of the host's own may be closed between
-// an audit and the search for its owner, and one that a program inherits is closed when the program starts. On its way
-// from one process to another a socket is in none.
+// theirs says that a socket is open, and that no process of the host has it. One of the host's own may be closed
+// between an audit and the search for its owner, and one that a program inherits is closed when the program starts. On
+// its way from one process to another a socket is in none.
 func (w *watcher) theirs(ref string, s watch.Socket) (bool, error) {
 	if ours(s.Inode) {
 		return false, nil

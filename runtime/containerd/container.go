@@ -133,7 +133,7 @@ func (c Container) Remove(ctx context.Context, k *host.Kernel) error {
 	if kept, err := k.Kept(&m); err != nil || !kept {
 		return err
 	}
-	socket, err := own.At(k)
+	socket, err := own().At(k)
 	if err != nil {
 		return err
 	}

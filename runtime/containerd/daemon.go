@@ -39,11 +39,11 @@ const image = "docker.io/library/" + runtime.Image
 const dir = "containerd"
 
 // own is what [Daemon] starts.
-var own = runtime.Containerd{Program: daemon, Dir: dir}
+func own() runtime.Containerd { return runtime.Containerd{Program: daemon, Dir: dir} }
 
 // command is a command of the client, for a host's daemon.
 func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, error) {
-	socket, err := own.At(k)
+	socket, err := own().At(k)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,13 @@ func command(ctx context.Context, k *host.Kernel, args ...string) (*exec.Cmd, er
 
 // Apply starts the daemon and gives it the image.
 func (Daemon) Apply(ctx context.Context, k *host.Kernel) error {
-	return own.Apply(ctx, k, func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error) {
+	return own().Apply(ctx, k, func(ctx context.Context, k *host.Kernel) (*exec.Cmd, error) {
 		return command(ctx, k, "images", "import", "-")
 	})
 }
 
 // Remove ends the daemon.
-func (Daemon) Remove(_ context.Context, k *host.Kernel) error { return own.Remove(k) }
+func (Daemon) Remove(_ context.Context, k *host.Kernel) error { return own().Remove(k) }
 
 // Verify wants the daemon to run.
-func (d Daemon) Verify(k *host.Kernel) error { return own.Verify(k, d) }
+func (d Daemon) Verify(k *host.Kernel) error { return own().Verify(k, d) }

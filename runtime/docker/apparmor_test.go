@@ -25,7 +25,8 @@ func TestNotProfiled(t *testing.T) {
 	defer over(t, "umount")
 	var s host.Stack
 	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		docker.Containerd{}, docker.Daemon{},
+		docker.Containerd{},
+		docker.Daemon{},
 		docker.Container{Contained: runtime.Contained{
 			Name: "src0", Namespace: "src0", Rights: runtime.Rights{AppArmor: runtime.DefaultProfile},
 		}},
@@ -58,7 +59,11 @@ func TestLoadsNoProfile(t *testing.T) {
 	over(t, "mount", "-t", "tmpfs", "tmpfs") // the same file system cannot be mounted above itself
 	defer over(t, "umount")
 	var s host.Stack
-	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{runtime.Profiles{}, docker.Containerd{}, docker.Daemon{}}}); err != nil {
+	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
+		runtime.Profiles{},
+		docker.Containerd{},
+		docker.Daemon{},
+	}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Verify(t.Context(), k); err != nil {

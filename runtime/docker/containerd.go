@@ -22,13 +22,15 @@ func (Containerd) String() string { return "containerd for dockerd" }
 func (Containerd) Groups() {}
 
 // beneath is what [Containerd] starts.
-var beneath = runtime.Containerd{Program: containerd, Dir: "docker-containerd"}
+func beneath() runtime.Containerd {
+	return runtime.Containerd{Program: containerd, Dir: "docker-containerd"}
+}
 
 // Apply starts the daemon.
-func (Containerd) Apply(ctx context.Context, k *host.Kernel) error { return beneath.Apply(ctx, k, nil) }
+func (Containerd) Apply(ctx context.Context, k *host.Kernel) error { return beneath().Apply(ctx, k, nil) }
 
 // Remove ends the daemon.
-func (Containerd) Remove(_ context.Context, k *host.Kernel) error { return beneath.Remove(k) }
+func (Containerd) Remove(_ context.Context, k *host.Kernel) error { return beneath().Remove(k) }
 
 // Verify wants the daemon to run.
-func (c Containerd) Verify(k *host.Kernel) error { return beneath.Verify(k, c) }
+func (c Containerd) Verify(k *host.Kernel) error { return beneath().Verify(k, c) }

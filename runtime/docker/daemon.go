@@ -120,7 +120,7 @@ func (d Daemon) prepared(k *host.Kernel) (runtime.Daemon, error) {
 	if err := os.WriteFile(filepath.Join(at, settings), []byte("{}"), 0o600); err != nil {
 		return runtime.Daemon{}, err
 	}
-	containerd, err := beneath.At(k)
+	containerd, err := beneath().At(k)
 	return d.daemon(at, containerd), err
 }
 

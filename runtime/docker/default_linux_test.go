@@ -81,7 +81,8 @@ func bridged(t *testing.T, daemon host.Step) *host.Kernel {
 	})
 	gateways, addresses := []string{"10.1.0.1/16", "fd00:10:1::1/64"}, []string{"10.1.1.0/16", "fd00:10:1::1:0/64"}
 	if err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		docker.Containerd{}, daemon,
+		docker.Containerd{},
+		daemon,
 		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}, Published: "20000"},
 		host.Link{Name: "lo", Up: true},
 		docker.Bridge{Name: "br0", MAC: "22:b0:11:ee:03:a3", MTU: 1500, Gateways: gateways},

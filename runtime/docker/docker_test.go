@@ -29,7 +29,8 @@ func TestTaken(t *testing.T) {
 	var s host.Stack
 	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
 		host.Namespace{Name: "src0"},
-		docker.Containerd{}, docker.Daemon{},
+		docker.Containerd{},
+		docker.Daemon{},
 		docker.Container{Contained: runtime.Contained{Name: "src0", Namespace: "src0"}},
 	}})
 	if err == nil || !strings.Contains(err.Error(), "make container src0: bind network namespace: ") {

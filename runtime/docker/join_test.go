@@ -78,7 +78,8 @@ func TestModes(t *testing.T) {
 	k := runtimetest.Kernel(t, testnet.New(t))
 	var s host.Stack
 	err := s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{
-		docker.Containerd{}, docker.Daemon{},
+		docker.Containerd{},
+		docker.Daemon{},
 		host.Veth{Name: "lower0", PeerName: "idle0"},
 		docker.Network{Driver: "ipvlan", Mode: "l3s", Lower: "lower0", Ranges: []string{"10.1.0.0/16"}, Routed: true},
 	}})
