@@ -27,7 +27,9 @@ func beneath() runtime.Containerd {
 }
 
 // Apply starts the daemon.
-func (Containerd) Apply(ctx context.Context, k *host.Kernel) error { return beneath().Apply(ctx, k, nil) }
+func (Containerd) Apply(ctx context.Context, k *host.Kernel) error {
+	return beneath().Apply(ctx, k, nil)
+}
 
 // Remove ends the daemon.
 func (Containerd) Remove(_ context.Context, k *host.Kernel) error { return beneath().Remove(k) }
