@@ -67,7 +67,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 					if theirs != nil {
 						h.env, h.docker = append(h.env, "DOCKER_HOST="+theirs.Host), theirs
 					}
-					killed(t, h, s, m)
+					killed(t, h, s, m, before)
 					h.leavesNothing(before)
 				})
 			}
@@ -224,8 +224,8 @@ func TestKilledWhileHostsHang(t *testing.T) {
 	namespaces.areGone(t, now)
 }
 
-// killed kills a run at that moment.
-func killed(t *testing.T, h *home, of storm, m moment) {
+// killed kills a run at that moment. Before is what there was outside of the hosts.
+func killed(t *testing.T, h *home, of storm, m moment, before []string) {
 	args := []string{"--time", "3s"}
 	if of.networks != "" {
 		args = append(args, "--network", of.networks)
@@ -259,10 +259,16 @@ func killed(t *testing.T, h *home, of storm, m moment) {
 	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
 		t.Fatalf("it ended with exit status %d before it was killed: this shows nothing", status)
 	}
+	journal := h.journals()
+	if s.frozen(now) {
+		t.Log("a runtime was killed while it had frozen a container: the next command ends that")
+		h.leavesNothing(before)
+		now = time.Now()
+	}
 	s.leavesNothing(now)
 	namespaces.areGone(t, now)
 	if m.generation > 0 { // all labs have stood
-		contains(t, "the journal", h.journals(), of.steps...)
+		contains(t, "the journal", journal, of.steps...)
 	}
 
 	log, torn := s.records()
@@ -292,6 +298,38 @@ func killed(t *testing.T, h *home, of storm, m moment) {
 	case said.status != 1 || !strings.HasPrefix(said.stderr, "nettoll: ") || strings.Contains(said.stderr, "panic"):
 		t.Errorf("report exits with %d: %s", said.status, said.stderr)
 	}
+}
+
+// frozen waits until no process of a killed session is left, or only some that were killed and do not end, because their
+// control group (v1) is frozen. For such ones it returns true.
+func (s *session) frozen(end time.Time) bool {
+	s.t.Helper()
+	for ; time.Since(end) < soon; time.Sleep(5 * time.Millisecond) {
+		left := s.members()
+		if len(left) == 0 {
+			return false
+		}
+		if !slices.ContainsFunc(left, func(m member) bool { return !m.killed() || !m.frozen() }) {
+			return true
+		}
+	}
+	return false
+}
+
+// frozen reports whether the process is in a frozen control group of v1.
+func (m member) frozen() bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", m.pid))
+	if err != nil {
+		return false // it has ended
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) == 3 && fields[1] == "freezer" {
+			state, err := os.ReadFile(filepath.Join("/sys/fs/cgroup/freezer", fields[2], "freezer.state"))
+			return err == nil && strings.TrimSpace(string(state)) == "FROZEN"
+		}
+	}
+	return false
 }
 
 // namespaceKinds are the kinds of namespaces of a host. PID and user namespaces are left out: they live as long as

@@ -93,23 +93,50 @@ const patience = 10 * time.Second
 
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
 // and removes it with those below it. It waits for processes to end, for ten seconds in all. What does not exist is
-// removed already.
+// removed already. A runtime that is killed while it has frozen a group leaves it so: processes of v1 then end only when
+// they are thawed.
 func Remove(name string, bases ...string) error {
 	hierarchies, err := Hierarchies()
 	if err != nil {
 		return err
 	}
-	end := time.Now().Add(patience)
-	var errs []error
+	var dirs []string
 	for _, h := range hierarchies {
 		for _, base := range append([]string{"/"}, bases...) {
-			dir := filepath.Join(h.Dir, base, name)
-			if err := remove(dir, end); err != nil {
-				errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
-			}
+			dirs = append(dirs, filepath.Join(h.Dir, base, name))
+		}
+	}
+	return removeAll(dirs)
+}
+
+// removeAll removes directories of control groups, and thaws all of them first: in each of the others are processes that
+// one of them may have frozen.
+func removeAll(dirs []string) error {
+	for _, dir := range dirs {
+		thaw(dir)
+	}
+	end := time.Now().Add(patience)
+	var errs []error
+	for _, dir := range dirs {
+		if err := remove(dir, end); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// thaw has the processes of a frozen control group, and of those below it, go on, as far as it is one of the freezer of
+// v1 (Documentation/admin-guide/cgroup-v1/freezer-subsystem.rst). In v2 a frozen process ends when it is killed.
+func thaw(dir string) {
+	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			if f, err := os.OpenFile(filepath.Join(path, "freezer.state"), os.O_WRONLY, 0); err == nil {
+				_, _ = f.WriteString("THAWED") // it may be gone
+				_ = f.Close()
+			}
+		}
+		return nil // groups come and go
+	})
 }
 
 // RemoveAt is like [Remove], for control groups that are named from the roots of all hierarchies, which are mounted
@@ -119,14 +146,7 @@ func RemoveAt(at, name string) error {
 	if err != nil {
 		return err
 	}
-	end := time.Now().Add(patience)
-	var errs []error
-	for _, dir := range append(dirs, filepath.Join(at, name)) {
-		if err := remove(dir, end); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", dir, err))
-		}
-	}
-	return errors.Join(errs...)
+	return removeAll(append(dirs, filepath.Join(at, name)))
 }
 
 // Exists reports whether there is a control group, which is named as in [Remove], in any hierarchy.

@@ -63,3 +63,49 @@ func TestRemove(t *testing.T) {
 		}
 	}
 }
+
+// TestRemoveFrozen wants a group to go whose processes a runtime had frozen before it was killed.
+func TestRemoveFrozen(t *testing.T) {
+	testnet.Root(t)
+	testnet.Skip(t, cgroup.Usable("make cgroups"))
+	hierarchies, err := cgroup.Hierarchies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "nettoll-test-frozen-" + strconv.Itoa(os.Getpid())
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	frozen := false
+	for _, h := range hierarchies {
+		dir := filepath.Join(h.Dir, name, "below")
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)), 0o600)
+		t.Logf("%s: %v", dir, err)
+		for file, value := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				continue // it is of the other version
+			}
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(value), 0o600); err != nil {
+				t.Error(err)
+			}
+			frozen = true
+		}
+	}
+	if !frozen {
+		t.Error("no hierarchy freezes: this shows nothing")
+	}
+	if err := cgroup.Remove(name); err != nil {
+		t.Error(err)
+		_ = os.WriteFile(filepath.Join(cgroup.Dir, "freezer", name, "below", "freezer.state"), []byte("THAWED"), 0o600)
+	}
+	if err := sleep.Wait(); err == nil {
+		t.Error("the process was not killed")
+	}
+	if err := cgroup.Remove(name); err != nil {
+		t.Error(err)
+	}
+}
