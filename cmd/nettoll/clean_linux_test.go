@@ -97,6 +97,51 @@ func TestCleanNames(t *testing.T) {
 	}
 }
 
+// nettoll clean ends containers that were frozen when their run was killed, as runc freezes those that it kills.
+func TestCleanFrozen(t *testing.T) {
+	testnet.Root(t)
+	t.Parallel()
+	testnet.Program(t, "runc", "runc")
+	h := newHome(t, nil)
+	s := prepare(t, filepath.Join(t.TempDir(), "run"), "--network", "bridge", "--runtime", "oci", "--placement",
+		"same-host", "--workload", "udp-rr", "--time", "30s")
+	s.cmd.Env = append(s.cmd.Env, h.env...)
+	s.begin()
+	s.blocks(1)
+	names, frozen := h.names(), 0
+	for _, name := range names {
+		for file, value := range map[string]string{"freezer.state": "FROZEN", "cgroup.freeze": "1"} { // of v1, and of v2
+			paths, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/*", name, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, path := range append(paths, filepath.Join("/sys/fs/cgroup", name, file)) {
+				if f, err := os.OpenFile(path, os.O_WRONLY, 0); err == nil {
+					if _, err := f.WriteString(value); err != nil {
+						t.Error(err)
+					}
+					_ = f.Close()
+					frozen++
+				}
+			}
+		}
+	}
+	if frozen == 0 {
+		t.Error("no container could be frozen: this shows nothing")
+	}
+	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	s.wait(soon)
+	if said := h.run("clean"); said.status != 0 || strings.Count(said.stdout, ": runc container ") != 2 {
+		t.Errorf("clean exits with %d: %s%s", said.status, said.stdout, said.stderr)
+	}
+	if left := h.left(names); len(left) > 0 {
+		t.Errorf("after clean there still are %q", left)
+	}
+	s.leavesNothing(time.Now())
+}
+
 // A home is a directory for the journals of runs that no other run cleans up after.
 type home struct {
 	t      *testing.T
