@@ -93,8 +93,8 @@ const patience = 10 * time.Second
 
 // Remove kills what is left in a control group, which is named from the roots of all hierarchies or from these bases,
 // and removes it with those below it. It waits for processes to end, for ten seconds in all. What does not exist is
-// removed already. A runtime that is killed while it has frozen a group leaves it so: processes of v1 then end only when
-// they are thawed.
+// removed already. A runtime that is killed while it has frozen a group leaves it so: with v1 the processes then end
+// only when they are thawed.
 func Remove(name string, bases ...string) error {
 	hierarchies, err := Hierarchies()
 	if err != nil {
@@ -109,8 +109,8 @@ func Remove(name string, bases ...string) error {
 	return removeAll(dirs)
 }
 
-// removeAll removes directories of control groups, and thaws all of them first: in each of the others are processes that
-// one of them may have frozen.
+// removeAll removes directories of control groups, and thaws all of them first: one of them may have frozen the
+// processes that are in the others.
 func removeAll(dirs []string) error {
 	for _, dir := range dirs {
 		thaw(dir)
