@@ -68,15 +68,8 @@ func inGroup(t *testing.T) (dir string) {
 // Programs that somebody attaches to the control group of the host's processes, or to a network namespace, are named,
 // also when they are taken away again.
 func TestAuditKnowsPrograms(t *testing.T) {
-	k, m := kernel(t, nil)
-	s := new(host.Stack)
 	group := inGroup(t)
-	if err := m.Do(func() error {
-		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Namespace{Name: "c"}}}), k.Watch())
-	}); err != nil {
-		testnet.Skip(t, err)
-		t.Fatal(err)
-	}
+	k, s, _ := watched(t, host.Namespace{Name: "c"})
 	is := func(when, want string) {
 		t.Helper()
 		a, err := s.Audit(k, true)
@@ -122,14 +115,7 @@ func TestAuditKnowsPrograms(t *testing.T) {
 // A socket of the host's own that is closed while an audit looks is nobody else's, although a program that is being
 // started still has it until it runs.
 func TestAuditKnowsItsOwnClosedSockets(t *testing.T) {
-	k, m := kernel(t, nil)
-	s := new(host.Stack)
-	if err := m.Do(func() error {
-		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Namespace{Name: "c"}}}), k.Watch())
-	}); err != nil {
-		testnet.Skip(t, err)
-		t.Fatal(err)
-	}
+	k, s, _ := watched(t, host.Namespace{Name: "c"})
 	stop, starting := make(chan struct{}), sync.WaitGroup{}
 	starting.Go(func() {
 		for {

@@ -31,16 +31,24 @@ func (m *mute) Verify(*host.Kernel) error {
 	return errors.Join(m.kill(), errors.New("connection reset"))
 }
 
-// Who is told that a step does not stand any more can tell whether a program of the host has died.
-func TestAuditKnowsWhatDied(t *testing.T) {
+// watched returns the kernel of a host with these steps, which is watched, and its machine.
+func watched(t *testing.T, steps ...host.Step) (*host.Kernel, *host.Stack, *testnet.Machine) {
+	t.Helper()
 	k, m := kernel(t, nil)
-	s, step := new(host.Stack), new(mute)
+	s := new(host.Stack)
 	if err := m.Do(func() error {
-		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{step}}), k.Watch())
+		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: steps}), k.Watch())
 	}); err != nil {
 		testnet.Skip(t, err)
 		t.Fatal(err)
 	}
+	return k, s, m
+}
+
+// Who is told that a step does not stand any more can tell whether a program of the host has died.
+func TestAuditKnowsWhatDied(t *testing.T) {
+	step := new(mute)
+	k, s, _ := watched(t, step)
 	r, err := k.Start(host.Program{Name: "sleeps", Args: []string{"sleep", "60"}})
 	if err != nil {
 		t.Fatal(err)
@@ -60,14 +68,7 @@ func TestAuditKnowsWhatDied(t *testing.T) {
 
 // A namespace in whose place another one stands, or none, is named.
 func TestAuditKnowsWhatWasReplaced(t *testing.T) {
-	k, m := kernel(t, nil)
-	s := new(host.Stack)
-	if err := m.Do(func() error {
-		return errors.Join(s.Apply(t.Context(), k, host.Plan{Steps: []host.Step{host.Namespace{Name: "c"}}}), k.Watch())
-	}); err != nil {
-		testnet.Skip(t, err)
-		t.Fatal(err)
-	}
+	k, s, m := watched(t, host.Namespace{Name: "c"})
 	audit := func() string {
 		a, err := s.Audit(k, true)
 		if err != nil {
@@ -104,15 +105,11 @@ func TestAuditKnowsWhatWasReplaced(t *testing.T) {
 
 // What audits look at in turns may have changed since the audit that looked at it last, which is not always the last.
 func TestAuditKnowsSinceWhen(t *testing.T) {
-	k, m := kernel(t, nil)
-	s, plan := new(host.Stack), host.Plan{}
+	var steps []host.Step
 	for i := range 6 {
-		plan.Steps = append(plan.Steps, host.Namespace{Name: fmt.Sprintf("c%d", i)})
+		steps = append(steps, host.Namespace{Name: fmt.Sprintf("c%d", i)})
 	}
-	if err := m.Do(func() error { return errors.Join(s.Apply(t.Context(), k, plan), k.Watch()) }); err != nil {
-		testnet.Skip(t, err)
-		t.Fatal(err)
-	}
+	k, s, _ := watched(t, steps...)
 	at, err := os.Open(k.Path("c0"))
 	if err != nil {
 		t.Fatal(err)
