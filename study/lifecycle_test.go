@@ -15,11 +15,11 @@ import (
 
 func TestLifecyclePlan(t *testing.T) {
 	for what, change := range map[string]func(*LifecyclePlan){
-		"":                                         func(*LifecyclePlan) {},
-		"--pairs: none is given":                   func(p *LifecyclePlan) { p.Pairs = nil },
-		"value -1 for --pairs (valid: 0 to 500)":   func(p *LifecyclePlan) { p.Pairs = []int{0, -1} },
-		"value 501 for --pairs":                    func(p *LifecyclePlan) { p.Pairs = []int{501} },
-		"--pairs: 5 is given twice":                func(p *LifecyclePlan) { p.Pairs = []int{5, 1, 5} },
+		"":                                      func(*LifecyclePlan) {},
+		"--pairs: none is given":                func(p *LifecyclePlan) { p.Pairs = nil },
+		"value -1 for --pairs (valid: 0 to 500": func(p *LifecyclePlan) { p.Pairs = []int{0, -1} },
+		"value 501 for --pairs":                 func(p *LifecyclePlan) { p.Pairs = []int{501} },
+		"--pairs: 5 is given twice":             func(p *LifecyclePlan) { p.Pairs = []int{5, 1, 5} },
 		"value 0 for --rounds (valid: 1 to 1000)":  func(p *LifecyclePlan) { p.Rounds = 0 },
 		"value 1001 for --rounds (valid: 1 to 100": func(p *LifecyclePlan) { p.Rounds = 1001 },
 	} {
