@@ -61,8 +61,8 @@ func TestProgramDies(t *testing.T) {
 		t.Run(c.program, func(t *testing.T) {
 			t.Parallel()
 			testnet.Program(t, c.program, c.pkg)
-			s := start(t, append(c.args, "--time", "3s", "--generations", "8", "--baseline", "host", "--placement",
-				"cross-host")...)
+			// Long enough for several blocks in each generation: the first is followed by others in which it dies.
+			s := start(t, append(c.args, "--time", "10s", "--baseline", "host", "--placement", "cross-host")...)
 			again := func(log *measure.Log) bool {
 				return slices.ContainsFunc(log.Labs, func(l measure.LabRecord) bool { return l.Rebuilt })
 			}
