@@ -215,11 +215,11 @@ func (s *stand) attack(o *Outcome, v6 bool) error {
 // tries are the attacks that send packets and count them.
 func (s *stand) tries() map[Attack]func(v6 bool) []try {
 	return map[Attack]func(v6 bool) []try{
-		threat.Detours: s.detours, threat.Bypass: s.bypass, threat.Ports: s.ports, threat.PortZero: s.portZero,
-		threat.Protocols: s.protocols, threat.Types: s.types, threat.Options: s.options, threat.Wrapped: s.wrapped,
-		threat.Fragments: s.fragments, threat.Replies: s.replies, threat.SynAck: s.synAck, threat.Errors: s.errors,
-		threat.DHCP: s.dhcp, threat.Collusion: s.collusion, threat.ToHost: s.toHost, threat.Guise: s.guise,
-		threat.Router: s.router,
+		threat.Detours: s.detours, threat.Bypass: s.bypass, threat.Misdirected: s.misdirected, threat.Ports: s.ports,
+		threat.PortZero: s.portZero, threat.Protocols: s.protocols, threat.Types: s.types, threat.Options: s.options,
+		threat.Wrapped: s.wrapped, threat.Fragments: s.fragments, threat.Replies: s.replies, threat.SynAck: s.synAck,
+		threat.Errors: s.errors, threat.DHCP: s.dhcp, threat.Collusion: s.collusion, threat.ToHost: s.toHost,
+		threat.Guise: s.guise, threat.Router: s.router,
 	}
 }
 

@@ -64,6 +64,11 @@ func descriptions() map[Attack]Description {
 			Summary: "allowed packets, in frames for a link that a switch should have taken them from",
 			Source:  "IEEE 802.1Q: a switch forwards what is not for itself",
 		},
+		threat.Misdirected: {
+			Summary: "allowed packets, in frames for other containers, for a MAC address that nobody has, and for all: their " +
+				"root reads them",
+			Source: "IEEE 802.1Q: a switch passes frames by their MAC addresses; RFC 1122, section 3.3.4.2",
+		},
 		threat.Ports: {
 			Summary: "from a source to ports of its sink that are not allowed, over UDP and TCP",
 			Source:  "RFC 768; RFC 9293",

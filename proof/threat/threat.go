@@ -11,6 +11,8 @@ const (
 	Detours Attack = "detours"
 	// Bypass: packets that are allowed in frames for a link that a switch should have taken them from.
 	Bypass Attack = "bypass"
+	// Misdirected: packets that are allowed in frames for others than the one that they are for.
+	Misdirected Attack = "misdirected"
 	// Ports: from a source to ports of its sink, those at the ends of what is allowed among them.
 	Ports Attack = "ports"
 	// PortZero: from and to port 0, with every combination of flags of TCP.
@@ -66,8 +68,8 @@ const (
 // All lists the attacks, in the order in which they are made. The last ones leave a lab confused.
 func All() []Attack {
 	return []Attack{
-		Answers, Detours, Bypass, Ports, PortZero, Protocols, Types, Options, Wrapped, Fragments, Replies, SynAck, Errors,
-		KnownErrors, DHCP, Listening, Collusion, Abstract, Stray, ToHost, Services, FromHost, Guise, Router, Takeover,
-		MACFlood, TableFull, Starvation,
+		Answers, Detours, Bypass, Misdirected, Ports, PortZero, Protocols, Types, Options, Wrapped, Fragments, Replies,
+		SynAck, Errors, KnownErrors, DHCP, Listening, Collusion, Abstract, Stray, ToHost, Services, FromHost, Guise,
+		Router, Takeover, MACFlood, TableFull, Starvation,
 	}
 }
