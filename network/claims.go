@@ -13,9 +13,9 @@ func Passes() threat.Claims {
 	return slices.Concat(
 		threat.Withstands(threat.Answers, threat.Bypass),
 		threat.Leaves("the network itself passes whatever containers send",
-			threat.Detours, threat.Ports, threat.PortZero, threat.Protocols, threat.Types, threat.Options, threat.Wrapped,
-			threat.Fragments, threat.Replies, threat.SynAck, threat.Errors, threat.KnownErrors, threat.Collusion,
-			threat.Stray, threat.TableFull),
+			threat.Detours, threat.Misdirected, threat.Ports, threat.PortZero, threat.Protocols, threat.Types, threat.Options,
+			threat.Wrapped, threat.Fragments, threat.Replies, threat.SynAck, threat.Errors, threat.KnownErrors,
+			threat.Collusion, threat.Stray, threat.TableFull),
 		threat.Leaves("the network itself passes what containers send to their host", threat.ToHost, threat.Services),
 		threat.Leaves("the network itself passes what hosts send", threat.FromHost),
 		threat.Leaves("the network itself does not limit how many connections a container has", threat.Starvation),
@@ -41,7 +41,8 @@ func Floods(who string) threat.Claims {
 // Who says what the network does with the source of a packet.
 func Separate(who string) threat.Claims {
 	return slices.Concat(
-		threat.Withstands(threat.Router, threat.Listening, threat.MACFlood, threat.Stray, threat.Takeover),
+		threat.Withstands(threat.Misdirected, threat.Router, threat.Listening, threat.MACFlood, threat.Stray,
+			threat.Takeover),
 		threat.Leaves(who, threat.Guise),
 		threat.Leaves("the network itself passes offers of DHCP for one container", threat.DHCP),
 	)

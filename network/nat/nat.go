@@ -52,7 +52,7 @@ func claims(_ int, p part.Params) threat.Claims {
 	if network.RuledBy(p) != "" {
 		return own
 	}
-	return slices.Concat(own, threat.Withstands(threat.Stray))
+	return slices.Concat(own, threat.Withstands(threat.Misdirected, threat.Stray))
 }
 
 // Check says which of the parameters cannot be had here.

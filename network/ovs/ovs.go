@@ -46,12 +46,12 @@ func (Network) Describe() network.Description {
 }
 
 // claims are those of a switch that learns, or of one that has a flow for each address and floods nothing. Such flows
-// look at the IP address that a packet is for: one for an address of the host goes to the host, whatever MAC address
-// the frame is for.
+// look at the IP address that a packet is for: it goes to who has that address, the host or a container, whatever MAC
+// address the frame is for.
 func claims(_ int, p part.Params) threat.Claims {
 	if p[flows] == explicit {
-		return slices.Concat(network.Passes(), threat.Withstands(threat.Listening, threat.MACFlood, threat.Stray),
-			network.Believes("the switch does not look at who sends packets and answers of ARP"),
+		return slices.Concat(network.Passes(), threat.Withstands(threat.Misdirected, threat.Listening, threat.MACFlood,
+			threat.Stray), network.Believes("the switch does not look at who sends packets and answers of ARP"),
 			threat.Leaves("the switch passes to one container what another one sends it as a router or a server of DHCP",
 				threat.DHCP, threat.Router))
 	}

@@ -34,9 +34,9 @@ func (s *stand) misdirected(v6 bool) (list []try) {
 		if s.Stateful || s.Published { // what answers nothing is refused whatever its frame
 			return
 		}
-		a, b = netip.AddrPortFrom(sink.Own(v6), sink.First), netip.AddrPortFrom(source.Public(v6), source.First+1)
-		back := s.back(source, sink, v6)
-		list = append(list, s.astray(sink, source, a, b, back[0])...)
+		answers := netip.AddrPortFrom(sink.Own(v6), sink.First)
+		asked := netip.AddrPortFrom(source.Public(v6), source.First+1)
+		list = append(list, s.astray(sink, source, answers, asked, s.back(source, sink, v6)[0])...)
 	})
 	return list
 }
