@@ -9,8 +9,8 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// A Binding is what a container may send from its link with antispoof=true. Every frame has its MAC address as source,
-// and
+// A Binding is what may pass a container's link with antispoof=true. Every frame that the container sends has its MAC
+// address as source, and
 //
 //   - IPv4 and IPv6 have one of its addresses as source: its own two, and the link-local address that its MAC address
 //     makes (RFC 4291, appendix A);
@@ -21,6 +21,10 @@ import (
 //
 // Never: what only routers say (router solicitations too, which nobody answers), redirects, UDP from the ports of DHCP
 // servers, probes of ARP (RFC 5227), RARP, and frames that hold neither ARP nor IP behind at most one tag of a VLAN.
+//
+// A filter that binds both ends ([BothEnds]) also compares what leaves by the link. IPv4 and IPv6 have one of the
+// container's addresses as destination, and the frame its MAC address, unless the packet is for a group or for
+// 255.255.255.255. ARP passes.
 type Binding struct {
 	// Link is the host's end of the link.
 	Link string     `json:"link"`

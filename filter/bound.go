@@ -13,15 +13,18 @@ import (
 	"github.com/nettoll/nettoll/part"
 )
 
-// Bound is the step that enforces bindings for filters at hooks of the kernel: a table of nftables at the ingress of
-// the host's links to containers (family netdev), before a bridge learns an address. Each family has one hash of link,
-// MAC and IP address, so a packet takes equally long however many containers there are.
+// Bound is the step that enforces bindings for filters at hooks of the kernel: a table of nftables at the ingress and
+// the egress of the host's links to containers (family netdev), before a bridge learns an address and after it has
+// chosen, or flooded, a link. Each family has one hash of link, MAC and IP address for both ways, so a packet takes
+// equally long however many containers there are.
 //
 //	ingress-LINK  goto bound
 //	bound         a bound source of IPv4 or IPv6 goes on below; ARP and duplicate address detection about bound addresses
 //	              pass
 //	from-ipv4     redirects, routers and DHCP servers are refused, all else passes
 //	from-ipv6     likewise, and neighbour discovery passes only about bound addresses
+//	egress-LINK   goto toward
+//	toward        IPv4 and IPv6 pass to bound destinations and to groups, and all that is none of them passes
 //	refused       counts and drops everything else
 type Bound struct {
 	Bindings []Binding `json:"bindings"`
@@ -62,23 +65,25 @@ func (Bound) Kind() string { return "bound" }
 
 // String says the step as a person would.
 func (b Bound) String() string {
-	return fmt.Sprintf("nftables at the ingress of %d links to containers: drop packets whose source MAC or IP address "+
-		"is not the container's", len(b.Bindings))
+	return fmt.Sprintf("nftables at the ingress and egress of %d links to containers: drop packets from and for a MAC or "+
+		"IP address that is not the container's", len(b.Bindings))
 }
 
 // Names of the table and its chains.
 const (
 	boundTable = "nettoll-antispoof"
 	boundChain = "bound"
+	toward     = "toward"
 	refused    = "refused"
 )
 
-// boundPriority is before all other filters at ingress, which have 0.
+// boundPriority is before all other filters there, which have 0.
 const boundPriority = -300
 
-// Offsets of the source in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next header in
-// IPv6 (RFC 8200, section 3), and of the target and the option in neighbour discovery (RFC 4861, sections 4.3 and 4.4).
+// Offsets of the MAC addresses in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next header
+// in IPv6 (RFC 8200, section 3), and of the target and the option in neighbour discovery (RFC 4861, sections 4.3, 4.4).
 const (
+	sinkMAC     = 0
 	sourceMAC   = 6
 	arpMAC      = 8
 	arpAddress  = 14
@@ -108,18 +113,19 @@ const (
 	serverDHCPv6   = 547
 )
 
-// A version is what differs between families: the type of frames, and where the source address is (RFC 791, section
-// 3.1; RFC 8200, section 3).
+// A version is what differs between families: the type of frames, where the addresses are (RFC 791, section 3.1; RFC
+// 8200, section 3), and the first byte of addresses of groups, under a mask (RFC 5771; RFC 4291, section 2.7).
 type version struct {
-	name           string
-	ether          [2]byte
-	source, length uint32
-	field          ruleset.Field
+	name                 string
+	ether                [2]byte
+	source, sink, length uint32
+	group, mask          byte
+	field                ruleset.Field
 }
 
 func versions() (v4, v6 version) {
-	return version{"ipv4", [2]byte{0x08, 0x00}, 12, 4, ruleset.IPv4}, version{
-		"ipv6", [2]byte{0x86, 0xdd}, 8, 16, ruleset.IPv6,
+	return version{"ipv4", [2]byte{0x08, 0x00}, 12, 16, 4, 0xe0, 0xf0, ruleset.IPv4}, version{
+		"ipv6", [2]byte{0x86, 0xdd}, 8, 24, 16, 0xff, 0xff, ruleset.IPv6,
 	}
 }
 
@@ -129,10 +135,15 @@ type field struct {
 	offset uint32
 }
 
-// bound asks whether the link has the two addresses that a packet holds.
+// bound asks whether the link that a packet comes from has the two addresses that it holds.
 func (v version) bound(r ruleset.Rule, mac, ip field) ruleset.Rule {
+	return v.at(ruleset.InName, r, mac, ip)
+}
+
+// at asks whether a link has the two addresses that a packet holds.
+func (v version) at(link ruleset.Meta, r ruleset.Rule, mac, ip field) ruleset.Rule {
 	key := ruleset.Word(0)
-	return r.LoadMeta(key, ruleset.InName).Load(ruleset.Word(4), mac.base, mac.offset, 6).Load(ruleset.Word(6), ip.base,
+	return r.LoadMeta(key, link).Load(ruleset.Word(4), mac.base, mac.offset, 6).Load(ruleset.Word(6), ip.base,
 		ip.offset, v.length).In(v.name, key)
 }
 
@@ -157,6 +168,27 @@ func (b Bound) set(v version) ruleset.Set {
 		}
 	}
 	return s
+}
+
+// toward are the rules for what leaves by a link to a container: the frame and the packet are for its addresses. What
+// is for a group is for nobody alone. Filters refuse what is not needed of that, and of ARP, where it comes in.
+func (b Bound) toward() ruleset.Chain {
+	v4, v6 := versions()
+	w := ruleset.Word(0)
+	var rules []ruleset.Rule
+	for _, v := range []version{v4, v6} {
+		rules = append(rules, v.at(ruleset.OutName, frame(v.ether), field{ruleset.LinkHeader, sinkMAC},
+			field{ruleset.NetworkHeader, v.sink}).Accept())
+	}
+	for _, v := range []version{v4, v6} {
+		rules = append(rules,
+			frame(v.ether).Load(w, ruleset.NetworkHeader, v.sink, 1).Mask(w, v.mask).Equal(w, v.group).Accept())
+	}
+	return ruleset.Chain{Name: toward, Rules: ruleset.All(append(rules,
+		// broadcasts to all on a link: RFC 919, section 7
+		frame(v4.ether).Load(w, ruleset.NetworkHeader, v4.sink, v4.length).Equal(w, 0xff, 0xff, 0xff, 0xff).Accept(),
+		frame(v4.ether).Goto(refused), frame(v6.ether).Goto(refused), ruleset.Rule(nil).Accept(),
+	)...)}
 }
 
 // frame begins a rule for frames of a type.
@@ -243,11 +275,14 @@ func (b Bound) table() ruleset.Table {
 			ruleset.Rule(nil).Goto(refused),
 		)},
 	}
+	chains = append(chains, b.toward())
 	for _, l := range b.Bindings {
-		chains = append(chains, ruleset.Chain{
-			Name: "ingress-" + l.Link, Hook: &ruleset.Hook{Name: "ingress", Priority: boundPriority, Link: l.Link},
-			Rules: ruleset.All(ruleset.Rule(nil).Goto(boundChain)),
-		})
+		for _, to := range []struct{ hook, chain string }{{"ingress", boundChain}, {"egress", toward}} {
+			chains = append(chains, ruleset.Chain{
+				Name: to.hook + "-" + l.Link, Hook: &ruleset.Hook{Name: to.hook, Priority: boundPriority, Link: l.Link},
+				Rules: ruleset.All(ruleset.Rule(nil).Goto(to.chain)),
+			})
+		}
 	}
 	return ruleset.Table{Family: "netdev", Name: boundTable, Sets: []ruleset.Set{b.set(v4), b.set(v6)}, Chains: chains}
 }

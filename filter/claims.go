@@ -8,16 +8,26 @@ import (
 	"github.com/nettoll/nettoll/proof/threat"
 )
 
-// Claims returns what every filter claims, by what it does with errors of ICMP, where it stands, and its parameters:
-// nothing arrives that is not on its list. Whoever sends it, nothing arrives with the address of somebody else if
-// addresses are bound to links.
-func Claims(errors func(part.Params) Errors) func(at network.Point, p part.Params) threat.Claims {
+// Binds says which addresses of a packet a filter binds to links with antispoof=true.
+type Binds int
+
+const (
+	// Sources: what comes from a container has its addresses as source.
+	Sources Binds = iota
+	// BothEnds: what goes to a container has its addresses as destination, too. [Bound] does so.
+	BothEnds
+)
+
+// Claims returns what every filter claims, by what it does with errors of ICMP, which addresses it can bind to links,
+// where it stands, and its parameters: nothing arrives that is not on its list. Whoever sends it, nothing arrives with
+// the address of somebody else if addresses are bound to links.
+func Claims(errors func(part.Params) Errors, bound Binds) func(at network.Point, p part.Params) threat.Claims {
 	return func(at network.Point, p part.Params) threat.Claims {
 		return slices.Concat(
 			threat.Withstands(threat.Detours, threat.Ports, threat.PortZero, threat.Protocols, threat.Types, threat.Options,
 				threat.Wrapped, threat.Fragments, threat.Replies, threat.SynAck, threat.Errors, threat.DHCP, threat.Stray,
 				threat.Router, threat.TableFull),
-			standing(at), ofErrors(errors(p)), ofAddresses(p), ofConnections(p),
+			standing(at), ofErrors(errors(p)), ofAddresses(at, p, bound), ofConnections(p),
 		)
 	}
 }
@@ -45,10 +55,23 @@ func ofErrors(how Errors) threat.Claims {
 	return threat.Withstands(threat.KnownErrors)
 }
 
-func ofAddresses(p part.Params) threat.Claims {
-	if p.On(Antispoof) {
-		return threat.Withstands(threat.Guise, threat.Takeover)
+func ofAddresses(at network.Point, p part.Params, bound Binds) threat.Claims {
+	switch {
+	case at == network.InContainer:
+		return slices.Concat(believes(), threat.Leaves("a filter inside a container stands behind the link, where the "+
+			"container's own root reads frames", threat.Misdirected))
+	case !p.On(Antispoof):
+		return slices.Concat(believes(), threat.Leaves("without antispoof=true the filter does not look at the MAC address "+
+			"that a frame is for", threat.Misdirected))
+	case bound == Sources:
+		return slices.Concat(threat.Withstands(threat.Guise, threat.Takeover), threat.Leaves("the filter binds the "+
+			"addresses that containers send from, and does not look at the MAC address that a frame is for",
+			threat.Misdirected))
 	}
+	return threat.Withstands(threat.Guise, threat.Takeover, threat.Misdirected)
+}
+
+func believes() threat.Claims {
 	return threat.Leaves("without antispoof=true the filter believes the addresses that containers send with",
 		threat.Guise, threat.Takeover)
 }

@@ -126,8 +126,8 @@ func Params() part.List {
 	stateful := part.Switch(Stateful, "allow answers by connection tracking: packets of known connections pass before "+
 		"all rules; otherwise by separate rules for packets from the sink's ports to the source's that open no connection")
 	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host, and "+
-		"drop packets, ARP and neighbour discovery with other source addresses; otherwise any container can take the "+
-		"address of another")
+		"drop packets, ARP and neighbour discovery from other source addresses and, with nftables, iptables and ipset, "+
+		"packets for other destinations; otherwise any container can take the address of another")
 	antispoof.Quiet = true
 	return part.List{
 		{Name: Rules, Default: "0", Summary: "number of decoy rules or entries, which never match: 0 to 100000 in each " +

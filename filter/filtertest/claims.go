@@ -101,17 +101,63 @@ func (c *trial) held(t testing.TB, s *stand, lab attack.Target, claims ...string
 // as long again. The filter has to claim to withstand them.
 func (c *trial) attacks() ([]attack.Attack, error) {
 	list := []attack.Attack{threat.Ports, threat.PortZero, threat.Options, threat.Wrapped, threat.Fragments}
-	d := c.Filter.Describe()
-	claims := d.Claims
-	if claims == nil {
-		claims = filter.Claims(d.Errors)
-	}
 	for _, a := range list {
-		if !claims(c.where.Point, c.params).Claimed(a) {
+		if !c.claimed(a) {
 			return nil, fmt.Errorf("it does not claim to withstand attack %q, as every filter does", a)
 		}
 	}
 	return list, nil
+}
+
+// claimed says whether the filter claims to withstand an attack.
+func (c *trial) claimed(a attack.Attack) bool {
+	d := c.Filter.Describe()
+	claims := d.Claims
+	if claims == nil {
+		claims = filter.Claims(d.Errors, filter.Sources)
+	}
+	return claims(c.where.Point, c.params).Claimed(a)
+}
+
+// astray wants nothing that the list allows to arrive in a frame for somebody else if the filter claims that, and all
+// of it to be counted. Otherwise it arrives where a switch passes it on, which shows that it is tried.
+func (c *trial) astray(t testing.TB, s *stand, lab attack.Target) error {
+	before, err := s.counters()
+	if err != nil {
+		return err
+	}
+	outcomes, err := attack.Run(t.Context(), lab, []attack.Attack{threat.Misdirected})
+	if err != nil {
+		return err
+	}
+	after, err := s.counters()
+	if err != nil {
+		return err
+	}
+	network := c.on.Network.Describe().Claims
+	separate := network != nil && network(c.on.Hosts, c.network).Claimed(threat.Misdirected)
+	claimed, sent := c.claimed(threat.Misdirected), 0
+	var errs []error
+	for _, o := range outcomes {
+		sent += o.Sent
+		t.Logf("attack %q, %s: %d of %d pass %s", o.Attack, o.Family, o.Arrived, o.Sent, o.NotTried)
+		switch {
+		case o.Failed != "" || o.Sent == 0 || len(o.Missing) > 0:
+			errs = append(errs, fmt.Errorf("attack %q, %s: %d sent, allowed and missing: %q %s", o.Attack, o.Family, o.Sent,
+				o.Missing, o.Failed))
+		case o.Arrived > 0 && (claimed || separate):
+			errs = append(errs, fmt.Errorf("attack %q, %s: %d of %d pass, and must not:\n%s", o.Attack, o.Family, o.Arrived,
+				o.Sent, strings.Join(o.Holes, "\n")))
+		case o.Arrived == 0 && !claimed && !separate:
+			errs = append(errs, fmt.Errorf("attack %q, %s: none of %d pass, although nobody claims that", o.Attack, o.Family,
+				o.Sent))
+		}
+	}
+	if claimed && !separate && after.Refused < before.Refused+uint64(sent) {
+		errs = append(errs, fmt.Errorf("it has counted %d refused packets, and %d before: want %d more at least",
+			after.Refused, before.Refused, sent))
+	}
+	return errors.Join(errs...)
 }
 
 // claims wants the stand to hold what every lab with a filter claims, as each run proves it, and to withstand attacks.

@@ -104,6 +104,9 @@ func (c *trial) spoof(t testing.TB) (err error) {
 	if _, err := c.held(t, s, target, attack.Talks); err != nil { // everybody knows everybody
 		return fmt.Errorf("before anything is spoofed: %w", err)
 	}
+	if err := c.astray(t, s, target); err != nil {
+		return err
+	}
 	before, err := s.counters()
 	if err != nil {
 		return err

@@ -107,7 +107,9 @@ func (c *trial) tampers(p host.Plan) []Tamper {
 			for _, line := range []string{
 				"delete table " + table, "flush set " + table + " ipv4", "flush chain " + table + " bound", "insert rule " + table +
 					" from-ipv6 accept", "flush chain " + table + " ingress-" + step.Bindings[0].Link,
-				"delete chain " + table + " ingress-" + step.Bindings[1].Link,
+				"delete chain " + table + " ingress-" + step.Bindings[1].Link, "insert rule " + table + " toward accept",
+				"flush chain " + table + " egress-" + step.Bindings[0].Link,
+				"delete chain " + table + " egress-" + step.Bindings[1].Link,
 			} {
 				list = append(list, Command("nft "+line))
 			}

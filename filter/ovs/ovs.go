@@ -25,7 +25,7 @@ func (Filter) Describe() filter.Description {
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
 		Errors:     filter.Tracked,
 		Extensions: filter.Follows,
-		Claims:     filter.Claims(filter.Tracked),
+		Claims:     filter.Claims(filter.Tracked, filter.Sources),
 		Steps:      map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
 	}
 }

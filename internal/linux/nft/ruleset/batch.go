@@ -156,6 +156,8 @@ func (b *Batch) chain(name string, h *Hook) {
 // number returns the number of the hook in its family: enum nf_inet_hooks, the same for bridges, and enum nf_dev_hooks.
 func (h Hook) number(family byte) uint32 {
 	switch {
+	case family == families()["netdev"] && h.Name == "egress":
+		return 1
 	case family == families()["netdev"]:
 		return 0 // ingress
 	case h.Name == "input":

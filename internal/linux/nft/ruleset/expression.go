@@ -40,6 +40,7 @@ const (
 	InLink    Meta = 4  // the index, in the machine's byte order
 	OutLink   Meta = 5  // the same
 	InName    Meta = 6  // the name of the link, LinkName bytes, padded with zeros
+	OutName   Meta = 7  // the same
 	Family    Meta = 15 // one byte: NFPROTO_IPV4 or NFPROTO_IPV6
 	Protocol  Meta = 16 // one byte: the type of the transport header
 )

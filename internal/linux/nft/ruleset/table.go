@@ -68,8 +68,8 @@ type Chain struct {
 
 // A Hook is the place at which a chain receives packets.
 type Hook struct {
-	// Name is "forward", "input" or "output" in the family inet, "forward" in the family bridge, "ingress" in the
-	// family netdev.
+	// Name is "forward", "input" or "output" in the family inet, "forward" in the family bridge, "ingress" or
+	// "egress" in the family netdev.
 	Name     string
 	Priority int32
 	// Link is the name of the link, in the family netdev.
