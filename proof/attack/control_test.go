@@ -192,6 +192,9 @@ func TestUnfiltered(t *testing.T) {
 		{"ovs(flows=explicit)/same-host/2", threat.Stray, true},
 		{"ovs(flows=explicit)/same-host/2", threat.Takeover, false},
 		{"nat/cross-host/2", threat.Stray, true},
+		{"nat(hairpin=true)/same-host/2", threat.Misdirected, true},
+		{"ovs(flows=explicit)/same-host/2", threat.Misdirected, true},
+		{"macvlan/same-host/2", threat.Misdirected, false},
 	} {
 		t.Run(c.id+"/"+string(c.attack), func(t *testing.T) {
 			_, target := stood(t, c.id)
