@@ -80,8 +80,9 @@ const (
 // boundPriority is before all other filters there, which have 0.
 const boundPriority = -300
 
-// Offsets of the MAC addresses in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next header
-// in IPv6 (RFC 8200, section 3), and of the target and the option in neighbour discovery (RFC 4861, sections 4.3, 4.4).
+// Offsets of the MAC addresses in a frame (IEEE 802.3), of the sender in ARP (RFC 826), of the length and the next
+// header in IPv6 (RFC 8200, section 3), and of the target and the option in neighbour discovery (RFC 4861, sections 4.3
+// and 4.4).
 const (
 	sinkMAC     = 0
 	sourceMAC   = 6

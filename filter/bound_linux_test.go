@@ -122,34 +122,41 @@ func TestBoundDestinations(t *testing.T) {
 			t.Fatalf("send %s: %v", cases[i].what, err)
 		}
 	}
-	hear := func() map[int]bool {
+	// hear waits for this many frames, and then for those that should not come.
+	hear := func(n int) map[int]bool {
 		t.Helper()
 		heard := map[int]bool{}
-		_ = in.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
+		wait := func(d time.Duration) { _ = in.SetReadDeadline(time.Now().Add(d)) }
+		wait(10 * time.Second)
+		if n == 0 {
+			wait(300 * time.Millisecond)
+		}
 		for buf := make([]byte, 2000); ; {
-			n, err := in.Read(buf)
+			length, err := in.Read(buf)
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				return heard
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n > 12 && string(buf[7:11]) == "nett" {
-				heard[int(buf[11])] = true
+			if length > 12 && string(buf[7:11]) == "nett" {
+				if heard[int(buf[11])] = true; len(heard) == n {
+					wait(300 * time.Millisecond)
+				}
 			}
 		}
 	}
 	for range 30 { // the ports of a bridge forward when their links have come up
-		if send(0); hear()[0] {
+		if send(0); hear(0)[0] {
 			break
 		}
 	}
-	arrived := func() (list []string) {
+	arrived := func(n int) (list []string) {
 		t.Helper()
 		for i := range cases {
 			send(i)
 		}
-		heard := hear()
+		heard := hear(n)
 		for i, c := range cases {
 			if heard[i] {
 				list = append(list, c.what)
@@ -164,14 +171,14 @@ func TestBoundDestinations(t *testing.T) {
 			want = append(want, c.what)
 		}
 	}
-	if diff := cmp.Diff(all, arrived()); diff != "" {
+	if diff := cmp.Diff(all, arrived(len(all))); diff != "" {
 		t.Fatalf("what arrives without the table (-want +got):\n%s", diff)
 	}
 	table := Bound{Bindings: []Binding{own, other}}.table()
 	if err := m.Do(func() error { return ruleset.Add(table) }); err != nil {
 		testnet.Skip(t, err)
 	}
-	if diff := cmp.Diff(want, arrived()); diff != "" {
+	if diff := cmp.Diff(want, arrived(len(want))); diff != "" {
 		t.Errorf("what arrives with the table (-want +got):\n%s", diff)
 	}
 	var counted Counters

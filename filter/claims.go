@@ -12,9 +12,9 @@ import (
 type Binds int
 
 const (
-	// Sources: what comes from a container has its addresses as source.
+	// Sources means that what comes from a container has its addresses as source.
 	Sources Binds = iota
-	// BothEnds: what goes to a container has its addresses as destination, too. [Bound] does so.
+	// BothEnds means that what goes to a container has its addresses as destination, too. [Bound] does so.
 	BothEnds
 )
 
