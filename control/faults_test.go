@@ -178,6 +178,17 @@ func TestFaults(t *testing.T) {
 			unproven: true, warned: []string{"proof after the blocks failed: a route is missing"},
 		},
 		{
+			name: "a program ends while its lab is verified",
+			fake: &labtest.Fake{Drifts: func(lab string, n int) error {
+				if lab == otherLab && n == 2 {
+					return labtest.Ended("on host1 the daemon has ended")
+				}
+				return nil
+			}},
+			built:  map[string]int{baseLab: 5, otherLab: 5},
+			warned: []string{"on host1 the daemon has ended\nit was after the last block, and the lab is not proven again"},
+		},
+		{
 			name: "a lab cannot stand here", fake: &labtest.Fake{Refuses: map[string]error{otherLab: errors.New("no such thing")}},
 			refused: "no cell is left to compare: lab other/cross-host/2: no such thing",
 		},

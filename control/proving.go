@@ -58,10 +58,7 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 		}
 		if reason := l.perished(ctx, held(p)); reason != "" { // no evidence against the stack
 			if when == afterBlocks {
-				s.records.warn(measure.Warning{
-					Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again: measure once more " +
-						"to have its proof",
-				})
+				s.endedLate(l, reason)
 				continue
 			}
 			if err := s.rebuild(ctx, g, map[int]string{i: reason}); err != nil {
@@ -73,6 +70,12 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 			p, _ = s.listen(ctx, l, when)
 		}
 		same, gone := s.unchanged(ctx, l, when)
+		if gone == nil && held(p) {
+			if reason := l.perished(ctx, same.OK); reason != "" { // meanwhile
+				s.endedLate(l, reason)
+				continue
+			}
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil // an interruption is no evidence
@@ -101,6 +104,14 @@ func (s *scheduler) prove(ctx context.Context, g *generation, when string) error
 	sound -= s.reach(ctx, g, when, reached)
 	s.sayProved(g, when, sound, labs)
 	return s.baselines()
+}
+
+// endedLate says that a program of a lab has ended by itself after the last block.
+func (s *scheduler) endedLate(l *lab, reason string) {
+	s.records.warn(measure.Warning{
+		Lab: l.ID, Text: reason + "\nit was after the last block, and the lab is not proven again: measure once more " +
+			"to have its proof",
+	})
 }
 
 // heardOf is what came of the proof of a lab: its claims, and workers that did not answer.

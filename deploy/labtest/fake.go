@@ -33,7 +33,8 @@ type Fake struct {
 	Waits func(lab string, n int) string
 	// During, if not nil, returns what happens during the nth trial of all, from 1.
 	During func(n int) Fault
-	// Drifts, if not nil, returns what the nth verification of a lab, from 1, finds; nil for nothing.
+	// Drifts, if not nil, returns what the nth verification of a lab, from 1, finds; nil for nothing. [Ended] happens
+	// meanwhile.
 	Drifts func(lab string, n int) error
 	// Changes, if not nil, returns what the nth audit of a lab, from 1, finds.
 	Changes func(lab string, n int) []string
@@ -60,6 +61,12 @@ type Fake struct {
 	asked  map[string]int // verifications, by lab
 	probed *switched      // nil: no probe is loaded
 }
+
+// Ended is a drift whose cause is that a program of the lab has ended, as Died then says.
+type Ended string
+
+// Error says which one.
+func (e Ended) Error() string { return string(e) }
 
 // A Fault is a fault during a trial. The zero value is no fault.
 type Fault struct {
@@ -439,7 +446,11 @@ func (l *lab) Verify(context.Context) error {
 		l.fake.asked = map[string]int{}
 	}
 	l.fake.asked[l.spec.ID]++
-	return l.fake.Drifts(l.spec.ID, l.fake.asked[l.spec.ID])
+	err := l.fake.Drifts(l.spec.ID, l.fake.asked[l.spec.ID])
+	if ended, ok := errors.AsType[Ended](err); ok {
+		l.died = string(ended)
+	}
+	return err
 }
 
 // Died returns the effect of a fault.
