@@ -51,6 +51,13 @@ func TestProgramDies(t *testing.T) {
 			[]string{"setup_time"},
 		},
 		{
+			"containerd", "containerd", unix.SIGKILL, // below dockerd
+			[]string{"--network", "bridge", "--runtime", "docker", "--workload", "udp-rr"},
+			"bridge@docker",
+			[]string{"killed", "bridge@docker, rebuilt"},
+			[]string{"setup_time"},
+		},
+		{
 			"containerd", "containerd", unix.SIGKILL,
 			[]string{"--network", "bridge", "--runtime", "containerd", "--workload", "udp-rr"},
 			"bridge@containerd",
@@ -58,7 +65,7 @@ func TestProgramDies(t *testing.T) {
 			[]string{"setup_time"},
 		},
 	} {
-		t.Run(c.program, func(t *testing.T) {
+		t.Run(c.program+" of "+c.lab, func(t *testing.T) {
 			t.Parallel()
 			testnet.Program(t, c.program, c.pkg)
 			// Long enough for several blocks in each generation: the first is followed by others in which it dies.
