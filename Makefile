@@ -71,7 +71,8 @@ deps: ## fetch the modules, compile the linter (minutes, once), say what this ma
 stalls := '^TestStalls?$$'
 
 .PHONY: test
-test: ## say what this machine lacks, then run the tests, but for slow ones (test-slow), guests (test-guest) and clusters (test-kube)
+test: export NETTOLL_TURN := $(shell echo $$(($$(date +%s) / 3600)))
+test: ## say what this machine lacks, then run the tests, but for slow ones and two thirds of long tables (test-slow), guests (test-guest) and clusters (test-kube)
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
 	@# sixes: most of what it does is waiting for the kernel. Those that take longest come first, or they would end alone. Tests of stalls look for trials from which nothing was
@@ -84,8 +85,8 @@ test: ## say what this machine lacks, then run the tests, but for slow ones (tes
 	  long=$$({ take 'proof/attack'; take 'catalogue|encryption|filter|network|proof|tunnel'; } | awk '!seen[$$0]++'); \
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
-# Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow): TestSlowIsWhole holds the list whole.
-SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./tunnel/...
+# Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow) or that it makes in one of three hours (testnet.Turn): TestSlowIsWhole holds the list whole.
+SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./network/networktest ./runtime/containerd ./runtime/docker ./runtime/podman ./tunnel/...
 
 .PHONY: test-slow
 test-slow: export NETTOLL_SLOW = 1

@@ -60,6 +60,7 @@ func TestDissected(t *testing.T) {
 		},
 	} {
 		t.Run(run.kind, func(t *testing.T) {
+			testnet.Turn(t)
 			t.Parallel()
 			for program, pkg := range run.needs {
 				testnet.Program(t, program, pkg)

@@ -40,6 +40,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			s.moments = min(s.moments, 6)
 		}
 		t.Run(s.name, func(t *testing.T) {
+			testnet.Turn(t)
 			var theirs *dockertest.Daemon
 			if s.machine {
 				theirs = dockertest.Start(t)

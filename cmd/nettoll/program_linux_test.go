@@ -66,6 +66,7 @@ func TestProgramDies(t *testing.T) {
 		},
 	} {
 		t.Run(c.program+" of "+c.lab, func(t *testing.T) {
+			testnet.Turn(t)
 			t.Parallel()
 			testnet.Program(t, c.program, c.pkg)
 			// Long enough for several blocks in each generation: the first is followed by others in which it dies.

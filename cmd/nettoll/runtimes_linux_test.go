@@ -110,6 +110,9 @@ func TestNetworksOfRuntimes(t *testing.T) {
 				continue
 			}
 			t.Run(n.name+"@"+runtime, func(t *testing.T) {
+				if whole {
+					testnet.Turn(t)
+				}
 				testnet.Skip(t, s.Check())
 				if runtime == "docker(use=machine)" {
 					theirs := dockertest.Start(t)

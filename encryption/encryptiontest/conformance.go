@@ -32,6 +32,7 @@ func Conformance(t *testing.T, one encryption.Encryption, given map[string]strin
 	carriertest.Conformance(t, kind, given, o.Hidden, on...)
 	between := carriertest.Choose(t, kind, given)
 	t.Run(between[0].ID()+"/forged", func(t *testing.T) {
+		testnet.Turn(t)
 		if err := Forged(t, on[0], between, wire.Cut); errors.Is(err, errors.ErrUnsupported) {
 			testnet.Skip(t, err)
 		} else if err != nil {

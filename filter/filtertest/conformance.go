@@ -76,6 +76,7 @@ func Conformance(t *testing.T, s Subject, on []On, variants ...map[string]string
 				c.again = tried > 0
 				tried++
 				t.Run(c.name(), func(t *testing.T) {
+					testnet.Turn(t)
 					t.Parallel() // most of it is waiting for what must not come
 					for _, check := range c.checks() {
 						t.Run(check.name, func(t *testing.T) {

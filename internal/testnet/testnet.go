@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -208,6 +210,27 @@ func Slow(t testing.TB, why string) {
 	t.Helper()
 	if !IsSlow() {
 		t.Skipf("left to make test-slow: %s", why)
+	}
+}
+
+// turn is the variable of make test: the hour, counted from 1970. Every test is made where it is not set, as by go test.
+const turn = "NETTOLL_TURN"
+
+// turns is how many hours make test takes for every [Turn].
+const turns = 3
+
+// Turn leaves a test of a long table to another hour, by its name: make test has time for a third of them, and make
+// test-slow makes all. It is for tests that differ by a part or a parameter, so that others show what they share. The
+// Makefile lists the package (SLOW_PKG).
+func Turn(t testing.TB) {
+	t.Helper()
+	hour, err := strconv.Atoi(os.Getenv(turn))
+	if err != nil || IsSlow() {
+		return
+	}
+	name := sha256.Sum256([]byte(t.Name()))
+	if left := (int(name[0])%turns - hour%turns + turns) % turns; left > 0 {
+		t.Skipf("left to make test in %d hours, and to make test-slow", left)
 	}
 }
 

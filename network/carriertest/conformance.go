@@ -53,7 +53,12 @@ func Conformance(t *testing.T, kind stack.Kind, given map[string]string, judge J
 		if i == 1 {
 			checks = []string{"packets, 2 hosts, 1 pairs", "way, 2 hosts"}
 		}
-		t.Run(id, func(t *testing.T) { networktest.CheckCarried(t, n, between, checks...) })
+		t.Run(id, func(t *testing.T) {
+			if i > 0 {
+				testnet.Turn(t)
+			}
+			networktest.CheckCarried(t, n, between, checks...)
+		})
 		if i > 0 {
 			t.Run(id+"/around", func(t *testing.T) {
 				testnet.Slow(t, "a way around the first network is noticed")
@@ -84,12 +89,18 @@ func Brief(t *testing.T, kind stack.Kind, given map[string]string, judge Judge, 
 
 // wire has what passes the underlay judged.
 func wire(t *testing.T, on network.Network, between stack.Stack, judge Judge) {
-	t.Run(between[0].ID()+"/wire", func(t *testing.T) { report(t, OnWire(t, on, between, judge)) })
+	t.Run(between[0].ID()+"/wire", func(t *testing.T) {
+		testnet.Turn(t)
+		report(t, OnWire(t, on, between, judge))
+	})
 }
 
 // several has packets pass between every two of several hosts.
 func several(t *testing.T, on network.Network, between stack.Stack) {
-	t.Run(between[0].ID()+"/four hosts", func(t *testing.T) { report(t, Hosts(t, on, between)) })
+	t.Run(between[0].ID()+"/four hosts", func(t *testing.T) {
+		testnet.Turn(t)
+		report(t, Hosts(t, on, between))
+	})
 }
 
 // Choose returns a stack of the only part of a kind alone, with the parameters given.

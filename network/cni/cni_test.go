@@ -28,6 +28,9 @@ func TestConformance(t *testing.T) {
 		p := params(t, given)
 		t.Run(cni.Network{}.Describe().Params.Short("cni", p), func(t *testing.T) {
 			needs(t, p)
+			if i > 0 {
+				testnet.Turn(t)
+			}
 			if i > 0 && !testnet.IsSlow() {
 				networktest.Check(t, cni.Network{}, given, "packets, 2 hosts, 3 pairs", "undo from data, 2 hosts")
 				return

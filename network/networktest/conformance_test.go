@@ -446,6 +446,7 @@ func TestSuiteFails(t *testing.T) {
 		})), "undo from data, 1 hosts", "removed from what was kept, it is not as it was"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			testnet.Turn(t)
 			t.Parallel() // most of the time packets are waited for that do not come
 			i := slices.IndexFunc(checks(map[string]bool{}), func(k check) bool { return k.name == c.check })
 			if i < 0 {
