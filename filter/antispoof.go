@@ -22,9 +22,8 @@ import (
 // Never: what only routers say (router solicitations too, which nobody answers), redirects, UDP from the ports of DHCP
 // servers, probes of ARP (RFC 5227), RARP, and frames that hold neither ARP nor IP behind at most one tag of a VLAN.
 //
-// A filter that binds both ends ([BothEnds]) also compares what leaves by the link. IPv4 and IPv6 have one of the
-// container's addresses as destination, and the frame its MAC address, unless the packet is for a group or for
-// 255.255.255.255. ARP passes.
+// What leaves by the link is compared, too. IPv4 and IPv6 have one of the container's addresses as destination, and the
+// frame its MAC address, unless the packet is for a group or for 255.255.255.255. ARP passes.
 type Binding struct {
 	// Link is the host's end of the link.
 	Link string     `json:"link"`

@@ -8,26 +8,16 @@ import (
 	"github.com/nettoll/nettoll/proof/threat"
 )
 
-// Binds says which addresses of a packet a filter binds to links with antispoof=true.
-type Binds int
-
-const (
-	// Sources means that what comes from a container has its addresses as source.
-	Sources Binds = iota
-	// BothEnds means that what goes to a container has its addresses as destination, too. [Bound] does so.
-	BothEnds
-)
-
-// Claims returns what every filter claims, by what it does with errors of ICMP, which addresses it can bind to links,
-// where it stands, and its parameters: nothing arrives that is not on its list. Whoever sends it, nothing arrives with
-// the address of somebody else if addresses are bound to links.
-func Claims(errors func(part.Params) Errors, bound Binds) func(at network.Point, p part.Params) threat.Claims {
+// Claims returns what every filter claims, by what it does with errors of ICMP, where it stands, and its parameters:
+// nothing arrives that is not on its list. If addresses are bound to links, nothing arrives with the address of somebody
+// else, whoever sends it, and nothing arrives at somebody else.
+func Claims(errors func(part.Params) Errors) func(at network.Point, p part.Params) threat.Claims {
 	return func(at network.Point, p part.Params) threat.Claims {
 		return slices.Concat(
 			threat.Withstands(threat.Detours, threat.Ports, threat.PortZero, threat.Protocols, threat.Types, threat.Options,
 				threat.Wrapped, threat.Fragments, threat.Replies, threat.SynAck, threat.Errors, threat.DHCP, threat.Stray,
 				threat.Router, threat.TableFull),
-			standing(at), ofErrors(errors(p)), ofAddresses(at, p, bound), ofConnections(p),
+			standing(at), ofErrors(errors(p)), ofAddresses(at, p), ofConnections(p),
 		)
 	}
 }
@@ -55,7 +45,7 @@ func ofErrors(how Errors) threat.Claims {
 	return threat.Withstands(threat.KnownErrors)
 }
 
-func ofAddresses(at network.Point, p part.Params, bound Binds) threat.Claims {
+func ofAddresses(at network.Point, p part.Params) threat.Claims {
 	switch {
 	case at == network.InContainer:
 		return slices.Concat(believes(), threat.Leaves("a filter inside a container stands behind the link, where the "+
@@ -63,10 +53,6 @@ func ofAddresses(at network.Point, p part.Params, bound Binds) threat.Claims {
 	case !p.On(Antispoof):
 		return slices.Concat(believes(), threat.Leaves("without antispoof=true the filter does not look at the MAC address "+
 			"that a frame is for", threat.Misdirected))
-	case bound == Sources:
-		return slices.Concat(threat.Withstands(threat.Guise, threat.Takeover), threat.Leaves("the filter binds the "+
-			"addresses that containers send from, and does not look at the MAC address that a frame is for",
-			threat.Misdirected))
 	}
 	return threat.Withstands(threat.Guise, threat.Takeover, threat.Misdirected)
 }

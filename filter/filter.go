@@ -126,8 +126,8 @@ func Params() part.List {
 	stateful := part.Switch(Stateful, "allow answers by connection tracking: packets of known connections pass before "+
 		"all rules; otherwise by separate rules for packets from the sink's ports to the source's that open no connection")
 	antispoof := part.Switch(Antispoof, "bind the MAC and IP addresses of each container to its link on the host, and "+
-		"drop packets, ARP and neighbour discovery from other source addresses and, with nftables, iptables and ipset, "+
-		"packets for other destinations; otherwise any container can take the address of another")
+		"drop packets, ARP and neighbour discovery from other source addresses, and packets for other destinations; "+
+		"otherwise any container can take the address of another")
 	antispoof.Quiet = true
 	return part.List{
 		{Name: Rules, Default: "0", Summary: "number of decoy rules or entries, which never match: 0 to 100000 in each " +
@@ -147,6 +147,8 @@ type Site struct {
 	// Point and Bridge are what the network says of itself: see [network.Filterable].
 	Point  network.Point
 	Bridge string
+	// BridgeMAC is the MAC address of the bridge's own link on the host; "" where the filter is not at an Open vSwitch.
+	BridgeMAC string
 	// Host counts from 1; Hosts is how many there are.
 	Host, Hosts int
 	// Inlets are the links by which packets of other hosts arrive, that to the underlay first; none in a lab of one host.

@@ -15,6 +15,9 @@ func Sites(site *network.Site, at network.Point, bridge string, p part.Params) [
 	sites := make([]Site, len(lab.Hosts))
 	for h, of := range lab.Hosts {
 		s := Site{Point: at, Bridge: bridge, Host: of.Index, Hosts: len(lab.Hosts), Inlets: lab.Inlets(of), Params: p}
+		if at == network.AtOpenFlow {
+			s.BridgeMAC = network.MAC(lab.Seed, of.Name(), bridge)
+		}
 		if s.Hosts > 1 {
 			v4, v6 := lab.Underlaid(of)
 			s.Underlay = []netip.Addr{v4.Addr(), v6.Addr()}

@@ -35,7 +35,7 @@ func (Filter) Describe() filter.Description {
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
 		Errors:     func(part.Params) filter.Errors { return filter.Refused },
 		Extensions: filter.Follows,
-		Claims:     filter.Claims(func(part.Params) filter.Errors { return filter.Refused }, filter.Sources),
+		Claims:     filter.Claims(func(part.Params) filter.Errors { return filter.Refused }),
 		Steps:      map[string]func() host.Step{Listing{}.Kind(): func() host.Step { return new(Listing) }},
 	}
 }

@@ -26,17 +26,30 @@ import (
 
 // with calls f with the program at the first link of a site.
 func with(k *host.Kernel, s filter.Site, f func(p *bpf.Program) error) error {
+	return at(k, s, bpf.TCXIngress, "nettoll_filter", f)
+}
+
+// toward does the same with the program at the link's egress, where there is one.
+func toward(k *host.Kernel, s filter.Site, f func(p *bpf.Program) error) error {
+	if !s.Params.On(filter.Antispoof) {
+		return errors.ErrUnsupported
+	}
+	return at(k, s, bpf.TCXEgress, "nettoll_toward", f)
+}
+
+// at calls f with the program of a name at a hook of the first link of a site.
+func at(k *host.Kernel, s filter.Site, hook bpf.Hook, name string, f func(p *bpf.Program) error) error {
 	return k.Do("", func() error {
 		links, err := bpf.Open()
 		if err != nil {
 			return err
 		}
 		defer links.Close()
-		ids, err := links.Attached(bpf.TCXIngress, links.Index(s.Containers[0].Link))
+		ids, err := links.Attached(hook, links.Index(s.Containers[0].Link))
 		if err != nil {
 			return err
 		}
-		p, err := bpf.Find(ids, "nettoll_filter")
+		p, err := bpf.Find(ids, name)
 		if err != nil {
 			return err
 		}
@@ -60,8 +73,10 @@ func subject() filtertest.Subject {
 				}
 				defer links.Close()
 				for i := range 40 {
-					if ids, err := links.Attached(bpf.TCXIngress, i+1); err == nil && len(ids) > 0 {
-						text += fmt.Sprintln(i+1, ids)
+					for _, hook := range []bpf.Hook{bpf.TCXIngress, bpf.TCXEgress} {
+						if ids, err := links.Attached(hook, i+1); err == nil && len(ids) > 0 {
+							text += fmt.Sprintln(i+1, hook, ids)
+						}
 					}
 				}
 				return nil
@@ -92,8 +107,38 @@ func subject() filtertest.Subject {
 			{Text: "put another program in its place", Do: func(k *host.Kernel, s filter.Site) error {
 				return with(k, s, func(p *bpf.Program) error {
 					return hooked(p, s, func(l link.Link) error {
-						return pass(-1, func(other *ebpf.Program) error { return l.Update(other) })
+						return pass("nettoll_filter", ebpf.AttachTCXIngress, -1, func(other *ebpf.Program) error {
+							return l.Update(other)
+						})
 					})
+				})
+			}},
+			{Text: "detach the program at the egress of a link", Do: func(k *host.Kernel, s filter.Site) error {
+				return toward(k, s, func(p *bpf.Program) error {
+					return hooked(p, s, func(l link.Link) error { return l.Detach() })
+				})
+			}},
+			{Text: "put another program in its place at the egress", Do: func(k *host.Kernel, s filter.Site) error {
+				return toward(k, s, func(p *bpf.Program) error {
+					return hooked(p, s, func(l link.Link) error {
+						return pass("nettoll_toward", ebpf.AttachTCXEgress, -1, func(other *ebpf.Program) error {
+							return l.Update(other)
+						})
+					})
+				})
+			}},
+			{Text: "make a container's address another's", Do: func(k *host.Kernel, s filter.Site) error {
+				return toward(k, s, func(p *bpf.Program) error {
+					var index uint32
+					var binding [44]byte
+					if err := p.Maps["bindings"].NextKey(nil, &index); err != nil {
+						return err
+					}
+					if err := p.Maps["bindings"].Lookup(index, &binding); err != nil {
+						return err
+					}
+					binding[36] ^= 0x10 // of its MAC address
+					return p.Maps["bindings"].Put(index, binding)
 				})
 			}},
 			{Text: "make a container's address the host's", Do: func(k *host.Kernel, s filter.Site) error {
@@ -119,20 +164,15 @@ func subject() filtertest.Subject {
 					return errors.New("every link is free")
 				})
 			}},
-			// The last: it stays at the link.
+			// The last two: they stay at the link.
+			{Text: "let another program decide first at the egress", Do: func(k *host.Kernel, s filter.Site) error {
+				if !s.Params.On(filter.Antispoof) {
+					return errors.ErrUnsupported
+				}
+				return first(k, s, ebpf.AttachTCXEgress)
+			}},
 			{Text: "let another program decide first", Do: func(k *host.Kernel, s filter.Site) error {
-				return k.Do("", func() error {
-					links, err := bpf.Open()
-					if err != nil {
-						return err
-					}
-					defer links.Close()
-					return pass(0, func(other *ebpf.Program) error { // TCX_PASS: what is behind it on the hook does not run
-						return link.RawAttachProgram(link.RawAttachProgramOptions{
-							Target: links.Index(s.Containers[1].Link), Program: other, Attach: ebpf.AttachTCXIngress, Anchor: link.Head(),
-						})
-					})
-				})
+				return first(k, s, ebpf.AttachTCXIngress)
 			}},
 		},
 	}
@@ -141,6 +181,23 @@ func subject() filtertest.Subject {
 // detach takes the program away from the first link.
 func detach(k *host.Kernel, s filter.Site) error {
 	return with(k, s, func(p *bpf.Program) error { return hooked(p, s, func(l link.Link) error { return l.Detach() }) })
+}
+
+// first puts a program before that of the filter at a hook of the second link. It says TCX_PASS: what is behind it on
+// the hook does not run.
+func first(k *host.Kernel, s filter.Site, hook ebpf.AttachType) error {
+	return k.Do("", func() error {
+		links, err := bpf.Open()
+		if err != nil {
+			return err
+		}
+		defer links.Close()
+		return pass("nettoll_first", hook, 0, func(other *ebpf.Program) error {
+			return link.RawAttachProgram(link.RawAttachProgramOptions{
+				Target: links.Index(s.Containers[1].Link), Program: other, Attach: hook, Anchor: link.Head(),
+			})
+		})
+	})
 }
 
 // hooked calls f with what holds the program at the first link.
@@ -160,10 +217,10 @@ func hooked(p *bpf.Program, s filter.Site, f func(link.Link) error) error {
 	return errors.Join(err, found)
 }
 
-// pass calls f with a program of the filter's name that says the same of every packet.
-func pass(verdict int32, f func(*ebpf.Program) error) error {
+// pass calls f with a program that says the same of every packet.
+func pass(name string, hook ebpf.AttachType, verdict int32, f func(*ebpf.Program) error) error {
 	p, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "nettoll_filter", Type: ebpf.SchedCLS, AttachType: ebpf.AttachTCXIngress, License: "Apache-2.0",
+		Name: name, Type: ebpf.SchedCLS, AttachType: hook, License: "Apache-2.0",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, verdict), asm.Return()},
 	})
 	if err != nil {

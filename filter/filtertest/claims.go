@@ -114,7 +114,7 @@ func (c *trial) claimed(a attack.Attack) bool {
 	d := c.Filter.Describe()
 	claims := d.Claims
 	if claims == nil {
-		claims = filter.Claims(d.Errors, filter.Sources)
+		claims = filter.Claims(d.Errors)
 	}
 	return claims(c.where.Point, c.params).Claimed(a)
 }

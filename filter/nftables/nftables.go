@@ -50,7 +50,7 @@ func (Filter) Describe() filter.Description {
 			),
 		},
 		Fragments: filter.Netfilter, Errors: filter.Tracked, Extensions: filter.Follows,
-		Claims: filter.Claims(filter.Tracked, filter.BothEnds),
+		Claims: filter.Claims(filter.Tracked),
 		Steps:  filter.Steps(func() host.Step { return new(Tables) }),
 	}
 }

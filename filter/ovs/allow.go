@@ -24,6 +24,8 @@ type Allow struct {
 	List filter.List `json:"list"`
 	// Bound are the addresses of what is at port 1, 2 and so on, where they are bound.
 	Bound []filter.Binding `json:"bound,omitempty"`
+	// MAC is the address of the bridge's own link, where addresses are bound.
+	MAC string `json:"mac,omitempty"`
 }
 
 var _ filter.Step = Allow{}

@@ -9,11 +9,12 @@ import (
 )
 
 // Priorities in the tables that bind addresses to ports (parameter antispoof): table 0 compares a packet's source with
-// its port, tableFrom what some protocols say besides.
+// its port, tableFrom what some protocols say besides, and tableToward the destination.
 const (
 	boundNever   = 400 // dropped whatever the port
 	boundInvalid = 300
 	boundPort    = 200
+	boundGroup   = 150
 	boundOther   = 100
 )
 
@@ -25,13 +26,22 @@ const (
 	serverDHCPv6 = 547
 )
 
-// placed puts a flow of the list where the list stands.
+// placed puts a flow of the list where the list stands, and lets it lead to where destinations are compared.
 func (a Allow) placed(f ovs.Flow) ovs.Flow {
-	if a.Bound != nil && f.Table == 0 {
+	if a.Bound == nil {
+		return f
+	}
+	if f.Table == 0 {
 		f.Table = tableList
+	}
+	if f.Goto == ovs.TableForward {
+		f.Goto = tableToward
 	}
 	return f
 }
+
+// hardware returns the MAC address of the bridge's own link.
+func (a Allow) hardware() ([6]byte, error) { return filter.Binding{MAC: a.MAC}.Hardware() }
 
 // bound are the flows that bind addresses to ports, none if that was not asked for. The switch reads the options of
 // neighbour discovery; a message with several or malformed ones has no target for it (parse_icmpv6, lib/flow.c).
@@ -78,6 +88,51 @@ func (a Allow) bound() ([]ovs.Flow, error) {
 		}
 		a.port(uint32(i+1), mac, b, pass)
 	}
+	toward, err := a.toward()
+	return append(list, toward...), err
+}
+
+// toward are the flows of the last table of the filter, to which all packets lead that may pass. A switch that learns
+// chooses the port of a frame by its MAC address alone, and all ports if it does not know that. So here packets for one
+// container go to its port, if both addresses are the container's, and those for the host's MAC address go to the host,
+// which forwards them. Only packets for groups, ARP, and frames without IP are forwarded by the network's own flows. No
+// other packet of IP passes.
+func (a Allow) toward() ([]ovs.Flow, error) {
+	var list []ovs.Flow
+	add := func(priority uint16, f ovs.Flow) {
+		f.Table, f.Priority = tableToward, priority
+		list = append(list, f)
+	}
+	out := func(port uint32, m ovs.Match) {
+		add(boundPort, ovs.Flow{Cookie: ovs.CookieBase, Match: m, Output: port})
+	}
+	for i, b := range a.Bound {
+		mac, err := b.Hardware()
+		if err != nil {
+			return nil, fmt.Errorf("bind addresses to port %d: %w", i+1, err)
+		}
+		for _, to := range []netip.Addr{b.IPv4, b.IPv6, filter.LinkLocal(mac)} {
+			out(uint32(i+1), ovs.Match{EtherTo: mac, Ether: ether(to), To: whole(to)})
+		}
+	}
+	own, err := a.hardware()
+	if err != nil {
+		return nil, fmt.Errorf("bridge %q: %w", a.Bridge, err)
+	}
+	for _, e := range []uint16{ovs.IPv4, ovs.IPv6} {
+		out(ovs.Local, ovs.Match{EtherTo: own, Ether: e})
+		add(boundOther, ovs.Flow{Cookie: ovs.CookieRefused, Match: ovs.Match{Ether: e}})
+	}
+	for _, group := range []netip.Prefix{
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{224}), 4),                 // RFC 5771
+		netip.PrefixFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), 32), // RFC 919, section 7
+		netip.PrefixFrom(netip.AddrFrom16([16]byte{0xff}), 8),              // RFC 4291, section 2.7
+	} {
+		add(boundGroup, ovs.Flow{
+			Cookie: ovs.CookieBase, Match: ovs.Match{Ether: ether(group.Addr()), To: group}, Goto: ovs.TableForward,
+		})
+	}
+	add(priorityRest, ovs.Flow{Cookie: ovs.CookieBase, Goto: ovs.TableForward})
 	return list, nil
 }
 

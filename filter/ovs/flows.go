@@ -28,6 +28,7 @@ const (
 	tableTracked   = 3 // where packets are decided whose connections are known
 	tableSending   = 4 // where what a source sends to a port of its sink is asked for the source's port
 	tableAnswering = 5 // the same for answers
+	tableToward    = 6 // where packets that may pass are compared with a port by their destination, see [Allow.toward]
 )
 
 // Types of messages.

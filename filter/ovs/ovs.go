@@ -25,7 +25,7 @@ func (Filter) Describe() filter.Description {
 		Fragments:  func(part.Params) filter.Fragments { return filter.ByAddress },
 		Errors:     filter.Tracked,
 		Extensions: filter.Follows,
-		Claims:     filter.Claims(filter.Tracked, filter.Sources),
+		Claims:     filter.Claims(filter.Tracked),
 		Steps:      map[string]func() host.Step{Allow{}.Kind(): func() host.Step { return new(Allow) }},
 	}
 }
@@ -55,5 +55,12 @@ func (Filter) Build(s filter.Site) ([]host.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []host.Step{Allow{Bridge: s.Bridge, Own: own, List: s.List, Bound: bound}}, nil
+	step := Allow{Bridge: s.Bridge, Own: own, List: s.List, Bound: bound}
+	if bound != nil {
+		step.MAC = s.BridgeMAC
+		if _, err := step.hardware(); err != nil {
+			return nil, fmt.Errorf("host %d: bridge %q: %w", s.Host, s.Bridge, err)
+		}
+	}
+	return []host.Step{step}, nil
 }

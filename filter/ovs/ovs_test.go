@@ -74,6 +74,13 @@ func TestConformance(t *testing.T) {
 		}},
 		filtertest.Tamper{Text: "let advertisements pass", Do: func(k *host.Kernel, _ filter.Site) error {
 			return ofctl(k, "del-flows", "table=1,icmp6")
+		}},
+		filtertest.Tamper{Text: "let frames for others pass", Do: func(k *host.Kernel, _ filter.Site) error {
+			return ofctl(k, "--strict", "del-flows", "table=6,priority=100,ip")
+		}},
+		filtertest.Tamper{Text: "flood what is for a container", Do: func(k *host.Kernel, s filter.Site) error {
+			return ofctl(k, "add-flow", fmt.Sprintf("cookie=%#x,table=6,priority=200,ip,dl_dst=%s,nw_dst=%s,actions=FLOOD",
+				driver.CookieBase, s.Containers[0].MAC, s.Containers[0].IPv4))
 		}})
 	for _, params := range []map[string]string{{"antispoof": "true"}, {"antispoof": "true", "stateful": "true"}} {
 		filtertest.Conformance(t, bound, []filtertest.On{

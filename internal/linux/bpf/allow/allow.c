@@ -92,7 +92,8 @@ struct mac {
 	__u8 a[8]; // and two zeros
 };
 
-// What may be the source of what comes from a link. From one that is free anything may.
+// What may be the source of what comes from a link, and the destination of what goes there. From one that is free
+// anything may come.
 struct binding {
 	struct in6_addr v6, local;
 	__u32 v4;
@@ -714,6 +715,45 @@ int nettoll_filter(struct __sk_buff *skb)
 	if (frames && uplink && skb->ifindex == uplink && kind == bpf_htons(frames))
 		return NEXT;
 	return count(REFUSED, DROP);
+}
+
+// meant says whether the frame is for the container behind its link: for its MAC address, and for one of its addresses.
+// What is for a group is for nobody alone (RFC 5771; RFC 4291, section 2.7), as is a broadcast (RFC 919, section 7).
+static __always_inline int meant(struct __sk_buff *skb, int v6)
+{
+	__u32 link = skb->ifindex;
+	const struct binding *b = bpf_map_lookup_elem(&bindings, &link);
+	struct in6_addr to = {};
+	__u8 mac[ETH_ALEN];
+
+	if (v6) {
+		if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct ipv6hdr, daddr), &to, sizeof(to)))
+			return 0;
+		if (to.s6_addr[0] == 0xff)
+			return 1;
+	} else {
+		if (bpf_skb_load_bytes(skb, ETH_HLEN + offsetof(struct iphdr, daddr), &to, 4))
+			return 0;
+		if ((to.s6_addr[0] & 0xf0) == 0xe0 || to.s6_addr32[0] == 0xffffffff)
+			return 1;
+	}
+	return b && !bpf_skb_load_bytes(skb, 0, mac, ETH_ALEN) && same_mac(mac, b->mac) &&
+	       (v6 ? mine(b, &to) : to.s6_addr32[0] == b->v4);
+}
+
+// On the egress of the host's links to containers, after a bridge or the host's stack has chosen the link.
+SEC("tcx/egress")
+int nettoll_toward(struct __sk_buff *skb)
+{
+	__be16 kind;
+
+	if (bpf_skb_load_bytes(skb, offsetof(struct ethhdr, h_proto), &kind, sizeof(kind)))
+		return count(REFUSED, DROP);
+	if (kind == bpf_htons(ETH_P_IP))
+		return meant(skb, 0) ? NEXT : count(REFUSED, DROP);
+	if (kind == bpf_htons(ETH_P_IPV6))
+		return meant(skb, 1) ? NEXT : count(REFUSED, DROP);
+	return NEXT;
 }
 
 // On the ingress of links to other hosts that have no frames, such as those of tunnels of layer 3.

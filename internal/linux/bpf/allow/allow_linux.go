@@ -51,18 +51,31 @@ func Add(l List) (attached []bpf.Attachment, held io.Closer, err error) {
 		return nil, nil, err
 	}
 	hooked := links.Hold(loaded)
-	for _, name := range l.Links {
-		if err := vacant(links, name); err != nil {
+	for _, p := range l.places(links) {
+		if err := vacant(links, p); err != nil {
 			return nil, nil, errors.Join(err, hooked.Close())
 		}
-		if err := hooked.Attach(program(links, name), bpf.TCXIngress, name, true); err != nil {
+		if err := hooked.Attach(p.Program, p.Hook, p.Link, true); err != nil {
 			return nil, nil, errors.Join(err, hooked.Close())
 		}
 	}
 	return hooked.Attached(), hooked, nil
 }
 
-// program returns the name of that for a link.
+// places returns where the programs are: one at the ingress of each link, and another at the egress of those that have
+// a binding.
+func (l List) places(links *bpf.Links) []bpf.Place {
+	list := make([]bpf.Place, 0, len(l.Links)+len(l.Bound))
+	for _, name := range l.Links {
+		list = append(list, bpf.Place{Link: name, Program: program(links, name), Hook: bpf.TCXIngress})
+	}
+	for _, b := range l.Bound {
+		list = append(list, bpf.Place{Link: b.Link, Program: objectProgNettollToward, Hook: bpf.TCXEgress})
+	}
+	return list
+}
+
+// program returns the name of that for the ingress of a link.
 func program(links *bpf.Links, link string) string {
 	if links.Bare(link) {
 		return objectProgNettollFilter3
@@ -70,23 +83,23 @@ func program(links *bpf.Links, link string) string {
 	return objectProgNettollFilter
 }
 
-// vacant wants no filter at a link.
-func vacant(links *bpf.Links, name string) error {
-	index := links.Index(name)
+// vacant wants no program of a filter at a place.
+func vacant(links *bpf.Links, at bpf.Place) error {
+	index := links.Index(at.Link)
 	if index == 0 {
-		return fmt.Errorf("filter at link %q: %w", name, link.ErrNotFound)
+		return fmt.Errorf("filter at link %q: %w", at.Link, link.ErrNotFound)
 	}
-	ids, err := links.Attached(bpf.TCXIngress, index)
+	ids, err := links.Attached(at.Hook, index)
 	if err != nil {
-		return fmt.Errorf("link %q: %w", name, err)
+		return fmt.Errorf("link %q: %w", at.Link, err)
 	}
-	p, err := bpf.Find(ids, program(links, name))
+	p, err := bpf.Find(ids, at.Program)
 	if err != nil {
-		return fmt.Errorf("link %q: %w", name, err)
+		return fmt.Errorf("link %q: %w", at.Link, err)
 	}
 	if p != nil {
 		p.Close()
-		return fmt.Errorf("link %q has a filter already", name)
+		return fmt.Errorf("link %q has a filter already", at.Link)
 	}
 	return nil
 }
@@ -139,8 +152,8 @@ func load(l List, bound bindings, links *bpf.Links) (*ebpf.Collection, error) {
 	return loaded, nil
 }
 
-// specify returns the programs for a way to look into a list, with its rules and more where they are compiled. That for
-// links without frames is left out where there are none.
+// specify returns the programs for a way to look into a list, with its rules and more where they are compiled. Those
+// that no link has are left out: the one for links without frames, and the one for what leaves by a bound link.
 func specify(l List, links *bpf.Links, more []Rule) (*ebpf.CollectionSpec, error) {
 	spec, err := loadObject()
 	if err != nil {
@@ -167,6 +180,9 @@ func specify(l List, links *bpf.Links, more []Rule) (*ebpf.CollectionSpec, error
 	}
 	if !slices.ContainsFunc(l.Links, links.Bare) {
 		delete(spec.Programs, objectProgNettollFilter3)
+	}
+	if len(l.Bound) == 0 {
+		delete(spec.Programs, objectProgNettollToward)
 	}
 	if l.Way == Program {
 		err = l.compile(spec, more)
@@ -278,6 +294,17 @@ type programs map[string]*bpf.Program
 // frames is the one for links that carry Ethernet frames, which all containers have; nil if it is at none of them.
 func (p programs) frames() *bpf.Program { return p[objectProgNettollFilter] }
 
+// others are the other programs, by their names. They share its maps.
+func (p programs) others() iter.Seq2[string, *bpf.Program] {
+	return func(yield func(string, *bpf.Program) bool) {
+		for _, name := range []string{objectProgNettollFilter3, objectProgNettollToward} {
+			if one := p[name]; one != nil && !yield(name, one) {
+				return
+			}
+		}
+	}
+}
+
 func (p programs) close() {
 	for _, one := range p {
 		one.Close()
@@ -290,13 +317,13 @@ func find(l List, links *bpf.Links) (found programs, missing []linux.Difference,
 		return nil, nil, err
 	}
 	found = programs{}
-	for _, name := range l.Links {
-		index, program := links.Index(name), program(links, name)
+	for _, at := range l.places(links) {
+		index, program := links.Index(at.Link), at.Program
 		if index == 0 {
-			missing = append(missing, linux.Difference{What: "link " + name, Want: linux.Present, Got: linux.Absent})
+			missing = append(missing, linux.Difference{What: "link " + at.Link, Want: linux.Present, Got: linux.Absent})
 			continue
 		}
-		ids, err := links.Attached(bpf.TCXIngress, index)
+		ids, err := links.Attached(at.Hook, index)
 		if err == nil && found[program] == nil {
 			var p *bpf.Program
 			if p, err = bpf.Find(ids, program); p != nil {
@@ -307,8 +334,8 @@ func find(l List, links *bpf.Links) (found programs, missing []linux.Difference,
 			found.close()
 			return nil, nil, err
 		}
-		if what := fmt.Sprintf("program %s, the first at %s of %s", program, bpf.TCXIngress,
-			name); found[program] == nil || !found[program].Has(ids) {
+		if what := fmt.Sprintf("program %s, the first at %s of %s", program, at.Hook,
+			at.Link); found[program] == nil || !found[program].Has(ids) {
 			missing = append(missing, linux.Difference{What: what, Want: linux.Present, Got: linux.Absent})
 		} else if id := found[program].ID; ids[0] != id {
 			missing = append(missing, linux.Difference{
@@ -448,31 +475,34 @@ func compareLinks(p *bpf.Program, l List, links *bpf.Links) ([]linux.Difference,
 	return append(bound, others...), err
 }
 
-// compareShared wants the maps of the program for links without frames to be those of the other one.
+// compareShared wants the maps of the other programs to be those of the program for links with frames.
 func compareShared(p programs) (list []linux.Difference, err error) {
-	bare := p[objectProgNettollFilter3]
-	if bare == nil {
-		return nil, nil
-	}
-	for name, m := range bare.Maps {
-		got, err := m.Info()
-		if err != nil {
-			return nil, fmt.Errorf("read map %q: %w", name, err)
+	for program, other := range p.others() {
+		if other.Maps[objectMapCounters] == nil { // another program with the same name
+			list = append(list, linux.Difference{
+				What: fmt.Sprintf("map %s of program %s", objectMapCounters, program), Want: linux.Present, Got: linux.Absent,
+			})
 		}
-		number, _ := got.ID()
-		want := "none"
-		if other := p.frames().Maps[name]; other != nil {
-			info, err := other.Info()
+		for name, m := range other.Maps {
+			got, err := m.Info()
 			if err != nil {
 				return nil, fmt.Errorf("read map %q: %w", name, err)
 			}
-			id, _ := info.ID()
-			want = fmt.Sprintf("number %d", id)
-		}
-		if got := fmt.Sprintf("number %d", number); got != want {
-			list = append(list, linux.Difference{
-				What: fmt.Sprintf("map %s of program %s", name, objectProgNettollFilter3), Want: want, Got: got,
-			})
+			number, _ := got.ID()
+			want := "none"
+			if same := p.frames().Maps[name]; same != nil {
+				info, err := same.Info()
+				if err != nil {
+					return nil, fmt.Errorf("read map %q: %w", name, err)
+				}
+				id, _ := info.ID()
+				want = fmt.Sprintf("number %d", id)
+			}
+			if got := fmt.Sprintf("number %d", number); got != want {
+				list = append(list, linux.Difference{
+					What: fmt.Sprintf("map %s of program %s", name, program), Want: want, Got: got,
+				})
+			}
 		}
 	}
 	return list, nil
@@ -576,14 +606,19 @@ func numberOf[A address](m *ebpf.Map, source A, give bool) (number uint32, err e
 // Memory returns what the programs and their maps take, in bytes.
 func Memory(l List) (sum int64, err error) {
 	err = with(l, "read the memory", func(p programs, _ *bpf.Links) (err error) {
-		if sum, err = p.frames().Memory(); err != nil || p[objectProgNettollFilter3] == nil {
+		if sum, err = p.frames().Memory(); err != nil {
 			return err
 		}
-		bare := *p[objectProgNettollFilter3]
-		bare.Maps = nil // they are those of the other
-		more, err := bare.Memory()
-		sum += more
-		return err
+		for _, other := range p.others() {
+			alone := *other
+			alone.Maps = nil // they are those of the first
+			more, err := alone.Memory()
+			if err != nil {
+				return err
+			}
+			sum += more
+		}
+		return nil
 	})
 	return sum, err
 }
@@ -633,7 +668,9 @@ func Check(way string, stateful, antispoof bool) error {
 			return func(func(Rule) bool) {}
 		}}
 		if antispoof {
-			l.Bound = []Binding{}
+			l.Bound = []Binding{{
+				Link: name, IPv4: netip.IPv4Unspecified(), IPv6: netip.IPv6Unspecified(), Local: netip.IPv6Unspecified(),
+			}}
 		}
 		_, held, err := Add(l)
 		return held, err

@@ -8,6 +8,9 @@
 // discovery, and packets to an address of the host with the MAC address of one of its links, where such packets may
 // arrive. It knows the addresses that the host had when it was loaded.
 //
-// The program is in allow.c. Its objects, one for each byte order, are part of the tree; `make generate` compiles them
-// again.
+// If addresses are bound to links, a third program with the same maps stands at the egress of the links of containers.
+// It refuses packets that are for another MAC or IP address than those of the link, which a bridge would pass on.
+//
+// The programs are in allow.c. Their objects, one for each byte order, are part of the tree; `make generate` compiles
+// them again.
 package allow

@@ -49,7 +49,8 @@ type List struct {
 	Bound []Binding
 }
 
-// A Binding holds the allowed source addresses of packets from a link.
+// A Binding holds the allowed addresses of packets of a link: those of their source if they come from there, and those
+// of their destination if they go there.
 type Binding struct {
 	Link string
 	MAC  [6]byte

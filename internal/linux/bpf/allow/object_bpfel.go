@@ -28,6 +28,7 @@ const (
 	objectMapSources6        = "sources6"
 	objectProgNettollFilter  = "nettoll_filter"
 	objectProgNettollFilter3 = "nettoll_filter3"
+	objectProgNettollToward  = "nettoll_toward"
 	objectVarAntispoof       = "antispoof"
 	objectVarDigest          = "digest"
 	objectVarFrames          = "frames"
@@ -82,6 +83,7 @@ type objectSpecs struct {
 type objectProgramSpecs struct {
 	NettollFilter  *ebpf.ProgramSpec `ebpf:"nettoll_filter"`
 	NettollFilter3 *ebpf.ProgramSpec `ebpf:"nettoll_filter3"`
+	NettollToward  *ebpf.ProgramSpec `ebpf:"nettoll_toward"`
 }
 
 // objectMapSpecs contains maps before they are loaded into the kernel.
@@ -181,12 +183,14 @@ type objectVariables struct {
 type objectPrograms struct {
 	NettollFilter  *ebpf.Program `ebpf:"nettoll_filter"`
 	NettollFilter3 *ebpf.Program `ebpf:"nettoll_filter3"`
+	NettollToward  *ebpf.Program `ebpf:"nettoll_toward"`
 }
 
 func (p *objectPrograms) Close() error {
 	return _ObjectClose(
 		p.NettollFilter,
 		p.NettollFilter3,
+		p.NettollToward,
 	)
 }
 

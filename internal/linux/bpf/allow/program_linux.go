@@ -200,7 +200,10 @@ func (l List) compile(spec *ebpf.CollectionSpec, more []Rule) error {
 		}
 		functions[i] = append(prologue, tree...)
 	}
-	for _, p := range spec.Programs {
+	for of, p := range spec.Programs {
+		if of == objectProgNettollToward { // it asks no list
+			continue
+		}
 		for i, name := range []string{function4, function6} {
 			var err error
 			if p.Instructions, err = substitute(p.Instructions, name, slices.Clone(functions[i])); err != nil {
