@@ -9,8 +9,8 @@ import (
 )
 
 // Claims returns what every filter claims, by what it does with errors of ICMP, where it stands, and its parameters:
-// nothing arrives that is not on its list. If addresses are bound to links, nothing arrives with the address of somebody
-// else, whoever sends it, and nothing arrives at somebody else.
+// nothing arrives that is not on its list. If addresses are bound to links, nothing arrives with the address of
+// somebody else, whoever sends it, and no container gets packets for another one.
 func Claims(errors func(part.Params) Errors) func(at network.Point, p part.Params) threat.Claims {
 	return func(at network.Point, p part.Params) threat.Claims {
 		return slices.Concat(

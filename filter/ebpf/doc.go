@@ -29,6 +29,11 @@
 // packets pass once it was answered. The table has room for 65,536 flows, and forgets those that are quiet after as
 // long as the kernel's own does; when it is full the one that was quiet for longest goes.
 //
+// If addresses are bound to links, another program at the egress of the links of containers asks the same map as the
+// check of sources. It refuses IPv4 and IPv6 that is not for the MAC address and an address of the link: what a bridge
+// passes on by a MAC address that the sender chose, or floods. Network ebpf chooses links by IP address, and redirects
+// packets past that egress.
+//
 // A packet between containers of one host is decided once, where its source has sent it. What the host itself sends to
 // a container is decided nowhere: no filter refuses it, and bpf_redirect_peer passes the egress of the container's
 // link. For what comes from another host that would be too late or no place at all, so it is decided where it arrives,
@@ -36,8 +41,8 @@
 // which a tunnel stands, from other hosts, as these let nothing pass that their containers send there.
 //
 // A program comes to a link and goes from it in a grace period of RCU, some 8 ms at HZ=250 (see internal/linux/bpf), in
-// which nobody else configures a network: a filter of a thousand containers takes 8 s to come, and as long to go. Its
-// list is loaded in one system call for each map.
+// which nobody else configures a network: a filter of a thousand containers takes 8 s to come, and as long to go. One
+// that binds addresses hooks two programs for each container. Its list is loaded in one system call for each map.
 //
 // A program for 10,000 rules of each family is as large as the kernel still tells of; more are refused. Changing one
 // rule of it compiles all.

@@ -9,6 +9,11 @@
 // them, to whatever MAC address. What the host sends comes from the port LOCAL and passes; with connection tracking it
 // is committed, so that its answers pass.
 //
+// If addresses are bound to ports, table 0 and table 1 compare where a packet comes from, and the list is in table 2.
+// What may pass goes on in table 6 instead of 10. There a packet for a container is sent to its port if it has both its
+// MAC and its IP address, and one for the MAC address of the host to the host. Other packets of IP are dropped, unless
+// they are for a group. So neither the table of learnt addresses nor flooding decides who gets a packet.
+//
 // Decoys are one flow each, of UDP and of TCP by turns. OpenFlow has no order but priorities: decoy rules before the
 // pairs' flows have a higher one, those after a lower. Open vSwitch keeps flows of the same form in a hash table and
 // looks into one table for each form, highest priority first, and that only for the first packet of a flow: the
