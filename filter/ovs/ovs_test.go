@@ -57,6 +57,7 @@ func TestConformance(t *testing.T) {
 		on := filtertest.On{Network: switched.Network{}, Params: map[string]string{"datapath": "kernel"}}
 		filtertest.Check(t, subject, on, map[string]string{"stateful": "true", "rules": "3"}, "packets, ipv4 and ipv6",
 			"change")
+		filtertest.Check(t, subject, on, map[string]string{"antispoof": "true"}, "spoofing")
 		return
 	}
 	explicit := map[string]string{"flows": "explicit"}
