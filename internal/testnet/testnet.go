@@ -213,7 +213,7 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
-// turn is the variable of make test: the hour, counted from 1970. Every test is made where it is not set, as by go test.
+// turn is the variable of make test: the hour, counted from 1970. Without it, as by go test, every test is made.
 const turn = "NETTOLL_TURN"
 
 // turns is how many hours make test takes for every [Turn].
