@@ -160,17 +160,18 @@ func (s *session) shows(family int) {
 	s.t.Errorf("in none of %q tcpdump finds packets %s", kept, want)
 }
 
-// plant changes the first host of each lab that has a device, one after another, until the run has ended. It returns
-// the number of changed labs. This is more than one if a lab is changed between its last proof and its end.
+// plant changes the first host of each lab that has a device, until the run has ended. It returns the number of changed
+// labs. The run stands still while those that stand are changed: else it may have proven one of them for the last time,
+// because it has seen the change of another.
 func (s *session) plant(device string, f func() error) (labs int) {
 	s.t.Helper()
-	known := []int{}
-	for {
-		select {
-		case <-s.ended:
-			return labs
-		default:
+	signal := func(sig os.Signal) {
+		if err := s.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			s.t.Error(err)
 		}
+	}
+	known := []int{}
+	sweep := func() {
 		for _, m := range s.members() {
 			if len(m.args) < 4 || m.args[1] != "worker" || m.args[3] != "source@host1" || slices.Contains(known, m.pid) ||
 				!slices.Contains(m.links(), device) {
@@ -186,6 +187,17 @@ func (s *session) plant(device string, f func() error) (labs int) {
 				continue
 			}
 			labs++
+		}
+	}
+	signal(unix.SIGSTOP)
+	sweep()
+	signal(unix.SIGCONT)
+	for {
+		select {
+		case <-s.ended:
+			return labs
+		default:
+			sweep()
 		}
 	}
 }
