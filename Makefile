@@ -85,8 +85,8 @@ test: ## say what this machine lacks, then run the tests, but for slow ones and 
 	  long=$$({ take 'proof/attack'; take 'catalogue|encryption|filter|network|proof|tunnel'; } | awk '!seen[$$0]++'); \
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
-# Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow) or that it makes in one of three hours (testnet.Turn): TestSlowIsWhole holds the list whole.
-SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./network/networktest ./runtime/containerd ./runtime/docker ./runtime/podman ./tunnel/...
+# Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow) or that it makes in one of three hours (testnet.Turn, testnet.IsTurn): TestSlowIsWhole holds the list whole.
+SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./network/networktest ./proof/attack ./runtime/containerd ./runtime/docker ./runtime/podman ./tunnel/...
 
 .PHONY: test-slow
 test-slow: export NETTOLL_SLOW = 1

@@ -224,14 +224,21 @@ const turns = 3
 // Makefile lists the package (SLOW_PKG).
 func Turn(t testing.TB) {
 	t.Helper()
-	hour, err := strconv.Atoi(os.Getenv(turn))
-	if err != nil || IsSlow() {
-		return
-	}
-	name := sha256.Sum256([]byte(t.Name()))
-	if left := (int(name[0])%turns - hour%turns + turns) % turns; left > 0 {
+	if left := until(t.Name()); left > 0 {
 		t.Skipf("left to make test in %d hours, and to make test-slow", left)
 	}
+}
+
+// IsTurn reports whether it is the turn of what has a name and is no test of its own, see [Turn].
+func IsTurn(name string) bool { return until(name) == 0 }
+
+// until returns in how many hours it is the turn of a name.
+func until(name string) int {
+	hour, err := strconv.Atoi(os.Getenv(turn))
+	if err != nil || IsSlow() {
+		return 0
+	}
+	return (int(sha256.Sum256([]byte(name))[0])%turns - hour%turns + turns) % turns
 }
 
 // kube is the variable of make test-kube and make test-kube-full, and full what the latter sets it to.
