@@ -71,14 +71,18 @@ func scripts(t *testing.T, wanted func(name string) bool) {
 			env.Defer(func() { labsDown(t, filepath.Join(env.WorkDir, "runtime")) })
 			return nil
 		},
-		// [program:NAME] fails on a missing program that is not excused, unlike [exec:NAME]. [slow] holds in make test-slow.
+		// [program:NAME] fails on a missing program that is not excused, unlike [exec:NAME]. [slow] holds in make test-slow,
+		// [turn:NAME] also in a third of the hours, by the name ([testnet.IsTurn]).
 		Condition: func(cond string) (bool, error) {
 			if cond == "slow" {
 				return testnet.IsSlow(), nil
 			}
+			if name, ok := strings.CutPrefix(cond, "turn:"); ok {
+				return testnet.IsTurn(name), nil
+			}
 			name, ok := strings.CutPrefix(cond, "program:")
 			if !ok {
-				return false, fmt.Errorf("unknown condition %q (known: program:NAME, slow)", cond)
+				return false, fmt.Errorf("unknown condition %q (known: program:NAME, turn:NAME, slow)", cond)
 			}
 			_, err := testnet.Locate(name, "what has it")
 			if err != nil && testnet.Excused(err) {
