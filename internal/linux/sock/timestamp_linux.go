@@ -120,7 +120,7 @@ func stampIn(control []byte, n int) int64 {
 	for at := 0; at+head <= n; {
 		h := (*unix.Cmsghdr)(unsafe.Pointer(&control[at]))
 		size := int(h.Len)
-		if size < head || at+size > n {
+		if size < head || size > n-at {
 			return 0
 		}
 		if h.Level == unix.SOL_SOCKET && h.Type == unix.SO_TIMESTAMPING_NEW && size >= head+int(unsafe.Sizeof(stamps{})) {
