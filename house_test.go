@@ -451,7 +451,9 @@ func TestWithoutIsWhole(t *testing.T) {
 }
 
 // Every package of which CI leaves out something slow is tested in full by make test-slow, and no other.
-func TestSlowIsWhole(t *testing.T) { whole(t, "SLOW_PKG", "make test-slow", "Slow", "IsSlow", "Turn", "IsTurn") }
+func TestSlowIsWhole(t *testing.T) {
+	whole(t, "SLOW_PKG", "make test-slow", "Slow", "IsSlow", "Turn", "IsTurn")
+}
 
 // Every package with tests that start a Kubernetes cluster is tested by make test-kube, and no other.
 func TestKubeIsWhole(t *testing.T) { whole(t, "KUBE_PKG", "make test-kube", "Kube") }
