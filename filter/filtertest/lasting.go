@@ -12,6 +12,7 @@ import (
 
 	"github.com/nettoll/nettoll/filter"
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/network"
 )
 
@@ -33,6 +34,9 @@ func (c *trial) lasting(t testing.TB) (err error) {
 	}
 	audit := func() ([]string, error) {
 		a, err := s.Hosts[0].Stack.Audit(k, true)
+		if testnet.Guest() { // where the kernel may not tell of programs at tcx
+			a.Doubts = nil
+		}
 		return append(a.Changes, a.Doubts...), err
 	}
 	src0, snk0, snk1 := s.member("src0"), s.member("snk0"), s.member("snk1")
@@ -41,8 +45,10 @@ func (c *trial) lasting(t testing.TB) (err error) {
 			return err
 		}
 	}
-	if got, err := audit(); len(got) > 0 || err != nil {
-		return fmt.Errorf("a flow of a pair: an audit says %q (%w)", got, err)
+	if got, err := audit(); err != nil {
+		return err
+	} else if len(got) > 0 {
+		return fmt.Errorf("a flow of a pair: an audit says %q", got)
 	}
 	for _, family := range []string{"ipv4", "ipv6"} {
 		rule := filter.Rule{
