@@ -73,6 +73,7 @@ stalls := '^TestStalls?$$'
 .PHONY: test
 test: export NETTOLL_TURN := $(shell echo $$(($$(date +%s) / 3600)))
 test: ## say what this machine lacks, then run the tests, but for slow ones and two thirds of long tables (test-slow), guests (test-guest) and clusters (test-kube)
+	@echo "of tests that take turns: those of hour $$NETTOLL_TURN (make test NETTOLL_TURN=$$NETTOLL_TURN makes the same again)"
 	@scripts/needs
 	@# What compares figures has the machine to itself; what sends traffic shares it with one other package, since most of a trial is waiting for its end; the rest shares it by
 	@# sixes: most of what it does is waiting for the kernel. Those that take longest come first, or they would end alone. Tests of stalls look for trials from which nothing was
@@ -86,7 +87,7 @@ test: ## say what this machine lacks, then run the tests, but for slow ones and 
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow) or that it makes in one of three hours (testnet.Turn, testnet.IsTurn): TestSlowIsWhole holds the list whole.
-SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./network/networktest ./proof/attack ./runtime/containerd ./runtime/docker ./runtime/podman ./tunnel/...
+SLOW_PKG := ./byhand ./catalogue ./cmd/nettoll ./encryption/... ./filter/... ./network/cni ./network/networktest ./proof/attack ./tunnel/...
 
 .PHONY: test-slow
 test-slow: export NETTOLL_SLOW = 1

@@ -173,7 +173,7 @@ func TestBetween(t *testing.T) {
 		list = slices.DeleteFunc(list, func(p *pair) bool { return !p.modules() })
 	default:
 		const step = 7 // has no divisor in common with the numbers of pairs, so that all have their turn
-		list = turn(list, int(time.Now().Unix()/3600)*step)
+		list = turn(list, testnet.Hour()*step)
 	}
 	began := time.Now()
 	t.Run("on", func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/filter"
@@ -154,7 +153,7 @@ func TestFiltered(t *testing.T) {
 		only := regexp.MustCompile(*onlyPairs)
 		list = slices.DeleteFunc(list, func(f *filtered) bool { return !only.MatchString(f.String()) })
 	} else {
-		list = some(list, int(time.Now().Unix()/3600))
+		list = some(list, testnet.Hour())
 	}
 	if len(list) == 0 {
 		t.Fatal("nothing to try")

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -50,7 +49,7 @@ func TestNmap(t *testing.T) {
 	nmap := testnet.Program(t, "nmap", "nmap")
 	stacks := []string{"bridge", "bridge+nftables", "routed+iptables(stateful=true)", "macvlan+nftables", "ovs+ovs", "ebpf+ebpf"}
 	for i, name := range stacks {
-		if !testnet.IsSlow() && i != int(time.Now().Unix()/3600)%len(stacks) {
+		if !testnet.IsSlow() && i != testnet.Hour()%len(stacks) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

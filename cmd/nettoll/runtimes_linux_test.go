@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nettoll/nettoll/catalogue"
 	"github.com/nettoll/nettoll/internal/testnet"
@@ -91,7 +90,7 @@ func everyNetwork() []network {
 // Each network stands in one placement here, and in the other one in TestOtherPlacements.
 func TestNetworksOfRuntimes(t *testing.T) {
 	testnet.Root(t)
-	kinds, hour := catalogue.New().Kinds, time.Now().Hour()
+	kinds, hour := catalogue.New().Kinds, testnet.Hour()
 	for i, runtime := range []string{"oci", "oci(command=crun)", "lxc", "docker", "podman", "containerd", "docker(use=machine)"} {
 		networks := slices.Concat(everyNetwork(), ownNetworks[runtime])
 		whole := testnet.IsSlow() || slices.Contains([]string{"oci", "lxc", "docker"}, runtime)
@@ -110,9 +109,6 @@ func TestNetworksOfRuntimes(t *testing.T) {
 				continue
 			}
 			t.Run(n.name+"@"+runtime, func(t *testing.T) {
-				if whole {
-					testnet.Turn(t)
-				}
 				testnet.Skip(t, s.Check())
 				if runtime == "docker(use=machine)" {
 					theirs := dockertest.Start(t)
@@ -151,7 +147,7 @@ func TestOtherPlacements(t *testing.T) {
 		}
 	}
 	for i, l := range labs {
-		if !testnet.IsSlow() && i != int(time.Now().Unix()/3600)%len(labs) {
+		if !testnet.IsSlow() && i != testnet.Hour()%len(labs) {
 			continue
 		}
 		t.Run(l.name+"/"+l.placement, func(t *testing.T) {
@@ -196,7 +192,7 @@ func TestAttackNetworksOfRuntimes(t *testing.T) {
 		},
 		"podman": {{"macvlan(by=podman)+nftables", "cross-host"}},
 	}
-	kinds, number, hours := catalogue.New().Kinds, 0, int(time.Now().Unix()/3600)
+	kinds, number, hours := catalogue.New().Kinds, 0, testnet.Hour()
 	for _, runtime := range slices.Sorted(maps.Keys(all)) {
 		all[runtime] = slices.Concat(ownNetworks[runtime], all[runtime])
 		number += len(all[runtime])

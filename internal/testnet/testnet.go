@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/netns"
@@ -213,32 +214,33 @@ func Slow(t testing.TB, why string) {
 	}
 }
 
-// turn is the variable of make test: the hour, counted from 1970. Without it, as by go test, every test is made.
+// turn is the variable of make test: the hour, counted from 1970, whose tests it makes.
 const turn = "NETTOLL_TURN"
 
 // turns is how many hours make test takes for every [Turn].
 const turns = 3
 
-// Turn leaves a test of a long table to another hour, by its name: make test has time for a third of them, and make
-// test-slow makes all. It is for tests that differ by a part or a parameter, so that others show what they share. The
-// Makefile lists the package (SLOW_PKG).
+// Turn leaves a test of a long table to another hour, by its name: make test has time for a third of them. It is for
+// tests that differ by a part or a parameter, so that others show what they share. go test and make test-slow make all.
+// The Makefile lists the package (SLOW_PKG).
 func Turn(t testing.TB) {
 	t.Helper()
-	if left := until(t.Name()); left > 0 {
-		t.Skipf("left to make test in %d hours, and to make test-slow", left)
+	if !IsTurn(t.Name()) {
+		t.Skip("left to make test in another hour, and to make test-slow")
 	}
 }
 
 // IsTurn reports whether it is the turn of what has a name and is no test of its own, see [Turn].
-func IsTurn(name string) bool { return until(name) == 0 }
+func IsTurn(name string) bool {
+	return os.Getenv(turn) == "" || IsSlow() || int(sha256.Sum256([]byte(name))[0])%turns == Hour()%turns
+}
 
-// until returns in how many hours it is the turn of a name.
-func until(name string) int {
-	hour, err := strconv.Atoi(os.Getenv(turn))
-	if err != nil || IsSlow() {
-		return 0
+// Hour is the hour, counted from 1970, for what is another one each hour. make test has the same for all of its tests.
+func Hour() int {
+	if hour, err := strconv.Atoi(os.Getenv(turn)); err == nil {
+		return hour
 	}
-	return (int(sha256.Sum256([]byte(name))[0])%turns - hour%turns + turns) % turns
+	return int(time.Now().Unix() / 3600)
 }
 
 // kube is the variable of make test-kube and make test-kube-full, and full what the latter sets it to.

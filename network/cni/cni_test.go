@@ -15,7 +15,7 @@ func needs(t *testing.T, p part.Params) {
 	testnet.Skip(t, cni.Network{}.Check(p))
 }
 
-// CI runs the suite on the plugin bridge, and packets and removal on the others.
+// CI runs the suite on the plugin bridge, and packets and removal on the others, which have turns.
 func TestConformance(t *testing.T) {
 	for i, given := range []map[string]string{
 		nil,

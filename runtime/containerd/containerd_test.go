@@ -3,7 +3,6 @@ package containerd_test
 import (
 	"testing"
 
-	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime/containerd"
 	"github.com/nettoll/nettoll/runtime/runtimetest"
 )
@@ -17,7 +16,6 @@ func TestConformance(t *testing.T) {
 			root := []string{"dev", "nettoll", "nettoll.sock", "proc", "run", "sys"}
 			for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 				t.Run(name, func(t *testing.T) {
-					testnet.Turn(t)
 					runtimetest.Inhabited(t, containerd.Runtime{}, map[string]string{"command": command, "capabilities": name},
 						runtimetest.Want{Capabilities: rights, Root: root, Writable: true, Swaps: true})
 				})
@@ -25,7 +23,6 @@ func TestConformance(t *testing.T) {
 			runtimetest.Confined(t, containerd.Runtime{}, map[string]string{"command": command},
 				runtimetest.Want{Capabilities: runtimetest.Usual, Root: root, Writable: true})
 			t.Run("users", func(t *testing.T) {
-				testnet.Turn(t)
 				runtimetest.Inhabited(t, containerd.Runtime{}, map[string]string{"command": command, "userns": "true"},
 					runtimetest.Want{
 						Capabilities: runtimetest.Usual, Root: root, Writable: true, Swaps: true, Users: true,

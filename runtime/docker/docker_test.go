@@ -47,7 +47,6 @@ func TestConformance(t *testing.T) {
 	const younger = 7 << 38 // CAP_PERFMON, CAP_BPF and CAP_CHECKPOINT_RESTORE, of Linux 5.8 and 5.9
 	for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 		t.Run(name, func(t *testing.T) {
-			testnet.Turn(t)
 			runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"capabilities": name},
 				runtimetest.Want{
 					Capabilities: rights, Unknown: rights & younger, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
@@ -58,7 +57,6 @@ func TestConformance(t *testing.T) {
 		Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 	})
 	t.Run("users", func(t *testing.T) {
-		testnet.Turn(t)
 		runtimetest.Inhabited(t, docker.Runtime{}, map[string]string{"userns": "true"}, runtimetest.Want{
 			Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,
 		})

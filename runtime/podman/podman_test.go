@@ -24,7 +24,6 @@ func TestConformance(t *testing.T) {
 			root := []string{"dev", "etc", "nettoll", "nettoll.sock", "proc", "run", "sys"}
 			for name, rights := range map[string]uint64{"usual": runtimetest.Usual, "all": runtimetest.Own(t)} {
 				t.Run(name, func(t *testing.T) {
-					testnet.Turn(t)
 					runtimetest.Inhabited(t, podman.Runtime{}, map[string]string{"command": command, "capabilities": name},
 						runtimetest.Want{Capabilities: rights, Root: root, NewPrivileges: true, Filtered: true, Writable: true})
 				})
@@ -33,7 +32,6 @@ func TestConformance(t *testing.T) {
 				Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true,
 			})
 			t.Run("users", func(t *testing.T) {
-				testnet.Turn(t)
 				runtimetest.Inhabited(t, podman.Runtime{}, map[string]string{"command": command, "userns": "true"},
 					runtimetest.Want{
 						Capabilities: runtimetest.Usual, Root: root, NewPrivileges: true, Filtered: true, Writable: true, Users: true,

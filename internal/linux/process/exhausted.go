@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -62,9 +63,9 @@ func Reached(crash string) string {
 // tasks names the limit on processes and threads that is reached.
 func tasks() string {
 	all := procfs.Ceilings(os.DirFS("/"))
-	if len(all) > 0 && all[0].Near() {
+	if i := slices.IndexFunc(all, procfs.Ceiling.Near); i >= 0 {
 		return fmt.Sprintf("the limit of processes and threads is reached: %s (hint: %s, or measure fewer pairs or stacks "+
-			"at once)", all[0], all[0].Help)
+			"at once)", all[i], all[i].Help)
 	}
 	return "the limit of processes and threads is reached (hint: raise ulimit -u, pids.max of the control group, or the " +
 		"sysctls kernel.threads-max and kernel.pid_max; or measure fewer pairs or stacks at once)"

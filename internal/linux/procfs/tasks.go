@@ -16,6 +16,9 @@ type Ceiling struct {
 	Used  int    // of the visible ones: in a PID namespace, fewer than there are
 	Whose string // which ones are counted: "of this user"
 	Help  string // "raise it with ulimit -u"
+	// Refused is how many processes and threads the limit has refused until now, as far as the kernel counts that: for
+	// control groups.
+	Refused int
 }
 
 // Left returns how many more can be started.
@@ -23,12 +26,16 @@ func (c Ceiling) Left() int { return max(0, c.Most-c.Used) }
 
 // String describes the limit, and how much of it is used.
 func (c Ceiling) String() string {
-	return fmt.Sprintf("%s is %d, and %d processes and threads %s run", c.Limit, c.Most, c.Used, c.Whose)
+	said := fmt.Sprintf("%s is %d, and %d processes and threads %s run", c.Limit, c.Most, c.Used, c.Whose)
+	if c.Refused > 0 {
+		said += fmt.Sprintf("; it has refused %d", c.Refused)
+	}
+	return said
 }
 
 // Near reports whether this limit is the probable reason that a process or thread could not be started. Some of those
 // counted may have ended since.
-func (c Ceiling) Near() bool { return c.Left() <= 32 || 2*c.Used > c.Most }
+func (c Ceiling) Near() bool { return c.Left() <= 32 || 2*c.Used > c.Most || c.Refused > 0 }
 
 // Capabilities that exempt a process from RLIMIT_NPROC, only in the first user namespace (kernel/fork.c, copy_process;
 // include/uapi/linux/capability.h).
@@ -151,7 +158,8 @@ func controlled(root fs.FS) []Ceiling {
 				if err == nil && uerr == nil {
 					all = append(all, Ceiling{
 						Limit: fmt.Sprintf("pids.max of the control group %q", group), Most: most, Used: used, Whose: "in it",
-						Help: "raise it: in a container, docker run --pids-limit; of a systemd unit, TasksMax",
+						Help:    "raise it: in a container, docker run --pids-limit; of a systemd unit, TasksMax",
+						Refused: refusals(root, dir),
 					})
 					break
 				}
@@ -162,6 +170,17 @@ func controlled(root fs.FS) []Ceiling {
 		}
 	}
 	return all
+}
+
+// refusals returns how many processes and threads pids.max of a control group has refused: "max 2" in its pids.events.
+func refusals(root fs.FS, dir string) int {
+	for line := range strings.Lines(content(root, dir+"/pids.events")) {
+		if count, is := strings.CutPrefix(line, "max "); is {
+			n, _ := strconv.Atoi(strings.TrimSpace(count))
+			return n
+		}
+	}
+	return 0
 }
 
 // Rlimit returns the soft limit of a resource, with its name in /proc/self/limits ("Max address space"); false if it is

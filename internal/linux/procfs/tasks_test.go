@@ -45,6 +45,10 @@ func TestCeilings(t *testing.T) {
 			"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/pids.max": "max\n", "sys/fs/cgroup/a/b/pids.current": "3\n",
 			"sys/fs/cgroup/a/pids.max": "40\n", "sys/fs/cgroup/a/pids.current": "5\n",
 		}, []string{`pids.max of the control group "/a" is 40, and 5 processes and threads in it run`}},
+		{"one that has refused", map[string]string{
+			"proc/self/cgroup": "8:pids:/a\n", "sys/fs/cgroup/pids/a/pids.max": "90\n",
+			"sys/fs/cgroup/pids/a/pids.current": "5\n", "sys/fs/cgroup/pids/a/pids.events": "max 2\n",
+		}, []string{`pids.max of the control group "/a" is 90, and 5 processes and threads in it run; it has refused 2`}},
 		{"version 1, and the machine", map[string]string{
 			"proc/self/cgroup": "8:pids:/a\n1:cpu:/c\n0::/\n", "sys/fs/cgroup/pids/a/pids.max": "90\n",
 			"sys/fs/cgroup/pids/a/pids.current": "5\n",
