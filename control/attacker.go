@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -46,7 +47,7 @@ type Fate struct {
 // does: "guise, ipv4". On an error the fate holds what is known.
 func (t *Attacker) Attack(ctx context.Context, r *experiment.Resolved, say func(string)) (Fate, error) {
 	say("being built")
-	got, failed := t.built(ctx, r, t.Attacks, t.Exhaustive, Observe(say, ""))
+	got, failed := t.built(ctx, r, t.Attacks, t.Exhaustive, say, "")
 	if failed != nil && (ctx.Err() != nil || !got.Made()) {
 		return Fate{Attacked: got}, failed
 	}
@@ -73,7 +74,7 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	inside, outside := sides(t.Attacks)
 	var without *attack.Control
 	if got.Shared == nil && len(inside) > 0 {
-		id, known, err := t.control(ctx, r, Unfiltered, inside, Observe(say, " without the filter"))
+		id, known, err := t.control(ctx, r, Unfiltered, inside, say, " without the filter")
 		if out.Control = id; err != nil {
 			out.NoControl = err.Error()
 		} else if id != "" {
@@ -82,7 +83,7 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	}
 	var open *wire.Outcomes
 	if len(got.OnWire.List) > 0 {
-		id, known, err := t.control(ctx, r, Unprotected, outside, Observe(say, " without the encryption"))
+		id, known, err := t.control(ctx, r, Unprotected, outside, say, " without the encryption")
 		if out.WireControl = id; err != nil {
 			out.NoWireControl, open = err.Error(), new(wire.Outcomes)
 		} else if id != "" {
@@ -93,21 +94,31 @@ func (t *Attacker) Judge(ctx context.Context, r *experiment.Resolved, got Attack
 	return out, ctx.Err()
 }
 
-// built attacks a lab that is built for that.
+// built attacks a lab that is built for that, once more if a worker or a host did not answer in time: a run, too, has
+// labs more than once. On is what follows the name of an attack when say gets it.
 func (t *Attacker) built(ctx context.Context, r *experiment.Resolved, attacks []attack.Attack, exhaustive bool,
-	observe observer,
-) (Attacked, error) {
-	if t.build != nil {
-		return t.build(ctx, r, attacks, exhaustive, observe)
+	say func(string), on string,
+) (got Attacked, err error) {
+	build := t.build
+	if build == nil {
+		build = func(ctx context.Context, r *experiment.Resolved, attacks []attack.Attack, exhaustive bool, o observer,
+		) (Attacked, error) {
+			return Attack(ctx, r, t.Deploy(), attacks, exhaustive, o)
+		}
 	}
-	return Attack(ctx, r, t.Deploy(), attacks, exhaustive, observe)
+	got, err = build(ctx, r, attacks, exhaustive, Observe(say, on))
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil && !got.Made() && len(got.Proofs) == 0 {
+		say("built again, because: " + err.Error())
+		return build(ctx, r, attacks, exhaustive, Observe(say, on))
+	}
+	return got, err
 }
 
 // control attacks the control of a lab, unless that was attacked before. It returns the control's name, "" if there is
 // none.
 func (t *Attacker) control(ctx context.Context, r *experiment.Resolved,
 	of func(*experiment.Resolved, experiment.Parts, int) (*experiment.Resolved, error), attacks []attack.Attack,
-	observe observer,
+	say func(string), on string,
 ) (id string, known Attacked, err error) {
 	bare, err := of(r, t.Parts, t.CPUs)
 	if bare == nil {
@@ -119,7 +130,7 @@ func (t *Attacker) control(ctx context.Context, r *experiment.Resolved,
 	if ok {
 		return id, known, nil
 	}
-	if known, err = t.built(ctx, bare, attacks, false, observe); err == nil {
+	if known, err = t.built(ctx, bare, attacks, false, say, on); err == nil {
 		t.know(id, attacks, known)
 	}
 	return id, known, err

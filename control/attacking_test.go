@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,36 @@ func TestAttacksOfARun(t *testing.T) {
 				if !strings.Contains(got[lab], why) {
 					t.Errorf("lab %s: %q, want %q in it", lab, got[lab], why)
 				}
+			}
+		})
+	}
+}
+
+// A lab is built for attacks once more if a call got no answer in time, and not after another error, or a second time.
+func TestBuiltAgain(t *testing.T) {
+	late := fmt.Errorf("build lab bridge/same-host/1: %w", context.DeadlineExceeded)
+	other := errors.New("no bridge")
+	for _, c := range []struct {
+		name    string
+		results []error // of builds
+		want    error
+		builds  int
+		says    int
+	}{
+		{"late", []error{late, nil}, nil, 2, 1},
+		{"late twice", []error{late, late}, late, 2, 1},
+		{"another error", []error{other, nil}, other, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			builds, says := 0, 0
+			a := &Attacker{build: func(context.Context, *experiment.Resolved, []attack.Attack, bool, observer,
+			) (Attacked, error) {
+				builds++
+				return Attacked{}, c.results[builds-1]
+			}}
+			_, err := a.built(t.Context(), nil, nil, false, func(string) { says++ }, "")
+			if err != c.want || builds != c.builds || says != c.says {
+				t.Errorf("%v after %d builds, said %d times; want %v, %d, %d", err, builds, says, c.want, c.builds, c.says)
 			}
 		})
 	}

@@ -33,6 +33,8 @@ type Resident struct {
 	// Status.
 	Kill func()
 	Done <-chan struct{}
+	// PID is its number on the host, which [Kernel.Settle] sets; 0 if it is not a process of the host.
+	PID int
 
 	taken bool // somebody uses it
 }
@@ -85,6 +87,7 @@ func (k *Kernel) Settle(container string, worker Resident, pid int, stderr *os.F
 			}
 		}
 	} else {
+		r.PID = pid
 		found, err := os.FindProcess(pid) // from now on, another process of that number is another one
 		if err != nil {
 			return fmt.Errorf("find the worker of %s: %w", container, err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -257,6 +258,10 @@ func TestWorker(t *testing.T) {
 	start(t, h, "source@h1") // the name is free again
 }
 
+// What a worker does that does not answer is in the error, as the kernel tells it.
+var saysNothing = regexp.MustCompile(`^host "h1": start worker "says-nothing": context deadline exceeded: process \d+ ` +
+	`\(\S+\) is in state S(, in the kernel at \w+)?$`)
+
 func TestWorkerThatDoesNotStart(t *testing.T) {
 	h := connect(t, Config{})
 	for _, tt := range []struct {
@@ -286,8 +291,9 @@ func TestWorkerThatDoesNotStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	begin := time.Now()
-	if _, err := h.Start(ctx, host.WorkerSpec{ID: "says-nothing"}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("says-nothing: got %v", err)
+	if _, err := h.Start(ctx, host.WorkerSpec{ID: "says-nothing"}); !errors.Is(err, context.DeadlineExceeded) ||
+		!saysNothing.MatchString(text(err)) {
+		t.Errorf("says-nothing: got %v, want %v", err, saysNothing)
 	}
 	if d := time.Since(begin); d > time.Second {
 		t.Errorf("says-nothing: ended after %s", d)

@@ -325,7 +325,15 @@ func (h *Host) Start(ctx context.Context, spec host.WorkerSpec) (host.Worker, er
 	w.serial = h.serial
 	h.workers[w.serial] = w
 	h.mu.Unlock()
-	if err := h.call(ctx, methodWorkerStart, startParams{w.serial, spec}, nil); err != nil {
+	p := startParams{Serial: w.serial, Spec: spec}
+	if end, ok := ctx.Deadline(); ok {
+		p.Within = time.Until(end) * 4 / 5 // its answer comes in time
+	}
+	err := h.call(ctx, methodWorkerStart, p, nil)
+	if e, ok := errors.AsType[*protocol.Error](err); ok && e.Code == codeSilent {
+		err = h.wrap(fmt.Errorf("start worker %q: %w: %s", w.id, context.DeadlineExceeded, e.Message))
+	}
+	if err != nil {
 		h.mu.Lock()
 		delete(h.workers, w.serial)
 		h.mu.Unlock()

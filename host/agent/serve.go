@@ -18,6 +18,7 @@ import (
 	"github.com/nettoll/nettoll/host/protocol"
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/linux/process"
+	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
 // Processes is the name of a file that workers in containers inherit: the directory of the host's processes, which
@@ -360,6 +361,7 @@ type child struct {
 	tail   *process.Tail
 	end    func()        // kills the process; it may be gone
 	wait   func() string // waits until the process is gone, and says how it ended
+	pid    int           // 0: it is no process of this host
 
 	done chan struct{} // closed when it is gone
 	why  death         // set before done is closed
@@ -374,17 +376,27 @@ func (a *server) start(ctx context.Context, p startParams) (none, error) {
 	if err := a.admit(w, p.Spec); err != nil {
 		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
 	}
-	err := w.rpc.Hello(ctx, a.self)
+	within := ctx
+	if p.Within > 0 {
+		var cancel context.CancelFunc
+		within, cancel = context.WithTimeout(ctx, p.Within)
+		defer cancel()
+	}
+	err := w.rpc.Hello(within, a.self)
 	if err == nil && p.Spec.Container != "" && len(p.Spec.CPUs) > 0 { // it was started without knowing them
-		err = w.rpc.Call(ctx, protocol.Pin, p.Spec.CPUs, nil)
+		err = w.rpc.Call(within, protocol.Pin, p.Spec.CPUs, nil)
 	}
 	if err != nil {
+		doing := procfs.Doing(w.pid)
 		if !errors.Is(err, protocol.ErrEnded) {
 			w.kill()
 		}
 		<-w.done
 		if w.why.Reason != "" {
 			return none{}, errors.New(w.why.Reason)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return none{}, &protocol.Error{Code: codeSilent, Message: w.tail.After(doing)}
 		}
 		return none{}, fmt.Errorf("start worker %q: %w", w.id, err)
 	}
@@ -482,6 +494,7 @@ func (a *server) spawn(w *child, spec host.WorkerSpec) error {
 		_ = out.Close()
 		return err
 	}
+	w.pid = cmd.Process.Pid
 	w.rpc = protocol.Dial(out, in, nil)
 	w.end = func() { _ = cmd.Process.Kill() }
 	w.wait = func() string {
@@ -498,6 +511,7 @@ func (a *server) take(w *child, spec host.WorkerSpec) error {
 		return err
 	}
 	w.tail = r.Tail
+	w.pid = r.PID
 	w.rpc = protocol.Dial(r.Out, r.In, nil)
 	w.end = r.Kill
 	w.wait = r.How

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nettoll/nettoll/host"
 )
@@ -42,6 +43,9 @@ const (
 // codeDied is the code of the error of a call to a worker that is gone; its data is a death.
 const codeDied = 100
 
+// codeSilent is the code of the error of a start whose worker does not answer in time; its message says what it does.
+const codeSilent = 101
+
 type entrustParams struct {
 	Secret []byte `json:"secret"`
 }
@@ -66,6 +70,7 @@ type changeParams struct {
 type startParams struct {
 	Serial int             `json:"serial"`
 	Spec   host.WorkerSpec `json:"spec"`
+	Within time.Duration   `json:"within,omitempty"` // the agent gives up then and says what it sees; 0: it has no limit
 }
 
 type watchParams struct {

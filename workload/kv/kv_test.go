@@ -94,7 +94,7 @@ func TestStalls(t *testing.T) {
 		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
-	schedule := map[string]string{"rate": "5k/s"}
+	schedule := map[string]string{"rate": workloadtest.StallRate}
 	workloadtest.Stalls(t, workloadtest.Even(), rig(schedule, still), rig(schedule, workload.Stall{}),
 		rig(map[string]string{"clients": "1"}, still))
 }

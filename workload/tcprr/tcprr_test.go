@@ -111,9 +111,7 @@ func TestStalls(t *testing.T) {
 		})
 	}
 	still := workload.Stall{Every: workloadtest.StallEvery, For: workloadtest.StallFor}
-	// Delayed requests are answered one by one, about 10 µs each: with five at a time, that does not move them across
-	// the limits.
-	schedule := map[string]string{"rate": "5k/s"}
+	schedule := map[string]string{"rate": workloadtest.StallRate}
 	workloadtest.Stalls(t, workloadtest.Even(), rig(schedule, still), rig(schedule, workload.Stall{}), rig(nil, still))
 }
 

@@ -103,6 +103,25 @@ func Stopped(pid int) string {
 	return p.Stopped
 }
 
+// Doing says what a process does, for an error message: "process 12 (NAME) is in state S, in the kernel at FUNCTION". The
+// state is that of its first thread, proc_pid_stat(5), and the function that of proc_pid_wchan(5), which is left out if
+// the thread does not wait or the kernel does not tell.
+func Doing(pid int) string {
+	dir := fmt.Sprintf("/proc/%d", pid)
+	text, err := os.ReadFile(filepath.Join(dir, "stat"))
+	p, ok := parseProgram(pid, text)
+	if err != nil || !ok {
+		return "its process cannot be seen"
+	}
+	_, after, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')'):], []byte(" "))
+	state, _, _ := bytes.Cut(after, []byte(" "))
+	what := fmt.Sprintf("process %d (%s) is in state %s", pid, p.Name, state)
+	if at, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(at) > 0 && string(at) != "0" {
+		what += ", in the kernel at " + printable(string(at))
+	}
+	return what
+}
+
 // StartedChild is like [Started], for a child process that was not reaped yet. It may have ended.
 func StartedChild(pid int) (uint64, error) {
 	p, err := program(pid)
