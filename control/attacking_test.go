@@ -104,7 +104,7 @@ func TestBuiltAgain(t *testing.T) {
 				return Attacked{}, c.results[builds-1]
 			}}
 			_, err := a.built(t.Context(), nil, nil, false, func(string) { says++ }, "")
-			if err != c.want || builds != c.builds || says != c.says {
+			if !errors.Is(err, c.want) || builds != c.builds || says != c.says {
 				t.Errorf("%v after %d builds, said %d times; want %v, %d, %d", err, builds, says, c.want, c.builds, c.says)
 			}
 		})

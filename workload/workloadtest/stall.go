@@ -20,10 +20,10 @@ const (
 	StallLength = StallEvery * 10 / 9
 )
 
-// StallRate is a rate of requests on a schedule that are answered one by one over a connection. Those of a stall are due
-// 125 µs apart, and then take 10 to 15 µs each. So those nearest to a limit of [Late] are 30 to 80 µs away from it, or
-// may be on either side: seven wait longer than 300 µs or six, four longer than 650 µs or three, out of 400. At 5k/s the
-// third of five waits for 600 µs and three answers: on a slow machine for 656.
+// StallRate is a rate of requests on a schedule that are answered one by one over a connection. Those of a stall are
+// due 125 µs apart, and then take 10 to 15 µs each. So those nearest to a limit of [Late] are 30 to 80 µs away from it,
+// or may be on either side: seven wait longer than 300 µs or six, four longer than 650 µs or three, out of 400. At 5k/s
+// the third of five waits for 600 µs and three answers: on a slow machine for 656.
 const StallRate = "8k/s"
 
 // Late says how many requests on a schedule a stall delays, as shares of all requests.

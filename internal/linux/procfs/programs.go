@@ -103,9 +103,9 @@ func Stopped(pid int) string {
 	return p.Stopped
 }
 
-// Doing says what a process does, for an error message: "process 12 (NAME) is in state S, in the kernel at FUNCTION". The
-// state is that of its first thread, proc_pid_stat(5), and the function that of proc_pid_wchan(5), which is left out if
-// the thread does not wait or the kernel does not tell.
+// Doing says what a process does, for an error message: "process 12 (NAME) is in state S, in the kernel at FUNCTION".
+// The state is that of its first thread, proc_pid_stat(5), and the function that of proc_pid_wchan(5). That is left out
+// if the thread does not wait or the kernel does not tell.
 func Doing(pid int) string {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	text, err := os.ReadFile(filepath.Join(dir, "stat"))
