@@ -3,6 +3,7 @@ package tcprr_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -55,13 +56,18 @@ func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
 }
 
 // complete runs a trial that is drained. At a rate, messages that were due in the last moments may not have been sent:
-// as many as are due in the time that the test may lose without the witness's notice.
+// as many as are due in the time that the test may lose without the witness's notice. If they arrive at random, so
+// many are due on average, and up to four standard deviations more (Poisson: the square root of the mean).
 func complete(t *testing.T, r *workloadtest.Rig) (s traffic.Sample) {
 	t.Helper()
 	limit, unsent := workloadtest.Borne(), int64(0)
 	if rate := r.Params.Rate("rate"); rate > 0 {
 		limit.Lost = time.Millisecond
-		unsent = int64(rate * limit.Lost.Seconds())
+		due := rate * limit.Lost.Seconds()
+		if r.Params["arrivals"] == "poisson" {
+			due += 4 * math.Sqrt(due)
+		}
+		unsent = int64(due)
 	}
 	witness.Until(t, limit, func() error {
 		trial, _ := r.Trial(t)
