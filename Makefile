@@ -108,7 +108,7 @@ test-kube: ## start real Kubernetes clusters in namespaces and run tests in them
 	$(GO) test -p 1 -count=1 -timeout 30m $(TESTFLAGS) $(KUBE_PKG)
 
 # What CI has time for of it: an experiment as a user runs it, and another part each hour.
-KUBE_PARTS := drivers own_namespace monitor monitor_refused restricted no_image few_nodes resumed policy policy_unenforced rights unattached services several restarts quota evicted node_lost killed_early killed_pending
+KUBE_PARTS := drivers own_namespace monitor monitor_refused restricted no_image few_nodes resumed policy policy_unenforced rights unattached services several restarts quota evicted node_lost killed|cleaned killed_early killed_pending
 KUBE_HOURLY := $(word $(shell echo $$(($$(date +%s) / 3600 % $(words $(KUBE_PARTS)) + 1))),$(KUBE_PARTS))
 
 .PHONY: test-kube-short

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/nettoll/nettoll/catalogue"
+	"github.com/nettoll/nettoll/internal/testcni"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/runtime/dockertest"
 	"github.com/nettoll/nettoll/stack"
@@ -69,23 +70,46 @@ func everyNetwork() []network {
 		{"cni(plugin=host-device)", "cross-host"},
 		{"cni(plugin=ipvlan)", "same-host"},
 		{"cni(plugin=vlan)", "cross-host"},
+		{"cni(plugin=tap)", "same-host"},
 	}
-	if testnet.IsSlow() { // CI has it with network namespaces, in network/cni
-		all = append(all, network{"cni(plugin=ptp,chain=portmap+firewall+bandwidth+tuning)", "cross-host"})
+	if testnet.IsSlow() { // network/cni has them with network namespaces
+		all = append(all, network{"cni(plugin=ptp,chain=portmap+firewall+bandwidth+tuning)", "cross-host"},
+			network{"cni(plugin=flannel)", "cross-host"})
 	}
 	return all
+}
+
+// withPrograms returns a stack with the paths of CNI plugins that Debian lacks, which it builds.
+func withPrograms(t *testing.T, kinds stack.Kinds, name string) (string, stack.Stack) {
+	t.Helper()
+	for _, plugin := range []string{"tap", "flannel"} {
+		before, after, is := strings.Cut(name, "plugin="+plugin)
+		if !is {
+			continue
+		}
+		name = before + "plugin=" + plugin + ",bin=" + testcni.Plugins(t, plugin) + ":/opt/cni/bin:/usr/lib/cni"
+		if plugin == "flannel" {
+			name += ",daemon=" + testcni.Flanneld(t)
+		}
+		name += after
+	}
+	s, err := kinds.Parse(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name, s
 }
 
 // TestNetworksOfRuntimes builds labs of every network with containers of every runtime: the kernel has what was planned,
 // every pair passes packets of full size, and they take the path that the network names. So do networks that a runtime
 // builds itself.
 //
-//   - CI has all networks with runc, and with Docker and LXC, the runtimes of the papers, but for a chain of CNI plugins.
+//   - CI has all networks with runc, and with Docker and LXC, the runtimes of the papers, but for what make test-slow has.
 //     For each of the other runtimes it has another network each hour.
 //   - make test-slow has all networks with all runtimes.
 //   - make test-guest has ipvlan with runc and LXC, whose links this kernel may lack; make test-guest-rare has ipvlan
 //     with Docker, and the plugins ipvlan and vlan with runc and LXC.
-//   - network/cni has the plugins tap and flannel, with network namespaces.
+//   - make test-slow also has the plugin flannel, and a chain of plugins.
 //
 // Each network stands in one placement here, and in the other one in TestOtherPlacements.
 func TestNetworksOfRuntimes(t *testing.T) {
@@ -98,24 +122,25 @@ func TestNetworksOfRuntimes(t *testing.T) {
 			if !whole && j != (hour+i)%len(networks) {
 				continue
 			}
-			s, err := kinds.Parse(n.name + "@" + runtime)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if runtime == "docker(use=machine)" && n.name == "host" { // docs/parts.md has no mark for it
+				s, err := kinds.Parse(n.name + "@" + runtime)
+				if err != nil {
+					t.Fatal(err)
+				}
 				if s.Refuse(2) == "" {
 					t.Error("a lab of two hosts in the network of the machine is not refused")
 				}
 				continue
 			}
 			t.Run(n.name+"@"+runtime, func(t *testing.T) {
+				name, s := withPrograms(t, kinds, n.name+"@"+runtime)
 				testnet.Skip(t, s.Check())
 				if runtime == "docker(use=machine)" {
 					theirs := dockertest.Start(t)
 					t.Setenv("DOCKER_HOST", theirs.Host)
 					t.Cleanup(theirs.Inhabit())
 				}
-				stands(t, n.name+"@"+runtime, n.placement)
+				stands(t, name, n.placement)
 			})
 		}
 	}
@@ -126,11 +151,7 @@ func TestNetworksOfRuntimes(t *testing.T) {
 func TestOtherPlacements(t *testing.T) {
 	testnet.Root(t)
 	kinds := catalogue.New().Kinds
-	type lab struct {
-		stack.Stack
-		name, placement string
-	}
-	var labs []lab
+	var labs []network
 	for _, runtime := range []string{"oci", "lxc", "docker"} {
 		for _, n := range slices.Concat(everyNetwork(), ownNetworks[runtime]) {
 			name, placement, hosts := n.name+"@"+runtime, "cross-host", 2
@@ -142,7 +163,7 @@ func TestOtherPlacements(t *testing.T) {
 				t.Fatal(err)
 			}
 			if s.Refuse(hosts) == "" {
-				labs = append(labs, lab{s, name, placement})
+				labs = append(labs, network{name, placement})
 			}
 		}
 	}
@@ -151,8 +172,9 @@ func TestOtherPlacements(t *testing.T) {
 			continue
 		}
 		t.Run(l.name+"/"+l.placement, func(t *testing.T) {
-			testnet.Skip(t, l.Check())
-			stands(t, l.name, l.placement)
+			name, s := withPrograms(t, kinds, l.name)
+			testnet.Skip(t, s.Check())
+			stands(t, name, l.placement)
 		})
 	}
 }
@@ -166,7 +188,7 @@ func stands(t *testing.T, name, placement string) {
 	}
 	lab, _, _ := strings.Cut(strings.TrimPrefix(said.stdout, "lab "), ": ")
 	full := 1500
-	if strings.HasPrefix(name, "overlay") && placement == "cross-host" {
+	if strings.HasPrefix(name, "overlay") && placement == "cross-host" || strings.Contains(name, "plugin=flannel") {
 		full -= 50 // VXLAN
 	}
 	contains(t, "lab up", said.stdout,

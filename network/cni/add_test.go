@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/nettoll/nettoll/host"
 	"github.com/nettoll/nettoll/host/steptest"
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/iptables"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
@@ -109,24 +111,73 @@ func TestNoticed(t *testing.T) {
 	}
 }
 
+// legacy is the variant of iptables that neither nftables nor the other variant sees.
+const legacy = "legacy"
+
+// useLegacy has plugins find legacy iptables, as on a machine that prefers it.
+func useLegacy(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"iptables", "ip6tables"} {
+		for _, does := range []string{"", "-save", "-restore"} {
+			path, err := exec.LookPath(name + "-legacy" + does)
+			if err != nil {
+				testnet.Skip(t, iptables.Check(iptables.Legacy))
+				t.Fatal(err)
+			}
+			if err := os.Symlink(path, filepath.Join(dir, name+does)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// legacyChains returns the chains of plugins in legacy iptables.
+func legacyChains(t *testing.T, k *host.Kernel) (list []string) {
+	t.Helper()
+	if err := k.Do("", func() error {
+		tables, err := iptables.Contents()
+		for table, chains := range tables {
+			for chain := range chains {
+				if strings.HasPrefix(chain, "CNI") {
+					list = append(list, table+" "+chain)
+				}
+			}
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 // What plugins leave behind is reported, once.
 func TestLeft(t *testing.T) {
 	for _, c := range []struct {
+		name  string
 		given map[string]string
 		want  []string
 	}{
-		{nil, []string{
+		{"bridge", nil, []string{
 			"link br0 (bridge)", "address 10.1.0.1/16 of br0", "net.ipv4.ip_forward (0 before)",
 			"file ipam/nettoll/last_reserved_ip.0",
 		}},
-		{map[string]string{"plugin": "ptp", "chain": "portmap+firewall"}, []string{
+		{"rules", map[string]string{"plugin": "ptp", "chain": "portmap+firewall"}, []string{
 			"chain ip nat CNI-HOSTPORT-DNAT", "chain ip filter CNI-FORWARD",
 		}},
-		{map[string]string{"plugin": "host-device"}, []string{"state of link psrc0 (up=true before)"}},
+		{legacy, map[string]string{"plugin": "ptp", "chain": "portmap+firewall"}, []string{
+			"chain legacy ip nat CNI-HOSTPORT-DNAT", "chain legacy ip filter CNI-FORWARD",
+			"chain legacy ip6 filter CNI-FORWARD",
+		}},
+		{"device", map[string]string{"plugin": "host-device"}, []string{"state of link psrc0 (up=true before)"}},
 	} {
 		p := params(t, c.given)
-		t.Run(cni.Network{}.Describe().Params.Short("cni", p), func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			needs(t, p)
+			if c.name == legacy {
+				useLegacy(t)
+			}
 			k := steptest.Kernel(t, testnet.New(t), host.KernelConfig{})
 			var s host.Stack
 			testnet.Skip(t, s.Apply(t.Context(), k, plan(t, p)))
@@ -134,7 +185,13 @@ func TestLeft(t *testing.T) {
 				if err := s.Undo(context.Background(), k); err != nil {
 					t.Error(err)
 				}
+				if chains := legacyChains(t, k); len(chains) > 0 {
+					t.Errorf("chains %q are left in legacy iptables", chains)
+				}
 			}()
+			if chains := legacyChains(t, k); (len(chains) > 0) != (c.name == legacy) {
+				t.Errorf("while the network stands, legacy iptables has the plugins' chains %q", chains)
+			}
 			var left []string
 			for _, d := range k.Report().Doubts {
 				if strings.HasPrefix(d, "after DEL of CNI the plugins have left on the host: ") {

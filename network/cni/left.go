@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/nettoll/nettoll/host"
+	"github.com/nettoll/nettoll/internal/linux/iptables"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/nft"
 	"github.com/nettoll/nettoll/internal/linux/sysctl"
@@ -25,7 +26,7 @@ type state struct {
 	Addresses map[string]string `json:"addresses,omitempty"` // "10.1.0.1/16 of br0"
 	Variables map[string]string `json:"variables,omitempty"` // values
 	Chains    map[string]string `json:"chains,omitempty"`    // "ip nat CNI-HOSTPORT-DNAT": how many rules
-	Tables    map[string]string `json:"tables,omitempty"`    // "ip nat"
+	Tables    map[string]string `json:"tables,omitempty"`    // "ip nat" of nftables, "legacy ip nat" of legacy iptables
 	Files     map[string]string `json:"files,omitempty"`     // below the directory of the network
 }
 
@@ -74,17 +75,19 @@ func look(k *host.Kernel, dir string) (state, error) {
 			}
 			s.Variables[key] = value
 		}
-		tables, err := nft.Contents()
-		if errors.Is(err, errors.ErrUnsupported) {
-			return nil // nobody can have put a rule there
-		}
-		for table, chains := range tables {
-			s.Tables[table] = ""
-			for chain, rules := range chains {
-				s.Chains[table+" "+chain] = fmt.Sprint(rules)
+		for _, contents := range []func() (map[string]map[string]int, error){nft.Contents, iptables.Contents} {
+			tables, err := contents()
+			if err != nil && !errors.Is(err, errors.ErrUnsupported) { // that means that nobody can have put a rule there
+				return err
+			}
+			for table, chains := range tables {
+				s.Tables[table] = ""
+				for chain, rules := range chains {
+					s.Chains[table+" "+chain] = fmt.Sprint(rules)
+				}
 			}
 		}
-		return err
+		return nil
 	}); err != nil {
 		return s, err
 	}
@@ -190,7 +193,12 @@ func (s state) clear(k *host.Kernel, dir string) error {
 		try(err)
 	}
 	for table := range s.Tables {
-		try(k.Do("", func() error { return nft.Drop(table) }))
+		try(k.Do("", func() error {
+			if legacy, err := iptables.Clear(table); legacy {
+				return err
+			}
+			return nft.Drop(table)
+		}))
 	}
 	try(s.reset(k))
 	for name := range s.Files {

@@ -18,7 +18,10 @@ const (
 
 // Parse reads the output of iptables-save(8) for the table "filter". It ignores other tables, and returns an empty
 // table if there is none. Rules are as [normal] writes them.
-func Parse(r io.Reader) (Table, error) {
+func Parse(r io.Reader) (Table, error) { return parse(r, name) }
+
+// parse is Parse for any table.
+func parse(r io.Reader, table string) (Table, error) {
 	var t Table
 	places := map[string]int{}
 	inside := false
@@ -29,7 +32,7 @@ func Parse(r io.Reader) (Table, error) {
 		switch {
 		case line == "" || line[0] == '#':
 		case line[0] == '*':
-			inside = line == "*"+name
+			inside = line == "*"+table
 		case line == "COMMIT":
 			inside = false
 		case !inside:

@@ -196,15 +196,76 @@ func (t Tool) there() (bool, error) {
 		table, err := t.table()
 		return table != nil, err
 	}
+	names, err := t.legacy()
+	return slices.Contains(names, name), err
+}
+
+// legacy returns the names of the legacy variant's tables that the namespace has, without making any.
+func (t Tool) legacy() ([]string, error) {
 	file := "/proc/thread-self/net/ip_tables_names"
 	if t.V6 {
 		file = "/proc/thread-self/net/ip6_tables_names"
 	}
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) { // the module may be loaded when it is needed
-		return false, nil
+		return nil, nil
 	}
-	return slices.Contains(strings.Fields(string(data)), name), err
+	return strings.Fields(string(data)), err
+}
+
+// The tables of the legacy variant in [Contents], by family.
+const (
+	legacy4 = "legacy ip "
+	legacy6 = "legacy ip6 "
+)
+
+// Contents returns the tables of the legacy variant, of both families ("legacy ip nat"), each with its chains and how
+// many rules they have. Those of the other variant are tables of nftables. It makes no table. A namespace has none if
+// the programs are missing that could have made one. The calling thread must be locked.
+func Contents() (map[string]map[string]int, error) {
+	found := map[string]map[string]int{}
+	for prefix, t := range map[string]Tool{legacy4: {Variant: Legacy}, legacy6: {Variant: Legacy, V6: true}} {
+		names, err := t.legacy()
+		if err != nil {
+			return nil, fmt.Errorf("list tables of %s: %w", t.program(""), err)
+		}
+		for _, table := range names {
+			out, err := t.run("save", "", "-t", table)
+			if errors.Is(err, errors.ErrUnsupported) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read table %q: %w", table, err)
+			}
+			all, err := parse(bytes.NewReader(out), table)
+			if err != nil {
+				return nil, fmt.Errorf("read table %q of %s: %w", table, t.program(""), err)
+			}
+			chains := map[string]int{}
+			for _, c := range all.Chains {
+				chains[c.Name] = len(c.Rules)
+			}
+			found[prefix+table] = chains
+		}
+	}
+	return found, nil
+}
+
+// Clear empties a table of the legacy variant, as [Contents] names it: all rules go, and all chains but the built-in
+// ones, whose policies stay. It reports whether the name is one of those. The calling thread must be locked.
+func Clear(table string) (ours bool, err error) {
+	t := Tool{Variant: Legacy}
+	only, ours := strings.CutPrefix(table, legacy4)
+	if !ours {
+		t.V6 = true
+		if only, ours = strings.CutPrefix(table, legacy6); !ours {
+			return false, nil
+		}
+	}
+	if _, err := t.run("restore", "*"+only+"\nCOMMIT\n", "--wait"); err != nil {
+		return true, fmt.Errorf("empty table %q: %w", only, err)
+	}
+	return true, nil
 }
 
 func (t Tool) remove() error {

@@ -23,6 +23,12 @@ func (Tool) Unload() error { return unsupported() }
 // Memory is not supported here.
 func (Tool) Memory() (int64, error) { return 0, unsupported() }
 
+// Contents is not supported here.
+func Contents() (map[string]map[string]int, error) { return nil, unsupported() }
+
+// Clear is not supported here.
+func Clear(string) (bool, error) { return false, unsupported() }
+
 // Counters is not supported here.
 func (Tool) Counters(string) (Counters, error) { return Counters{}, unsupported() }
 
