@@ -106,7 +106,7 @@ lab is built in a user namespace, as with run.`,
 			}
 			stack := chosen.Labs[0].Named // resolving may have reordered its parameters
 			if name == "" {
-				name = stack
+				name = lab.Name(stack)
 			}
 			if err := lab.CheckName(name); err != nil {
 				return usageError{err}

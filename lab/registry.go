@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nettoll/nettoll/experiment"
 	"github.com/nettoll/nettoll/internal/linux/owned"
@@ -129,6 +130,21 @@ func Quote(s string) string {
 		return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 	}
 	return s
+}
+
+// Name returns the name of a lab of a stack if it is given none: the stack, as far as that can be a name. A path in it
+// has hyphens instead of slashes, and its end is cut off if it is too long.
+func Name(stack string) string {
+	name := strings.ReplaceAll(stack, "/", "-")
+	if len(name) > maxName {
+		const more = "…"
+		end := maxName - len(more)
+		for !utf8.RuneStart(name[end]) {
+			end--
+		}
+		name = name[:end] + more
+	}
+	return name
 }
 
 // CheckName returns an error if the name of a lab is not valid.

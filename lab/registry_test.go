@@ -249,3 +249,19 @@ func TestLockIsOfTheDescription(t *testing.T) {
 		t.Errorf("Lock of what was given up = %v, %v", got, err)
 	}
 }
+
+// Every stack gives a valid name, and a short one without a path its own.
+func TestName(t *testing.T) {
+	for stack, want := range map[string]string{
+		"bridge+nftables(rules=1000)":     "bridge+nftables(rules=1000)",
+		"cni(conf=/etc/cni/net.conflist)": "cni(conf=-etc-cni-net.conflist)",
+		strings.Repeat("x", maxName+1):    strings.Repeat("x", maxName-3) + "…",
+		strings.Repeat("ü", maxName):      strings.Repeat("ü", (maxName-3)/2) + "…",
+	} {
+		if got := Name(stack); got != want {
+			t.Errorf("%s: got %q, want %q", stack, got, want)
+		} else if err := CheckName(got); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -87,7 +87,8 @@ func withPrograms(t *testing.T, kinds stack.Kinds, name string) (string, stack.S
 		if !is {
 			continue
 		}
-		name = before + "plugin=" + plugin + ",bin=" + testcni.Plugins(t, plugin) + ":/opt/cni/bin:/usr/lib/cni"
+		// a folder of a test has its name, and parentheses
+		name = before + "plugin=" + plugin + fmt.Sprintf(",bin=%q", testcni.Plugins(t, plugin)+":/opt/cni/bin:/usr/lib/cni")
 		if plugin == "flannel" {
 			name += ",daemon=" + testcni.Flanneld(t)
 		}
