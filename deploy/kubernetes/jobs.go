@@ -340,7 +340,7 @@ func (d *Deployment) vanished(ctx context.Context, label, value string) error {
 				if all, err := d.podsWith(ctx, label, value); err == nil {
 					left = len(all)
 				}
-				return fmt.Sprintf("%d pods to go, such as %q", left, stays)
+				return fmt.Sprintf("pods to go: %d, such as %q", left, stays)
 			})
 			if time.Since(looked) > readyLook {
 				looked = time.Now()
