@@ -107,10 +107,9 @@ func withPrograms(t *testing.T, kinds stack.Kinds, name string) (string, stack.S
 //
 //   - CI has all networks with runc, and with Docker and LXC, the runtimes of the papers, but for what make test-slow has.
 //     For each of the other runtimes it has another network each hour.
-//   - make test-slow has all networks with all runtimes.
+//   - make test-slow has all networks with all runtimes, the plugin flannel and a chain of plugins among them.
 //   - make test-guest has ipvlan with runc and LXC, whose links this kernel may lack; make test-guest-rare has ipvlan
 //     with Docker, and the plugins ipvlan and vlan with runc and LXC.
-//   - make test-slow also has the plugin flannel, and a chain of plugins.
 //
 // Each network stands in one placement here, and in the other one in TestOtherPlacements.
 func TestNetworksOfRuntimes(t *testing.T) {
