@@ -136,7 +136,7 @@ lab is built in a user namespace, as with run.`,
 	cmd.Flags().StringArrayVar(&set, "set", nil, "KEY=VALUE: change any value of the experiment, such as "+
 		"underlay.hops=1; may be given more than once")
 	cmd.Flags().DurationVar(&limit, "time", labTime, "how long the lab runs, at most")
-	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack)")
+	cmd.Flags().StringVar(&name, "name", "", "name of the lab (default: the stack, with hyphens for slashes)")
 	out.register(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("stack",
 		func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

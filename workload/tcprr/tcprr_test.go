@@ -3,7 +3,6 @@ package tcprr_test
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -56,20 +55,26 @@ func inside(t *testing.T, address string) map[workload.Side]workloadtest.Where {
 }
 
 // complete runs a trial that is drained. At a rate, messages that were due in the last moments may not have been sent:
-// as many as are due in the time that the test may lose without the witness's notice. If they arrive at random, so
-// many are due on average, and up to four standard deviations more (Poisson: the square root of the mean).
+// as many as are due in the time that the test may lose without the witness's notice. If they arrive at random, that
+// depends on the trial, and the rig must be new.
 func complete(t *testing.T, r *workloadtest.Rig) (s traffic.Sample) {
 	t.Helper()
-	limit, unsent := workloadtest.Borne(), int64(0)
-	if rate := r.Params.Rate("rate"); rate > 0 {
-		limit.Lost = time.Millisecond
-		due := rate * limit.Lost.Seconds()
-		if r.Params["arrivals"] == "poisson" {
-			due += 4 * math.Sqrt(due)
-		}
-		unsent = int64(due)
+	limit := workloadtest.Borne()
+	schedule, err := workload.Spec{Params: r.Params}.Schedule(1, 1, 1) // only of times: those of pair 0
+	if err != nil {
+		t.Fatal(err)
 	}
+	if schedule != nil {
+		limit.Lost = time.Millisecond
+	}
+	number := uint64(0)
 	witness.Until(t, limit, func() error {
+		unsent := int64(0)
+		if schedule != nil {
+			schedule.Begin(number)
+			unsent = int64(schedule.Before(int64(r.Length)) - schedule.Before(int64(r.Length-limit.Lost)))
+		}
+		number++
 		trial, _ := r.Trial(t)
 		s = trial.Sources[0]
 		if doubt := s.Doubt + trial.Sinks[0].Doubt; trial.Failure() != "" || doubt != "" || s.Unsent > unsent {

@@ -27,6 +27,7 @@ type Program struct {
 	CPU         float64 // s: its own, and that of the children it has reaped
 	Started     uint64  // in ticks since boot
 	Kernel      bool    // a thread of the kernel
+	State       string  // of its first thread: a letter, proc_pid_stat(5)
 	Ended       bool    // it has ended, and its parent has not reaped it yet
 	Stopped     string  // what has stopped it: "SIGSTOP" (or another stop signal) or "a debugger"; "" if it is not stopped
 }
@@ -107,16 +108,12 @@ func Stopped(pid int) string {
 // The state is that of its first thread, proc_pid_stat(5), and the function that of proc_pid_wchan(5). That is left out
 // if the thread does not wait or the kernel does not tell.
 func Doing(pid int) string {
-	dir := fmt.Sprintf("/proc/%d", pid)
-	text, err := os.ReadFile(filepath.Join(dir, "stat"))
-	p, ok := parseProgram(pid, text)
-	if err != nil || !ok {
+	p, err := program(pid)
+	if err != nil {
 		return "its process cannot be seen"
 	}
-	_, after, _ := bytes.Cut(text[bytes.LastIndexByte(text, ')'):], []byte(" "))
-	state, _, _ := bytes.Cut(after, []byte(" "))
-	what := fmt.Sprintf("process %d (%s) is in state %s", pid, p.Name, state)
-	if at, err := os.ReadFile(filepath.Join(dir, "wchan")); err == nil && len(at) > 0 && string(at) != "0" {
+	what := fmt.Sprintf("process %d (%s) is in state %s", pid, p.Name, p.State)
+	if at, err := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)); err == nil && len(at) > 0 && string(at) != "0" {
 		what += ", in the kernel at " + printable(string(at))
 	}
 	return what
@@ -181,7 +178,7 @@ func parseProgram(pid int, text []byte) (Program, bool) {
 	if len(fields) <= started {
 		return Program{}, false
 	}
-	p := Program{PID: pid, Name: printable(string(text[open+1 : end]))}
+	p := Program{PID: pid, Name: printable(string(text[open+1 : end])), State: printable(fields[0])}
 	switch fields[0] {
 	case "T": // also by SIGTSTP, SIGTTIN or SIGTTOU; proc_pid_stat(5) does not show which
 		p.Stopped = BySignal

@@ -42,7 +42,8 @@ func TestProportional(t *testing.T) {
 func TestParseProgram(t *testing.T) {
 	const text = "12 (a) b (c) S 3 12 12 0 -1 4194304 100 7 0 0 250 50 20 30 20 0 1 0 4711 1000 10 18446744073709551615 0"
 	got, ok := parseProgram(12, []byte(text))
-	if diff := cmp.Diff(Program{PID: 12, Parent: 3, Session: 12, Name: "a) b (c", CPU: 3.5, Started: 4711}, got); !ok || diff != "" {
+	want := Program{PID: 12, Parent: 3, Session: 12, Name: "a) b (c", CPU: 3.5, Started: 4711, State: "S"}
+	if diff := cmp.Diff(want, got); !ok || diff != "" {
 		t.Error(ok, diff)
 	}
 	for _, bad := range []string{"", "12 a S", "12 (a) S 3"} {
