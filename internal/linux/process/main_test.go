@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -99,9 +100,10 @@ func TestMain(m *testing.M) {
 				fmt.Println(err)
 				os.Exit(1)
 			}
-		case "threads": // starts threads all the time, and limits all of them to a CPU
+		case "threads": // starts threads all the time, limits all of them to a CPU, and keeps them from then on
+			var stay atomic.Bool
 			for range 4 {
-				go breed()
+				go breed(&stay)
 			}
 			time.Sleep(10 * time.Millisecond)
 			cpu, err := strconv.Atoi(args[0])
@@ -112,6 +114,7 @@ func TestMain(m *testing.M) {
 				fmt.Println(err)
 				os.Exit(1)
 			}
+			stay.Store(true)
 			fmt.Println("limited")
 			time.Sleep(time.Hour)
 		case "term": // exits with 7 on SIGTERM
@@ -145,11 +148,14 @@ func TestMain(m *testing.M) {
 	testnet.Main(m)
 }
 
-// breed starts a thread that does the same, and ends with its own.
-func breed() {
+// breed starts a thread that does the same, and ends with its own, unless both are to stay.
+func breed(stay *atomic.Bool) {
 	runtime.LockOSThread() // a thread ends with its goroutine, and never runs another one
 	time.Sleep(100 * time.Microsecond)
-	go breed()
+	if stay.Load() {
+		select {}
+	}
+	go breed(stay)
 }
 
 func fileArgs(args []string) (values []string) {
