@@ -18,6 +18,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nettoll/nettoll/internal/linux/dump"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 )
@@ -187,7 +188,7 @@ func furnish() error {
 // snapshot describes the network that the calling thread is in, as names of things and their values.
 func snapshot() (map[string]string, error) {
 	found := map[string]string{}
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +202,7 @@ func snapshot() (map[string]string, error) {
 			xdp, a.Xdp = *a.Xdp, nil
 		}
 		found["link "+a.Name] = fmt.Sprintf("%s %+v %+v", l.Type(), a, xdp)
-		addresses, err := netlink.AddrList(l, netlink.FAMILY_ALL)
+		addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(l, netlink.FAMILY_ALL) })
 		if err != nil {
 			return nil, err
 		}
@@ -212,21 +213,23 @@ func snapshot() (map[string]string, error) {
 		}
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		routes, err := dump.Whole(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		})
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range routes {
 			found[fmt.Sprintf("route %d %s", family, r)] = fmt.Sprintf("flags %d, MTU %d", r.Flags, r.MTU)
 		}
-		rules, err := netlink.RuleList(family)
+		rules, err := dump.Whole(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range rules {
 			found[fmt.Sprintf("rule %d %s", family, r)] = ""
 		}
-		neighbours, err := netlink.NeighList(0, family)
+		neighbours, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(0, family) })
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nettoll/nettoll/internal/linux/dump"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/measure"
@@ -417,7 +418,7 @@ func (p *planted) do() error {
 
 // hooks calls f for each program at tcx of the links of the namespace of the calling thread.
 func hooks(f func(index int, at ebpf.AttachType, p link.AttachedProgram) error) error {
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return err
 	}

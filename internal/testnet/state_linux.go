@@ -1,7 +1,6 @@
 package testnet
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +12,8 @@ import (
 	ebpflink "github.com/cilium/ebpf/link"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // State describes the network namespace of the calling thread, so that later states can be compared with it. It
@@ -21,7 +22,7 @@ import (
 // that are never reused.
 func State() (map[string]string, error) {
 	state := map[string]string{}
-	links, err := netlink.LinkList()
+	links, err := dump.Whole(netlink.LinkList)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func State() (map[string]string, error) {
 			l.Type(), a.HardwareAddr.String(), fmt.Sprintf("mtu %d", a.MTU), fmt.Sprintf("queue of %d", a.TxQLen),
 			fmt.Sprintf("up %t", a.Flags&net.FlagUp != 0), fmt.Sprintf("master %q", names[a.MasterIndex]),
 		}
-		qdiscs, err := netlink.QdiscList(l)
+		qdiscs, err := dump.Whole(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(l) })
 		if err != nil {
 			return nil, err
 		}
@@ -59,11 +60,11 @@ func State() (map[string]string, error) {
 		return nil, err
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		known, err := netlink.NeighList(0, family)
+		known, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(0, family) })
 		if err != nil {
 			return nil, err
 		}
-		proxies, err := netlink.NeighProxyList(0, family)
+		proxies, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighProxyList(0, family) })
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +96,7 @@ func attributes(link string) []string {
 
 func addressesAndRoutes(state map[string]string, names map[int]string) error {
 	passing := func(ip net.IP) bool { return ip.IsLinkLocalUnicast() || ip.IsMulticast() }
-	addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+	addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return err
 	}
@@ -105,8 +106,10 @@ func addressesAndRoutes(state map[string]string, names map[int]string) error {
 		}
 	}
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		routes, err := netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		routes, err := dump.Whole(func() ([]netlink.Route, error) {
+			return netlink.RouteListFiltered(family, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		})
+		if err != nil {
 			return err
 		}
 		for _, r := range routes {

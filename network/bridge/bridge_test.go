@@ -13,6 +13,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/nettoll/nettoll/internal/linux/dump"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/internal/testnet/golden"
 	"github.com/nettoll/nettoll/network"
@@ -126,7 +127,7 @@ func TestFlooding(t *testing.T) {
 		}
 		// It learns nothing more, but forwards by what it has learned until its worker has thrown that away
 		// (br_fdb_update, br_fdb_cleanup, net/bridge/br_fdb.c).
-		entries, err := netlink.NeighList(0, unix.AF_BRIDGE)
+		entries, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(0, unix.AF_BRIDGE) })
 		if err != nil {
 			return err
 		}

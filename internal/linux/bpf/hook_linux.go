@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // A Hook is a place at a link where programs run.
@@ -66,12 +67,7 @@ func Open() (*Links, error) {
 		h: h, index: map[string]int{}, mtu: map[string]int{}, xdp: map[int]uint32{}, bare: map[string]bool{},
 		xfrm: map[string]bool{},
 	}
-	var list []netlink.Link
-	for range maxDumps {
-		if list, err = h.LinkList(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
+	list, err := dump.Whole(h.LinkList)
 	if err != nil {
 		l.Close()
 		return nil, fmt.Errorf("list links: %w", err)
@@ -87,9 +83,6 @@ func Open() (*Links, error) {
 	}
 	return l, nil
 }
-
-// maxDumps limits how often a listing is repeated because something changed during it.
-const maxDumps = 100
 
 // Close closes the socket.
 func (l *Links) Close() { l.h.Close() }

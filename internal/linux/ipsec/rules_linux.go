@@ -6,7 +6,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/nettoll/nettoll/internal/linux"
-	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // DropRules removes the rules for charon's routing table, which charon added to the calling thread's network namespace,
@@ -32,7 +32,7 @@ func DropRules() error {
 
 // rules lists the rules for the routing table of charon.
 func rules(family int) (list []netlink.Rule, err error) {
-	all, err := link.Dump(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
+	all, err := dump.Whole(func() ([]netlink.Rule, error) { return netlink.RuleList(family) })
 	if err != nil {
 		return nil, fmt.Errorf("list routing rules: %w", err)
 	}
@@ -59,7 +59,7 @@ func CompareRoutes() (list []linux.Difference, err error) {
 				What: fmt.Sprintf("routing rule for table %d", table), Want: linux.Absent, Got: linux.Present,
 			})
 		}
-		routes, err := link.Dump(func() ([]netlink.Route, error) {
+		routes, err := dump.Whole(func() ([]netlink.Route, error) {
 			return netlink.RouteListFiltered(family, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
 		})
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // timeout limits the wait for an answer of the kernel. The kernel answers in milliseconds; without a limit, a lost
@@ -201,7 +202,7 @@ func (h *Handle) ByIndex(index int) (Link, error) {
 
 // List reads all links of the namespace.
 func (h *Handle) List() ([]Link, error) {
-	links, err := Dump(h.h.LinkList)
+	links, err := dump.Whole(h.h.LinkList)
 	if err != nil {
 		return nil, explain("list links", err, "")
 	}
@@ -250,7 +251,7 @@ func (h *Handle) DeleteAddress(index int, address netip.Prefix) error {
 // Addresses reads the usable addresses of a link, of both families. The kernel reads only that link; a full listing
 // would have to be read for each of a thousand links.
 func (h *Handle) Addresses(index int) ([]netip.Prefix, error) {
-	found, err := Dump(func() ([][]byte, error) {
+	found, err := dump.Whole(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETADDR, unix.NLM_F_DUMP)
 		req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 		msg := nl.NewIfAddrmsg(netlink.FAMILY_ALL)
@@ -333,7 +334,7 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 	if to.Addr().Is6() {
 		f = netlink.FAMILY_V6
 	}
-	found, err := Dump(func() ([]netlink.Route, error) {
+	found, err := dump.Whole(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)},
 			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
 	})
@@ -351,7 +352,7 @@ func (h *Handle) Routes(to netip.Prefix) ([]Route, error) {
 // RouteMTUs reads the least MTU in bytes that routes of the main table have, by link. A link is not there if none has
 // one: then its own MTU counts alone (ip-route(8), mtu).
 func (h *Handle) RouteMTUs() (map[int]int, error) {
-	found, err := Dump(func() ([]netlink.Route, error) { return h.h.RouteList(nil, netlink.FAMILY_ALL) })
+	found, err := dump.Whole(func() ([]netlink.Route, error) { return h.h.RouteList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return nil, explain("read the MTU of routes", err, "")
 	}
@@ -378,20 +379,6 @@ func (h *Handle) matched(to netip.Prefix) ([]Route, bool) {
 	}
 	via, _ := netip.AddrFromSlice(found[0].Gw)
 	return []Route{{To: to, Via: via.Unmap(), Link: found[0].LinkIndex}}, true
-}
-
-// maxDumps limits how often a listing is repeated. The kernel marks a listing during which something changed
-// (NLM_F_DUMP_INTR, include/uapi/linux/netlink.h), for example because it is removing namespaces in the background.
-const maxDumps = 100
-
-// Dump lists something of the kernel by netlink, again as long as something changed meanwhile.
-func Dump[T any](list func() ([]T, error)) (found []T, err error) {
-	for range maxDumps {
-		if found, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return found, err
 }
 
 func by(index int) netlink.Link {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // Move moves a link to another namespace. The link is down there, and has lost its addresses and routes.
@@ -95,10 +96,10 @@ type uses struct {
 func (h *Handle) uses() (uses, error) {
 	u := uses{addresses: map[int]netip.Prefix{}, ways: map[int]bool{}}
 	var err error
-	if u.links, err = Dump(h.h.LinkList); err != nil {
+	if u.links, err = dump.Whole(h.h.LinkList); err != nil {
 		return u, explain("list links", err, "")
 	}
-	addresses, err := Dump(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
+	addresses, err := dump.Whole(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return u, explain("list addresses", err, "")
 	}
@@ -107,7 +108,7 @@ func (h *Handle) uses() (uses, error) {
 			u.addresses[a.LinkIndex] = p
 		}
 	}
-	routes, err := Dump(func() ([]netlink.Route, error) {
+	routes, err := dump.Whole(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

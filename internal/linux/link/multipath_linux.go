@@ -5,6 +5,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // AddMultipath adds a route with several next hops of equal weight to the main table.
@@ -24,7 +26,7 @@ func (h *Handle) Multipath(to netip.Prefix) ([]Route, error) {
 	if to.Addr().Is6() {
 		f = netlink.FAMILY_V6
 	}
-	found, err := Dump(func() ([]netlink.Route, error) {
+	found, err := dump.Whole(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(f, &netlink.Route{Table: unix.RT_TABLE_MAIN, Dst: ipnet(to)},
 			netlink.RT_FILTER_TABLE|netlink.RT_FILTER_DST)
 	})

@@ -8,6 +8,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // SetNeighbour makes a permanent entry. It replaces a learned one.
@@ -57,7 +59,7 @@ func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
 	if of.Is6() {
 		family = unix.AF_INET6
 	}
-	found, err := Dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
+	found, err := dump.Whole(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
 	if err != nil {
 		return nil, explain(fmt.Sprintf("read neighbours %q", of), err, "")
 	}
@@ -74,7 +76,7 @@ func (h *Handle) Neighbours(of netip.Addr) (list []Neighbour, err error) {
 func (h *Handle) Learned() (list []Neighbour, err error) {
 	const given = netlink.NUD_PERMANENT | netlink.NUD_NOARP
 	for _, family := range []int{unix.AF_INET, unix.AF_INET6} {
-		found, err := Dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
+		found, err := dump.Whole(func() ([]netlink.Neigh, error) { return h.h.NeighList(0, family) })
 		if err != nil {
 			return nil, explain("read learned neighbours", err, "")
 		}
@@ -89,7 +91,7 @@ func (h *Handle) Learned() (list []Neighbour, err error) {
 
 // Stations reads which MAC addresses a bridge knows at one of its ports, those of the port itself among them.
 func (h *Handle) Stations(port int) (list []net.HardwareAddr, err error) {
-	found, err := Dump(func() ([]netlink.Neigh, error) { return h.h.NeighList(port, unix.AF_BRIDGE) })
+	found, err := dump.Whole(func() ([]netlink.Neigh, error) { return h.h.NeighList(port, unix.AF_BRIDGE) })
 	if err != nil {
 		return nil, explain(fmt.Sprintf("read the stations at link %d", port), err, "")
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // The queueing disciplines of links without hardware behind them.
@@ -22,7 +24,7 @@ func (h *Handle) Queue(index int) (Queue, error) {
 		return Queue{}, explain(what, err, "")
 	}
 	q := Queue{Kind: noQueue, Length: l.Attrs().TxQLen}
-	list, err := Dump(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
+	list, err := dump.Whole(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
 	if err != nil {
 		return Queue{}, explain(what, err, "")
 	}

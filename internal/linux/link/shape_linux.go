@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/linux"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 )
 
@@ -73,7 +74,7 @@ func (h *Handle) SetShape(index int, s Shape) error {
 
 // CompareShape describes how a link should send and how it does. The texts are equal if the shape is as wanted.
 func (h *Handle) CompareShape(index int, s Shape) (want, got string, err error) {
-	list, err := Dump(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
+	list, err := dump.Whole(func() ([]netlink.Qdisc, error) { return h.h.QdiscList(by(index)) })
 	if err != nil {
 		return "", "", explain(fmt.Sprintf("read shape of link %d", index), err, "")
 	}

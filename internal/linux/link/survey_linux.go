@@ -9,15 +9,17 @@ import (
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // Survey reads all links of the namespace with their addresses, and all routes except those to the namespace itself.
 func (h *Handle) Survey() (Survey, error) {
-	links, err := Dump(h.h.LinkList)
+	links, err := dump.Whole(h.h.LinkList)
 	if err != nil {
 		return Survey{}, explain("list links", err, "")
 	}
-	found, err := Dump(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
+	found, err := dump.Whole(func() ([]netlink.Addr, error) { return h.h.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
 		return Survey{}, explain("list addresses", err, "")
 	}
@@ -40,7 +42,7 @@ func (h *Handle) Survey() (Survey, error) {
 
 // routes reads all routes except the table of local addresses, and the links' own IPv6 routes.
 func (h *Handle) routes() ([]SurveyedRoute, error) {
-	found, err := Dump(func() ([]netlink.Route, error) {
+	found, err := dump.Whole(func() ([]netlink.Route, error) {
 		return h.h.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // Traffic reads the counters of all links of the namespace (struct rtnl_link_stats64, include/uapi/linux/if_link.h).
 func (h *Handle) Traffic() ([]Traffic, error) {
-	links, err := Dump(h.h.LinkList)
+	links, err := dump.Whole(h.h.LinkList)
 	if err != nil {
 		return nil, explain("read the counters of links", err, "")
 	}

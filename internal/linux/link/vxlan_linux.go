@@ -9,6 +9,8 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
+
+	"github.com/nettoll/nettoll/internal/linux/dump"
 )
 
 // AddVXLAN makes a VXLAN device, which is still down, and returns its index.
@@ -130,7 +132,7 @@ func fdb(e FDBEntry) *netlink.Neigh {
 // FDB reads all entries of a VXLAN device.
 func (h *Handle) FDB(index int) ([]FDBEntry, error) {
 	what := fmt.Sprintf("read the entries of link %d", index)
-	found, err := Dump(func() ([][]byte, error) {
+	found, err := dump.Whole(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETNEIGH, unix.NLM_F_DUMP)
 		req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 		req.AddData(&netlink.Ndmsg{Family: unix.AF_BRIDGE})
@@ -240,7 +242,7 @@ func (e *Encap) Equal(x netlink.Encap) bool {
 // kinds of that. It reads the whole table.
 func (h *Handle) EncapRoutes(to netip.Prefix) ([]Route, error) {
 	what := "read routes to " + to.String()
-	found, err := Dump(func() ([][]byte, error) {
+	found, err := dump.Whole(func() ([][]byte, error) {
 		req := nl.NewNetlinkRequest(unix.RTM_GETROUTE, unix.NLM_F_DUMP)
 		req.Sockets = map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: h.strict}}
 		msg := &nl.RtMsg{}

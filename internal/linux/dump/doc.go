@@ -1,0 +1,2 @@
+// Package dump lists what the kernel has, whole, by netlink.
+package dump
