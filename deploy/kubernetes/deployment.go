@@ -33,6 +33,9 @@ import (
 const (
 	// openLimit is how long it may take until a scout runs on each node: nodes may have to pull the image.
 	openLimit = 3 * time.Minute
+	// orphaned is when the cluster ends scouts whose run was killed before all of them had started: later than a run that
+	// lives gives up.
+	orphaned = openLimit + time.Minute
 	// callLimit is how long a question to a scout may take.
 	callLimit = 10 * time.Second
 	// together is how many processes are started in pods at the same time.
@@ -169,11 +172,22 @@ func (d *Deployment) station(ctx context.Context) error {
 		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
 	}
 	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts, apart: d.policed}
+	may, _ := granted(ctx, d.client, d.namespace, toUnlimit()) // a cluster that does not say grants nothing
+	if may {                                                   // else the limit could not be taken away again
+		scouts.limit = orphaned
+	}
 	all, err := d.create(ctx, jobLabel, scouts.name, scouts)
 	if err != nil {
 		return err
 	}
 	d.scouts = scouts
+	if may {
+		for _, name := range scouts.names() { // from now on their pods end by themselves
+			if err := d.client.Change(ctx, d.path(batch, "jobs")+"/"+name, object{"spec": object{limitField: nil}}); err != nil {
+				return fmt.Errorf("take the limit of job %q away: %w", name, err)
+			}
+		}
+	}
 	var made identity
 	name := scouts.names()[0]
 	if err := d.client.Get(ctx, d.path(batch, "jobs")+"/"+name, &made); err != nil {

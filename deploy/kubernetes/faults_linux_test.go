@@ -259,7 +259,7 @@ func (u *user) evict(t *testing.T, part string) (name string) {
 		`jsonpath={range .items[*]}{.metadata.namespace}{"/"}{.metadata.name}{"/"}{.metadata.deletionTimestamp}{"\n"}{end}`)
 	i := slices.IndexFunc(pods, func(p string) bool {
 		return strings.Contains(p, part) && strings.HasSuffix(p, "/") && // it does not go already
-			(u.killed == "" || !strings.HasPrefix(p, u.killed+"/"))
+			!slices.ContainsFunc(u.killed, func(of string) bool { return strings.HasPrefix(p, of+"/") })
 	})
 	if i < 0 {
 		t.Fatalf("no pod %q among %v", part, pods)
@@ -445,8 +445,41 @@ func (u *user) quota(t *testing.T) {
 	}
 }
 
+// ended is a run that was killed.
+type ended struct {
+	namespace string
+	at        time.Time
+}
+
+// died notes the end of a run that was killed, in the only namespace of nettoll whose run was not killed before.
+func (u *user) died(t *testing.T) ended {
+	t.Helper()
+	end := time.Now()
+	names := slices.DeleteFunc(u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
+		"jsonpath={.items[*].metadata.name}"), func(name string) bool { return slices.Contains(u.killed, name) })
+	if len(names) != 1 {
+		t.Fatalf("the run has the namespaces %v, want one", names)
+	}
+	u.killed = append(u.killed, names[0])
+	return ended{names[0], end}
+}
+
+// killFirst kills a run that waits for its first pods, which never start.
+func (u *user) killFirst(t *testing.T) ended {
+	u.killSoon(t, "first", "hosts: {kind: kubernetes, nodes: 2, image: 'localhost:1/nosuch:v1'}\n"+
+		"factors: {network: cni}\nworkloads: udp-rr\n", 0, "--all-namespaces", "--selector",
+		"app.kubernetes.io/managed-by=nettoll")
+	return u.died(t)
+}
+
+// limits returns the limits of all Jobs of a namespace that have one, in s.
+func (u *user) limits(t *testing.T, namespace string) []string {
+	t.Helper()
+	return u.kubectl(t, "get", "jobs", "--namespace", namespace, "-o", "jsonpath={.items[*].spec.activeDeadlineSeconds}")
+}
+
 // kill kills a run that measures.
-func (u *user) kill(t *testing.T) (end time.Time) {
+func (u *user) kill(t *testing.T) ended {
 	file := u.write(t, "killed.yaml", "hosts: {kind: kubernetes, nodes: 2}\nfactors: {network: cni, placement: cross-host}\n"+
 		"workloads: udp-rr\n")
 	dir := filepath.Join(u.dir, "killed")
@@ -463,15 +496,13 @@ func (u *user) kill(t *testing.T) (end time.Time) {
 			t.Fatalf("no trial after a minute:\n%s", said)
 		}
 	}
-	names := u.kubectl(t, "get", "namespaces", "--selector", "app.kubernetes.io/managed-by=nettoll", "-o",
-		"jsonpath={.items[*].metadata.name}")
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // it was killed
-	if len(names) != 1 {
-		t.Fatalf("the run has the namespaces %v, want one", names)
+	was := u.died(t)
+	if limits := u.limits(t, was.namespace); len(limits) > 0 {
+		t.Errorf("the Jobs of a run that measures have limits: %v s", limits)
 	}
-	u.killed = names[0]
-	return time.Now()
+	return was
 }
 
 // A run that was interrupted goes on, in another namespace and on the same nodes.
@@ -528,19 +559,20 @@ func (u *user) fewNodes(t *testing.T) {
 
 // When the controller is killed, the cluster removes everything by itself but the empty namespace, which nettoll clean
 // removes.
-func (u *user) cleaned(t *testing.T, end time.Time) {
-	if end.IsZero() {
+func (u *user) cleaned(t *testing.T, of ended, within time.Duration) {
+	if of.namespace == "" {
 		t.Fatal("no run was killed")
 	}
-	gone(t, 3*time.Minute, func() []string {
-		return u.kubectl(t, "get", "jobs,pods", "--namespace", u.killed, "-o", "name")
+	gone(t, within, func() []string {
+		return u.kubectl(t, "get", "jobs,pods", "--namespace", of.namespace, "-o", "name")
 	})
-	t.Logf("nothing was there any more %.0f s after the end of the controller", time.Since(end).Seconds())
+	t.Logf("nothing was there any more %.0f s after the end of the controller", time.Since(of.at).Seconds())
 	cmd, out, said := u.command(t.Context(), "clean", "--cluster")
-	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "namespace "+u.killed+" ") {
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "namespace "+of.namespace+" ") {
 		t.Errorf("nettoll clean --cluster: %v\n%s\n%s", err, out, said)
 	}
 	t.Logf("%s", out)
+	u.killed = slices.DeleteFunc(u.killed, func(name string) bool { return name == of.namespace })
 }
 
 // killSoon starts a run, and kills it some time after there are pods that wait, which are chosen by arguments of
@@ -577,7 +609,8 @@ func (u *user) killSoon(t *testing.T, name, text string, after time.Duration, wa
 	}
 }
 
-// If nodes lack the image, the pods of a run that was killed never start, and so never end. nettoll clean leaves them
+// If nodes lack the image, the pods of a run that was killed never start. The cluster ends them some time after the run
+// would have given up, if the run may take that limit away again. nettoll clean leaves them
 // as long as the run may wait for them, and then removes them: with the namespace of the run, or from that of a user.
 func (u *user) killedEarly(t *testing.T) {
 	const ours = "app.kubernetes.io/managed-by=nettoll"
@@ -588,6 +621,9 @@ func (u *user) killedEarly(t *testing.T) {
 	u.killSoon(t, "early-own", fmt.Sprintf(text, ""), 0, "--all-namespaces", "--selector", ours)
 	u.killSoon(t, "early", fmt.Sprintf(text, ", namespace: early"), 0, "--namespace", "early")
 	had := len(u.left(t))
+	if limits := u.limits(t, "early"); !slices.Equal(limits, []string{"240"}) {
+		t.Errorf("the Jobs of a run whose first pods do not run have the limits %v s, want one of 240", limits)
+	}
 	cmd, out, said := u.command(t.Context(), "clean", "--cluster")
 	if err := cmd.Run(); err != nil || strings.Count(out.String(), "its run may still start") != 2 ||
 		!strings.Contains(out.String(), "left namespace nettoll-") || !strings.Contains(out.String(), "left run early/") {

@@ -37,9 +37,9 @@ type user struct {
 	cluster *testkube.Cluster
 	nettoll string
 	env     []string
-	config  string // path of the kubeconfig
-	dir     string // of the experiment
-	killed  string // the namespace of the run that was killed
+	config  string   // path of the kubeconfig
+	dir     string   // of the experiment
+	killed  []string // the namespaces of runs that were killed, which the cluster cleans meanwhile
 }
 
 // newUser starts a cluster whose nodes have the image of nettoll, with other programs.
@@ -101,12 +101,14 @@ func (u *user) kubectl(t *testing.T, args ...string) []string {
 	return strings.Fields(text)
 }
 
-// left returns what nettoll has in the cluster, but for the run that was killed: namespaces, Jobs, DaemonSets and pods.
+// left returns what nettoll has in the cluster, but for runs that were killed: namespaces, Jobs, DaemonSets and pods.
 func (u *user) left(t *testing.T) []string {
 	t.Helper()
 	return slices.DeleteFunc(u.kubectl(t, "get", "namespaces,jobs,daemonsets,pods", "--all-namespaces", "--selector",
 		"app.kubernetes.io/managed-by=nettoll", "-o", "name"), func(name string) bool {
-		return u.killed != "" && strings.Contains(name, strings.TrimPrefix(u.killed, "nettoll-"))
+		return slices.ContainsFunc(u.killed, func(of string) bool {
+			return strings.Contains(name, strings.TrimPrefix(of, "nettoll-"))
+		})
 	})
 }
 
@@ -241,9 +243,10 @@ func leaked(log *measure.Log) (packets int) {
 func TestCluster(t *testing.T) {
 	// With a proxy, services have addresses that work.
 	u := newUser(t, testkube.Options{Proxy: true}, "iperf3")
-	// Of the run that was killed: the cluster has the time of all other runs for it.
-	var end time.Time
-	t.Run("killed", func(t *testing.T) { end = u.kill(t) })
+	// Of runs that were killed: the cluster has the time of all other runs for them.
+	var early, late ended
+	t.Run("killed first", func(t *testing.T) { early = u.killFirst(t) })
+	t.Run("killed", func(t *testing.T) { late = u.kill(t) })
 	t.Run("example", func(t *testing.T) { u.example(t) })
 	t.Run("drivers", func(t *testing.T) { u.drivers(t) })
 	t.Run("own namespace", func(t *testing.T) { u.ownNamespace(t) })
@@ -263,8 +266,8 @@ func TestCluster(t *testing.T) {
 	t.Run("quota", func(t *testing.T) { u.quota(t) })
 	t.Run("evicted", func(t *testing.T) { u.evicted(t) })
 	t.Run("node lost", func(t *testing.T) { u.nodeLost(t) })
-	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, end) })
-	u.killed = ""
+	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, late, 3*time.Minute) })
+	t.Run("forgotten", func(t *testing.T) { u.cleaned(t, early, 6*time.Minute) })
 	t.Run("killed early", func(t *testing.T) { u.killedEarly(t) })
 	t.Run("killed pending", func(t *testing.T) { u.killedPending(t) })
 }

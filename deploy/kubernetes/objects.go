@@ -68,6 +68,8 @@ type jobSpec struct {
 	// apart says that each pod has a Job and a label of its own, so that policies can choose it. Otherwise all of them are
 	// of one Job.
 	apart bool
+	// limit is how long the cluster keeps the Jobs, whether their pods have started or not; 0: until they end.
+	limit time.Duration
 	// owner is a reference to the object with which the cluster removes the Jobs, even if no pod of them has ever started;
 	// nil: they have none.
 	owner object
@@ -165,24 +167,28 @@ func (j jobSpec) object(name string, pods int, more object) object {
 	if j.owner != nil {
 		own["ownerReferences"] = []object{j.owner}
 	}
-	return object{
-		"apiVersion": "batch/v1", "kind": "Job",
-		"metadata": own,
-		"spec": object{
-			"completionMode": "Indexed", "completions": pods, "parallelism": pods, "backoffLimit": 0,
-			"ttlSecondsAfterFinished": keep,
-			"template": object{
-				"metadata": meta,
-				"spec": object{
-					"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
-					"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
-					"securityContext": security,
-					"containers":      []object{j.container(runs...)},
-				},
+	spec := object{
+		"completionMode": "Indexed", "completions": pods, "parallelism": pods, "backoffLimit": 0,
+		"ttlSecondsAfterFinished": keep,
+		"template": object{
+			"metadata": meta,
+			"spec": object{
+				"restartPolicy": "Never", "affinity": affinity, "hostNetwork": j.shares,
+				"automountServiceAccountToken": false, "enableServiceLinks": false, "terminationGracePeriodSeconds": 1,
+				"securityContext": security,
+				"containers":      []object{j.container(runs...)},
 			},
 		},
 	}
+	if j.limit > 0 {
+		spec[limitField] = int(j.limit.Seconds())
+	}
+	return object{"apiVersion": "batch/v1", "kind": "Job", "metadata": own, "spec": spec}
 }
+
+// limitField is the field of a Job that says after how many seconds the cluster ends it. It can be changed
+// (ValidateJobSpecUpdate, pkg/apis/batch/validation of k8s.io/kubernetes).
+const limitField = "activeDeadlineSeconds"
 
 const (
 	// binary is the path of nettoll in its image.

@@ -82,6 +82,14 @@ func adminRights(k adminKind) (list []Right) {
 	return list
 }
 
+// toUnlimit is the right to take the limit of the scouts' Jobs away.
+func toUnlimit() Right {
+	return Right{
+		verb: "patch", group: "batch", resource: "jobs",
+		Without: "what a run has made stays until nettoll clean --cluster if it is killed before its first pods run",
+	}
+}
+
 // rights are those that runs use on a cluster of a version.
 func rights(version string) []Right {
 	const noRun = "no run is possible"
@@ -89,6 +97,7 @@ func rights(version string) []Right {
 		{verb: "create", group: "batch", resource: "jobs", Needed: true, Without: noRun},
 		{verb: "get", group: "batch", resource: "jobs", Needed: true, Without: noRun},
 		{verb: "delete", group: "batch", resource: "jobs", Needed: true, Without: noRun},
+		toUnlimit(),
 		{verb: "list", resource: "pods", Needed: true, Without: noRun},
 		{verb: "get", resource: "pods", sub: "exec", Needed: true, Without: noRun},
 		{

@@ -31,6 +31,12 @@ func (c *Client) Create(ctx context.Context, path string, object, into any) erro
 	return c.request(ctx, http.MethodPost, path, object, into)
 }
 
+// Change changes fields of an object, such as "/api/v1/namespaces/x/pods/y", as a JSON merge patch does (RFC 7386): null
+// removes one. It is repeated like [Client.Get].
+func (c *Client) Change(ctx context.Context, path string, fields any) error {
+	return c.request(ctx, http.MethodPatch, path, fields, nil)
+}
+
 // Delete deletes an object, such as "/api/v1/namespaces/x/pods/y". Options are those of the API (DeleteOptions); nil
 // for none. It is repeated like [Client.Get]: if a repetition does not find the object, it has been deleted.
 func (c *Client) Delete(ctx context.Context, path string, options any) error {
@@ -121,6 +127,8 @@ func verb(method string) string {
 	switch method {
 	case http.MethodPost:
 		return "create"
+	case http.MethodPatch:
+		return "change"
 	case http.MethodDelete:
 		return "delete"
 	}
@@ -174,7 +182,10 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 		return nil, err
 	}
 	r.Header.Set("Accept", "application/json")
-	if len(body) > 0 {
+	switch {
+	case method == http.MethodPatch:
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	case len(body) > 0:
 		r.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(r)

@@ -41,12 +41,16 @@ func TestRequests(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := c.Change(t.Context(), "/api/v1/namespaces/x", map[string]any{"spec": map[string]any{"a": nil}}); err != nil {
+		t.Error(err)
+	}
 	if diff := cmp.Diff([]string{
 		"GET /api/v1/pods?labelSelector=a%3Db",
 		`POST /api/v1/namespaces application/json {"kind":"Namespace"}`,
 		`POST /api/v1/namespaces application/json {"kind":"Namespace"}`,
 		"DELETE /api/v1/namespaces/x",
 		`DELETE /api/v1/namespaces/x application/json {"gracePeriodSeconds":0}`,
+		`PATCH /api/v1/namespaces/x application/merge-patch+json {"spec":{"a":null}}`,
 	}, seen); diff != "" {
 		t.Error(diff)
 	}
@@ -66,6 +70,7 @@ func TestRefusals(t *testing.T) {
 		for name, err := range map[string]error{
 			"get /x":    c.Get(t.Context(), "/x", nil),
 			"create /x": c.Create(t.Context(), "/x", 1, nil),
+			"change /x": c.Change(t.Context(), "/x", 1),
 			"delete /x": c.Delete(t.Context(), "/x", nil),
 			"watch /x?resourceVersion=1": c.Watch(t.Context(), "/x?resourceVersion=1",
 				func(string, json.RawMessage) (bool, error) { return true, nil }),
