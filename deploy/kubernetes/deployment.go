@@ -545,6 +545,7 @@ func (d *Deployment) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
 // Begin makes the turn of a generation, which passes by calls.
 func (d *Deployment) Begin(traffic.Layout) (deploy.Generation, error) {
 	turns := remote.New()
+	turns.Hush(d.client.Hush)
 	d.meter(turns)
 	return &generation{Deployment: d, turns: turns}, nil
 }

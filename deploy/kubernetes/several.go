@@ -157,6 +157,7 @@ func (s *Several) LoadProbe(p probe.Probe) (deploy.LoadedProbe, error) {
 func (s *Several) Begin(traffic.Layout) (deploy.Generation, error) {
 	turns := remote.New()
 	for _, d := range s.Clusters {
+		turns.Hush(d.client.Hush)
 		d.meter(turns)
 	}
 	return &generations{several: s, turns: turns}, nil

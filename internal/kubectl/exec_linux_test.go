@@ -285,6 +285,27 @@ func TestExecOutputBeforeEnd(t *testing.T) {
 	}
 }
 
+// While nothing may be sent, a connection is not pinged, and after that it is.
+func TestHush(t *testing.T) {
+	c := program(t, protocol5, func(c conversation) { c.receive() })
+	p := start(t, c, Target{})
+	heard := func() time.Time {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.heard
+	}
+	quiet := 20 * short().ping
+	end := time.Now().Add(quiet)
+	c.Hush(quiet)
+	time.Sleep(quiet / 2) // the answer to an earlier ping may come
+	before := heard()
+	time.Sleep(time.Until(end))
+	if last := heard(); last.After(before) && last.Before(end) {
+		t.Errorf("an answer came %v before anything could be sent", end.Sub(last))
+	}
+	soon(t, "the answer to a ping", func() bool { return heard().After(end) })
+}
+
 // Kill, the end of a context, and the end of a client end a program in whatever it is doing.
 func TestExecDropped(t *testing.T) {
 	for name, drop := range map[string]func(*Process, *Client, context.CancelFunc){

@@ -13,6 +13,8 @@ import (
 // the last ones: a ping that reaches a server which has closed the connection ends the proxy's other direction too
 // (UpgradeAwareHandler, k8s.io/apimachinery/pkg/util/proxy), with all that was not delivered.
 //
+// Nor does it ping during [Client.Hush], unless much input is on its way.
+//
 // The server takes messages in their order. A program that does not read its input therefore delays the answer to a
 // ping behind that input, for as long as it likes. If the silence may be that, keep asks the API server over another
 // connection whether it is there: a server that is there would have ended a connection that it does not know.
@@ -26,8 +28,8 @@ func (p *Process) keep() {
 				return
 			case <-p.in.hurry:
 				due, hurry = true, true
-			case <-time.After(l.ping - p.silence(time.Time{})):
-				due = p.silence(time.Time{}) >= l.ping
+			case <-time.After(max(l.ping-p.silence(time.Time{}), p.client.hushed())):
+				due = p.silence(time.Time{}) >= l.ping && p.client.hushed() <= 0
 			}
 		}
 		sent, taken := p.in.mark()
@@ -56,6 +58,21 @@ func (p *Process) keep() {
 			}
 		}
 	}
+}
+
+// Hush says that no connection to a program may be pinged for that long: what they share with others is measured. It
+// replaces what was said before.
+func (c *Client) Hush(quiet time.Duration) {
+	until := time.Now().Add(quiet)
+	c.hush.Store(&until)
+}
+
+// hushed is how long no connection may be pinged from now on; not positive: they may be.
+func (c *Client) hushed() time.Duration {
+	if until := c.hush.Load(); until != nil {
+		return time.Until(*until)
+	}
+	return 0
 }
 
 // silence is how long nothing has come, counted from a moment at the earliest. It is 0 while nothing is received

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nettoll/nettoll/internal/linux"
@@ -54,6 +55,7 @@ type Client struct {
 	closing sync.Once
 	life    context.Context // ends with Close
 	end     context.CancelFunc
+	hush    atomic.Pointer[time.Time] // until then nothing is pinged; nil: never
 }
 
 // limits are how long a client waits.

@@ -168,7 +168,7 @@ func TestClocks(t *testing.T) {
 }
 
 // Nothing is on its way while a trial runs, in either direction, of any worker: neither when it is sent nor when it
-// arrives.
+// arrives. Others are told before each trial, for how long.
 func TestQuiet(t *testing.T) {
 	const trials, warm, length = 10, 50 * time.Millisecond, 100 * time.Millisecond
 	for _, on := range []time.Duration{0, 4 * time.Millisecond} {
@@ -184,17 +184,29 @@ func TestQuiet(t *testing.T) {
 				go drive(p, i, instead, reports)
 			}
 			set(t, turns, 2, warm, length)
+			var hushes [][2]int64
+			turns.Hush(func(quiet time.Duration) {
+				now := clock.Now()
+				hushes = append(hushes, [2]int64{now, now + int64(quiet)})
+			})
 			timings, err := turns.Run(t.Context(), make([]int, trials), one)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if len(hushes) != trials {
+				t.Fatalf("others were told %d times, want %d", len(hushes), trials)
 			}
 			frames := append(peers[0].journeys(), peers[1].journeys()...)
 			if want := 2 * (2*exchanges + 4*trials + 2); len(frames) != want { // two calls a trial, and their answers
 				t.Errorf("%d frames, want %d", len(frames), want)
 			}
-			for _, x := range timings {
+			for i, x := range timings {
 				if !x.Done {
 					t.Errorf("%+v", x)
+				}
+				if h := hushes[i]; h[0] > x.Opened+int64(x.Late) || h[1] < x.Opened+int64(length) {
+					t.Errorf("others were told to be quiet from %v to %v after an opening", time.Duration(h[0]-x.Opened),
+						time.Duration(h[1]-x.Opened))
 				}
 				// An order that comes late makes its threads late, which the turn says.
 				from, to := x.Opened+int64(x.Late+x.Skew), x.Opened+int64(length)

@@ -38,7 +38,8 @@ const (
 // Turns is the controller's end of the turn. [New] makes one.
 type Turns struct {
 	plans  map[int]traffic.CellPlan
-	ticket uint32 // of the last trial
+	ticket uint32                // of the last trial
+	hush   []func(time.Duration) // see Hush
 
 	mu      sync.Mutex // labs start their workers at the same time
 	workers map[int]*worker
@@ -67,6 +68,9 @@ type passage struct {
 
 // New returns a turn without workers.
 func New() *Turns { return &Turns{plans: map[int]traffic.CellPlan{}, workers: map[int]*worker{}} }
+
+// Hush has a function called before each trial, with how long nobody may send anything that the trial does not.
+func (t *Turns) Hush(f func(quiet time.Duration)) { t.hush = append(t.hush, f) }
 
 // Join implements [traffic.Called].
 func (t *Turns) Join(number int, call traffic.Caller) {
@@ -117,7 +121,7 @@ func (t *Turns) Run(ctx context.Context, order []int, threads func(worker int) i
 			return timings, err
 		}
 		t.ticket++
-		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads}
+		a := attempt{ticket: t.ticket, timing: &timings[i], plan: t.plans[order[i]], all: threads, hush: t.hush}
 		for _, number := range a.plan.Workers {
 			a.workers = append(a.workers, t.workers[number])
 		}
@@ -174,6 +178,7 @@ type attempt struct {
 	workers []*worker // that take part
 	all     func(worker int) int
 	meters  []*meter
+	hush    []func(time.Duration)
 }
 
 // run runs the trial and returns when it ended. The one before it ended at previous.
@@ -193,6 +198,9 @@ func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err err
 	before := metered() // so that no answer travels while the trial runs
 
 	opening, orders := a.orders()
+	for _, f := range a.hush {
+		f(time.Duration(opening.at-opening.decided) + a.plan.Length + opening.skew)
+	}
 	for _, w := range a.workers {
 		w.last = a.timing
 	}
