@@ -83,7 +83,7 @@ test: ## say what this machine lacks, then run the tests, but for slow ones and 
 	  together() { [[ $$# == 1 ]] || $(GO) test -p "$$1" -timeout 20m $${skip-} $(TESTFLAGS) "$${@:2}" || status=$$?; }; \
 	  still=$$(take 'workload/(dns|kv|ping|tcpcrr|tcprr|udprr|underload)'); \
 	  alone=$$(take 'cmd|study|workload/command|internal/linux/idle'); all=$$(but "$$alone"); two=$$(take 'byhand|driver|traffic|workload'); all=$$(but "$$two"); \
-	  long=$$({ take 'proof/attack'; take 'catalogue|encryption|filter|network|proof|tunnel'; } | awk '!seen[$$0]++'); \
+	  long=$$({ take 'proof/attack'; take 'catalogue|encryption|filter|measure|network|proof|runtime|tunnel'; } | awk '!seen[$$0]++'); \
 	  together 6 $$long $$(but "$$long"); skip=-skip=$(stalls) together 2 $$two; together 1 $$alone; skip=-run=$(stalls) together 1 $$still; exit $$status
 
 # Packages with tests, or forms of tests, that are too slow for CI (testnet.Slow, testnet.IsSlow) or that it makes in one of three hours (testnet.Turn, testnet.IsTurn): TestSlowIsWhole holds the list whole.

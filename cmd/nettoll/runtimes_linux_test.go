@@ -133,6 +133,9 @@ func TestNetworksOfRuntimes(t *testing.T) {
 				continue
 			}
 			t.Run(n.name+"@"+runtime, func(t *testing.T) {
+				if runtime != "docker(use=machine)" { // which has the environment changed
+					t.Parallel()
+				}
 				name, s := withPrograms(t, kinds, n.name+"@"+runtime)
 				testnet.Skip(t, s.Check())
 				if runtime == "docker(use=machine)" {
