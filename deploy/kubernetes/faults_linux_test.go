@@ -558,21 +558,28 @@ func (u *user) fewNodes(t *testing.T) {
 }
 
 // When the controller is killed, the cluster removes everything by itself but the empty namespace, which nettoll clean
-// removes.
-func (u *user) cleaned(t *testing.T, of ended, within time.Duration) {
-	if of.namespace == "" {
+// removes. A run that was not killed has no namespace.
+func (u *user) cleaned(t *testing.T, runs ...ended) {
+	runs = slices.DeleteFunc(runs, func(r ended) bool { return r.namespace == "" })
+	if len(runs) == 0 {
 		t.Fatal("no run was killed")
 	}
-	gone(t, within, func() []string {
-		return u.kubectl(t, "get", "jobs,pods", "--namespace", of.namespace, "-o", "name")
-	})
-	t.Logf("nothing was there any more %.0f s after the end of the controller", time.Since(of.at).Seconds())
+	for _, r := range runs { // one that waits for its first pods has a limit of four minutes, and is kept for half of one
+		gone(t, 6*time.Minute, func() []string {
+			return u.kubectl(t, "get", "jobs,pods", "--namespace", r.namespace, "-o", "name")
+		})
+		t.Logf("%s: nothing was there any more %.0f s after the end of the controller", r.namespace, time.Since(r.at).Seconds())
+	}
 	cmd, out, said := u.command(t.Context(), "clean", "--cluster")
-	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "namespace "+of.namespace+" ") {
+	if err := cmd.Run(); err != nil {
 		t.Errorf("nettoll clean --cluster: %v\n%s\n%s", err, out, said)
 	}
-	t.Logf("%s", out)
-	u.killed = slices.DeleteFunc(u.killed, func(name string) bool { return name == of.namespace })
+	for _, r := range runs {
+		if want := "removed namespace " + r.namespace + " "; !strings.Contains(out.String(), want) {
+			t.Errorf("nettoll clean --cluster does not say %q:\n%s\n%s", want, out, said)
+		}
+	}
+	u.killed = nil
 }
 
 // killSoon starts a run, and kills it some time after there are pods that wait, which are chosen by arguments of

@@ -266,8 +266,7 @@ func TestCluster(t *testing.T) {
 	t.Run("quota", func(t *testing.T) { u.quota(t) })
 	t.Run("evicted", func(t *testing.T) { u.evicted(t) })
 	t.Run("node lost", func(t *testing.T) { u.nodeLost(t) })
-	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, late, 3*time.Minute) })
-	t.Run("forgotten", func(t *testing.T) { u.cleaned(t, early, 6*time.Minute) })
+	t.Run("cleaned", func(t *testing.T) { u.cleaned(t, early, late) })
 	t.Run("killed early", func(t *testing.T) { u.killedEarly(t) })
 	t.Run("killed pending", func(t *testing.T) { u.killedPending(t) })
 }
