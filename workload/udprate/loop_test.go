@@ -75,6 +75,20 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	return done
 }
 
+// runNow runs a trial whose window opens when a locked thread runs, and lasts as long as given.
+func runNow(e traffic.Endpoint, window time.Duration) <-chan traffic.Sample {
+	done := make(chan traffic.Sample, 1)
+	e.Prepare(trialID)
+	go func() {
+		runtime.LockOSThread()
+		now := clock.Now()
+		e.Run(trialID, traffic.Window{Open: now, Start: now, Close: now + int64(window)})
+		e.(traffic.Collector).Collect()
+		done <- *e.Sample()
+	}()
+	return done
+}
+
 // unawaited removes the counters that depend on the speed of the test.
 func unawaited(s traffic.Sample) traffic.Sample {
 	if delete(s.Counts, countAwaited); len(s.Counts) == 0 {
@@ -199,8 +213,7 @@ func TestFullBuffer(t *testing.T) {
 func TestRefused(t *testing.T) {
 	e, peer := ends(t, workload.Source)
 	peer.Close()
-	now := clock.Now()
-	s := <-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
+	s := <-runNow(e, 5*time.Millisecond)
 	if s.Sent == 0 || s.Sent != s.Total || s.Doubt != markerLost || s.Failure != "" {
 		t.Errorf("sample %+v", s)
 	}
@@ -213,14 +226,13 @@ func TestCannotSend(t *testing.T) {
 		endpoint: endpoint{sock: nowhere, buf: make([]byte, 64)}, flows: []sock.Socket{nowhere}, size: 64,
 		stride: 64, most: 1,
 	}
-	now := clock.Now()
-	<-run(e, traffic.Window{Open: now, Start: now, Close: now + 5e6})
+	<-runNow(e, 5*time.Millisecond)
 	e.Collect()
 	if e.sample.Sent != 0 || e.sample.Failure != "no datagram was sent inside the window: bad file descriptor" {
 		t.Errorf("sample %+v", e.sample)
 	}
 	late, _ := ends(t, workload.Source)
-	<-run(late, traffic.Window{Open: now, Start: now, Close: now}) // the thread had no CPU until then
+	<-runNow(late, 0) // the thread had no CPU until then
 	late.(*source).Collect()
 	if s := late.Sample(); s.Sent != 0 || s.Failure != "no datagram was sent inside the window" {
 		t.Errorf("sample of one that came too late: %+v", s)

@@ -66,6 +66,21 @@ func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
 	return done
 }
 
+// runNow runs a trial that opens when a locked thread runs, with a window as far from there as given.
+func runNow(e traffic.Endpoint, start, end time.Duration) <-chan traffic.Window {
+	done := make(chan traffic.Window, 1)
+	e.Prepare(trialID)
+	go func() {
+		runtime.LockOSThread()
+		now := clock.Now()
+		w := traffic.Window{Open: now, Start: now + int64(start), Close: now + int64(end)}
+		e.Run(trialID, w)
+		e.(traffic.Collector).Collect()
+		done <- w
+	}()
+	return done
+}
+
 func put(t *testing.T, s sock.Socket, trial, seq uint64, since int64) {
 	t.Helper()
 	var buf [traffic.HeaderSize]byte
@@ -191,12 +206,11 @@ func TestBehind(t *testing.T) {
 	s := e.(*source)
 	s.Prepare(trialID)
 	echo := &sink{endpoint: endpoint{sock: peer, in: make([]byte, largest)}}
-	now := clock.Now()
-	w := traffic.Window{Open: now - behind, Start: now - behind, Close: now + int64(10*time.Millisecond)}
-	done := run(echo, w)
+	done := run(echo, traffic.Window{Close: clock.Now() + int64(10*time.Second)}) // until the end marker
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	s.Run(trialID, w)
+	now := clock.Now()
+	s.Run(trialID, traffic.Window{Open: now - behind, Start: now - behind, Close: now + int64(10*time.Millisecond)})
 	s.Collect()
 	sunk := <-done
 	if s.sample.Failure != "" || s.sample.Sent > rate*int64(30*time.Millisecond)/1e9 || s.sample.Sent < 200 ||
@@ -260,16 +274,14 @@ func TestAnswers(t *testing.T) {
 // If the sink does not report the flood, the trial fails with that reason.
 func TestNoCapacity(t *testing.T) {
 	e, peer := ends(t, workload.Source, nil)
-	now := clock.Now()
-	w := traffic.Window{Open: now, Start: now + 8e6, Close: now + 40e6}
-	<-run(e, w)
-	if e.(*source).Collect(); e.Sample().Failure != noAnswer || clock.Now() < w.Start {
+	const start, end = 8 * time.Millisecond, 40 * time.Millisecond
+	w := <-runNow(e, start, end)
+	if e.Sample().Failure != noAnswer || clock.Now() < w.Start {
 		t.Errorf("sample %+v", e.Sample())
 	}
 	peer.Close()
-	now = clock.Now()
-	<-run(e, traffic.Window{Open: now, Start: now + 8e6, Close: now + 40e6})
-	if e.(*source).Collect(); e.Sample().Failure != noAnswer+": connection refused" {
+	<-runNow(e, start, end)
+	if e.Sample().Failure != noAnswer+": connection refused" {
 		t.Errorf("nobody listens: sample %+v", e.Sample())
 	}
 	bad := &source{endpoint: endpoint{sock: sock.Socket{FD: -1}, in: make([]byte, 64)}, out: make([]byte, 64), every: 1}
@@ -279,7 +291,7 @@ func TestNoCapacity(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	now = clock.Now()
+	now := clock.Now()
 	bad.Run(trialID, traffic.Window{Open: now, Start: now, Close: now + 5e6})
 	if bad.Collect(); bad.sample.Failure != "no datagram was sent inside the window: bad file descriptor" {
 		t.Errorf("sample %+v", bad.sample)
