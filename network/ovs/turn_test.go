@@ -53,7 +53,7 @@ func TestInTurn(t *testing.T) {
 	}
 }
 
-// found says whether a container finds out the MAC address of a neighbour within two seconds.
+// found says whether a container finds out the MAC address of a neighbour within 20 seconds.
 func found(t *testing.T, k *host.Kernel, ns string, to netip.Addr) bool {
 	t.Helper()
 	if err := k.Do(ns, func() error {
@@ -71,7 +71,7 @@ func found(t *testing.T, k *host.Kernel, ns string, to netip.Addr) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		list, err := links.Neighbours(to)
 		if err != nil {
 			t.Fatal(err)
