@@ -91,17 +91,20 @@ func TestPortsExhausted(t *testing.T) {
 			}
 			defer server.Close()
 			defer c.Close()
-			start := time.Now()
-			s, _ := both(t, server, c, 50*time.Millisecond)
-			if took := time.Since(start); took > 500*time.Millisecond {
-				t.Errorf("it took %v", took)
-			}
-			if !strings.Contains(s.Failure, tt.want) || tt.want == "" && s.Failure != "" {
-				t.Errorf("%q, want %q", s.Failure, tt.want)
-			}
-			if tt.want == "" && tt.spec.Renew && s.Received < 20 {
-				t.Errorf("%d connections over ten ports", s.Received)
-			}
+			witness.Until(t, workloadtest.Borne(), func() error {
+				start := time.Now()
+				s, _ := both(t, server, c, 50*time.Millisecond)
+				if took := time.Since(start); took > 500*time.Millisecond {
+					return fmt.Errorf("it took %v", took)
+				}
+				if !strings.Contains(s.Failure, tt.want) || tt.want == "" && s.Failure != "" {
+					return fmt.Errorf("%q, want %q", s.Failure, tt.want)
+				}
+				if tt.want == "" && tt.spec.Renew && s.Received < 20 {
+					return fmt.Errorf("%d connections over ten ports", s.Received)
+				}
+				return nil
+			})
 		})
 	}
 }

@@ -147,7 +147,7 @@ func TestMisbehaviour(t *testing.T) {
 				now := clock.Now()
 				traffic.Drive(e, 1, traffic.Window{Open: now, Start: now, Close: now + int64(100*time.Millisecond)})
 				if took := time.Duration(clock.Now() - now); took > 300*time.Millisecond {
-					t.Errorf("it took %v", took)
+					return fmt.Errorf("it took %v", took)
 				}
 				e.(traffic.Collector).Collect()
 				if why := e.Sample().Failure; !strings.Contains(why, tt.want) {
