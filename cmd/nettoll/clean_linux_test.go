@@ -65,7 +65,7 @@ func TestCleanNames(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := time.Now()
-			s.wait(soon)
+			s.wait(5 * soon)
 			s.leavesNothing(now)
 			names := h.names()
 			if left := h.left(names); len(left) == 0 {
@@ -132,7 +132,7 @@ func TestCleanFrozen(t *testing.T) {
 	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
 		t.Error(err)
 	}
-	s.wait(soon)
+	s.wait(5 * soon)
 	if said := h.run("clean"); said.status != 0 || strings.Count(said.stdout, ": runc container ") != 2 {
 		t.Errorf("clean exits with %d: %s%s", said.status, said.stdout, said.stderr)
 	}

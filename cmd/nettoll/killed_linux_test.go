@@ -119,7 +119,7 @@ func TestRunTidies(t *testing.T) {
 	if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	s.wait(soon)
+	s.wait(5 * soon)
 	s.leavesNothing(time.Now())
 	left := slices.DeleteFunc(outside(t), func(s string) bool {
 		return !strings.HasPrefix(s, "cgroup ") || slices.Contains(before, s)
@@ -220,7 +220,7 @@ func TestKilledWhileHostsHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.Now()
-	s.wait(soon)
+	s.wait(5 * soon)
 	s.leavesNothing(now)
 	namespaces.areGone(t, now)
 }
@@ -257,7 +257,7 @@ func killed(t *testing.T, h *home, of storm, m moment, before []string) {
 		t.Fatalf("kill: %v", err)
 	}
 	now := time.Now()
-	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+	if status := s.wait(5 * soon); status != 128+int(unix.SIGKILL) {
 		t.Fatalf("it ended with exit status %d before it was killed: this shows nothing", status)
 	}
 	journal := h.journals()

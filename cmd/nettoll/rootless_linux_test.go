@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -311,15 +312,26 @@ func TestKilledInside(t *testing.T) {
 	if !ok {
 		t.Fatal("there is no process inside")
 	}
+	watch, now := witness.Begin(t), time.Now()
 	if err := unix.Kill(inside.pid, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now()
-	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+	if status := s.wait(5 * soon); status != 128+int(unix.SIGKILL) {
 		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
 	}
+	s.endedSoon(now, watch)
 	s.leavesNothing(now)
 	namespaces.areGone(t, now)
+}
+
+// endedSoon checks that the program has ended soon after a time. The watch began before. The tests that run in parallel
+// are not other work, so what a thread waited for them counts, too.
+func (s *session) endedSoon(since time.Time, watch *witness.Watch) {
+	s.t.Helper()
+	seen := watch.Seen(s.t)
+	if took := s.end.Sub(since); took > soon+max(seen.Waited, seen.Excuse()) {
+		s.t.Errorf("it took %v, want at most %v (%v)", took, soon, seen)
+	}
 }
 
 // The process inside ends with the one outside even if the kernel's death signal is lost: a pipe closes.
@@ -336,11 +348,12 @@ func TestOutsideIsGone(t *testing.T) {
 	s.begin()
 	_ = outside.Close()
 	s.measuring()
+	watch, now := witness.Begin(t), time.Now()
 	_ = alive.Close()
-	now := time.Now()
-	if status := s.wait(soon); status != 128+int(unix.SIGKILL) {
+	if status := s.wait(5 * soon); status != 128+int(unix.SIGKILL) {
 		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
 	}
+	s.endedSoon(now, watch)
 	s.leavesNothing(now)
 }
 
