@@ -21,6 +21,7 @@ import (
 
 	"github.com/nettoll/nettoll/internal/linux"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/traffic"
 	"github.com/nettoll/nettoll/workload"
 	"github.com/nettoll/nettoll/workload/workloadtest"
@@ -162,23 +163,27 @@ func TestNginxFaults(t *testing.T) {
 	var sink netip.AddrPort
 	r := workloadtest.NewRig(t, noting{sink: &sink}, workloadtest.Options{Pairs: 1, Length: length, Given: with(nil)})
 	sound(t, r)
-	fails := func(what string, limit time.Duration, want ...string) {
+	fails := func(what string, limit time.Duration, want ...string) error {
 		t.Helper()
 		began := time.Now()
 		trial, _ := r.Trial(t)
-		for _, w := range want {
-			if !strings.Contains(trial.Failure(), w) {
-				t.Errorf("%s: the trial failed with %q, want %q", what, trial.Failure(), w)
-			}
-		}
-		if took := time.Since(began); took > limit {
-			t.Errorf("%s: the trial took %v", what, took)
-		}
+		took := time.Since(began)
 		t.Logf("%s: %s", what, trial.Failure())
 		nothingLeft(t)
+		for _, w := range want {
+			if !strings.Contains(trial.Failure(), w) {
+				return fmt.Errorf("%s: the trial failed with %q, want %q", what, trial.Failure(), w)
+			}
+		}
+		if took > limit {
+			return fmt.Errorf("%s: the trial took %v", what, took)
+		}
+		return nil
 	}
 
-	signal := func(s syscall.Signal) {
+	// signal signals nginx in the middle of a trial. On a busy machine it may do so after the trial is over.
+	signal := func(s syscall.Signal, done chan<- struct{}) {
+		defer close(done)
 		deadline := time.Now().Add(time.Second)
 		for time.Now().Before(deadline) {
 			if pids := workloadtest.Started(t, nginx); len(pids) == 1 {
@@ -189,18 +194,27 @@ func TestNginxFaults(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	go signal(syscall.SIGKILL)
-	fails("killed", 2*time.Second, "connection", "nginx server ended with signal: killed")
+	witness.Until(t, borne(), func() error {
+		signalled := make(chan struct{})
+		go signal(syscall.SIGKILL, signalled)
+		defer func() { <-signalled }()
+		return fails("killed", 2*time.Second, "connection", "nginx server ended with signal: killed")
+	})
 	sound(t, r)
 
-	go signal(syscall.SIGSTOP)
-	began := time.Now()
-	if trial, _ := r.Trial(t); trial.Failure() == "" && len(trial.Doubts()) == 0 {
-		t.Errorf("nginx stood still, and nobody says that something is wrong: %+v", trial)
-	}
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("stopped: the trial took %v", took)
-	}
+	witness.Until(t, borne(), func() error {
+		signalled := make(chan struct{})
+		go signal(syscall.SIGSTOP, signalled)
+		defer func() { <-signalled }()
+		began := time.Now()
+		if trial, _ := r.Trial(t); trial.Failure() == "" && len(trial.Doubts()) == 0 {
+			return fmt.Errorf("nginx stood still, and nobody says that something is wrong: %+v", trial)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			return fmt.Errorf("stopped: the trial took %v", took)
+		}
+		return nil
+	})
 	sound(t, r)
 
 	taken, err := net.Listen("tcp", sink.String()) //nolint:noctx // it takes no time
@@ -208,8 +222,10 @@ func TestNginxFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	fails("port taken", 3*time.Second, "nginx server could not listen at "+sink.String()+", which another process uses",
-		"Address already in use")
+	witness.Until(t, borne(), func() error {
+		return fails("port taken", 3*time.Second, "nginx server could not listen at "+sink.String()+
+			", which another process uses", "Address already in use")
+	})
 	_ = taken.Close()
 	sound(t, r)
 }
