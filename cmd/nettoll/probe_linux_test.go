@@ -16,8 +16,8 @@ import (
 	"github.com/nettoll/nettoll/internal/testnet"
 )
 
-// The eBPF programs and maps of a probe are gone a second after the run, whether it ends or is killed. They end with
-// its last process.
+// The eBPF programs and maps of a probe are gone soon after the run, whether it ends or is killed. They end with its
+// last process. On a busy machine the kernel may free them late, so these get more time than the processes.
 func TestProbeIsGone(t *testing.T) {
 	testnet.Root(t)
 	t.Parallel()
@@ -50,16 +50,16 @@ func TestProbeIsGone(t *testing.T) {
 					t.Errorf("exit status %d, want 0", status)
 				}
 			}
+			s.leavesNothing(now)
 			for what, id := range held {
 				for loaded(what, id) {
-					if time.Since(now) > time.Second {
-						t.Errorf("%s is in the kernel a second after the run", what)
+					if waited := time.Since(now); waited > 5*soon {
+						t.Errorf("%s is in the kernel %v after the run", what, waited)
 						break
 					}
 					time.Sleep(5 * time.Millisecond)
 				}
 			}
-			s.leavesNothing(now)
 		})
 	}
 }
