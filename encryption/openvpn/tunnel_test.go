@@ -100,7 +100,7 @@ func TestDeath(t *testing.T) {
 	}
 	select {
 	case <-r.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("it was killed, and is not told to have died")
 	}
 	drifted(t, b, "ovpn2 died: signal: killed", "Initialization Sequence Completed")

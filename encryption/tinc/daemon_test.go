@@ -142,7 +142,7 @@ func TestDeath(t *testing.T) {
 	}
 	select {
 	case <-r.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("it was killed, and is not said to have died")
 	}
 	drifts(t, b.Hosts[1], "tinc died: signal: killed; its last lines")

@@ -131,7 +131,7 @@ func TestDeath(t *testing.T) {
 	}
 	select {
 	case <-r.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("it was killed, and is not told to have died")
 	}
 	err := b.Verify(t)

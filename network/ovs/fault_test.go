@@ -54,7 +54,7 @@ func TestDeath(t *testing.T) {
 			if err := syscall.Kill(pid(t, k, name), syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			deadline := time.Now().Add(5 * time.Second)
+			deadline := time.Now().Add(20 * time.Second)
 			for died(k, name) == "" {
 				if time.Now().After(deadline) {
 					t.Fatal("it was killed, and is not told to have died")
