@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/measure"
 	"github.com/nettoll/nettoll/runtime/dockertest"
 )
@@ -224,6 +225,10 @@ const patience = 2 * time.Minute
 
 // soon is the time within which all processes of a program end with it.
 const soon = time.Second
+
+// excuse is how much later something may be than if no other program runs. The tests that run in parallel are not other
+// work to the witness, so what a thread waited for them counts, too.
+func excuse(seen witness.Seen) time.Duration { return max(seen.Waited, seen.Excuse()) }
 
 // leavesNothing checks that no process of the session is left a second after its end. A process that was killed gets
 // more time, because a busy kernel ends it late, just as it removes namespaces late.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 	"github.com/nettoll/nettoll/measure"
 )
 
@@ -131,6 +132,7 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 		})
 		s.measuring() // its lab has been built
 		before, _ := s.records()
+		watch := witness.Begin(s.t)
 		if err := unix.Kill(victim.pid, sig); errors.Is(err, unix.ESRCH) {
 			continue // its generation has ended
 		} else if err != nil {
@@ -154,8 +156,12 @@ func (s *session) fault(name string, sig unix.Signal, told string) {
 			continue
 		}
 		// A silent worker is waited for at most 10 s in a call, and about 2 s in a trial (control, traffic).
-		if took := time.Since(asked); took > 12*time.Second || sig == unix.SIGKILL && took > 2*time.Second {
-			s.t.Errorf("it took %v until this was noticed", took)
+		limit := 12 * time.Second
+		if sig == unix.SIGKILL {
+			limit = 2 * time.Second
+		}
+		if took, seen := time.Since(asked), watch.Seen(s.t); took > limit+excuse(seen) {
+			s.t.Errorf("it took %v until this was noticed, want at most %v (%v)", took, limit, seen)
 		}
 		return
 	}
