@@ -114,19 +114,35 @@ func TestBetween(t *testing.T) {
 	}
 }
 
+// interrupting keeps what is written, and interrupts when that contains a text.
+type interrupting struct {
+	said      strings.Builder
+	at        string
+	interrupt func()
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	n, err := w.said.Write(p)
+	if strings.Contains(w.said.String(), w.at) {
+		w.interrupt()
+	}
+	return n, err
+}
+
 // The results of an interrupted study are still shown.
 func TestBetweenInterrupted(t *testing.T) {
 	testnet.Root(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var out, progress strings.Builder
-	code := cli.Run(ctx, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: &progress}, []string{
+	var out strings.Builder
+	progress := &interrupting{at: "round 2 of", interrupt: cancel}
+	code := cli.Run(ctx, "", cli.Streams{In: strings.NewReader(""), Out: &out, Err: progress}, []string{
 		"study", "between", "--tunnel", "vxlan", "--hosts", "2", "--idle", "100ms", "--load", "100ms", "--only",
 		"setup,idle", "--rounds", "1000",
 	})
 	if code != 130 || !strings.Contains(out.String(), "setup_time: ") ||
 		!strings.Contains(out.String(), "of 1000 rounds were completed") {
-		t.Errorf("exit status %d; it said\n%s\nand shows\n%s", code, progress.String(), out.String())
+		t.Errorf("exit status %d; it said\n%s\nand shows\n%s", code, progress.said.String(), out.String())
 	}
 }
 

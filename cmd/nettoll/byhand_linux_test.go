@@ -74,6 +74,33 @@ func (s shell) with(f func(*link.Handle) error) {
 	}
 }
 
+// busy waits until the machine has received more packets than before a trial.
+func (s shell) busy() {
+	s.t.Helper()
+	const many = 1000
+	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		received := 0
+		if err := s.Do(func() error {
+			table, err := os.ReadFile("/proc/thread-self/net/dev") // proc_net(5)
+			if err != nil {
+				return err
+			}
+			_, row, _ := strings.Cut(string(table), "eth:")
+			var bytes int
+			_, err = fmt.Sscan(row, &bytes, &received)
+			return err
+		}); err != nil {
+			s.t.Fatal(err)
+		}
+		if received > many {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("it has received %d packets", received)
+		}
+	}
+}
+
 // drop makes the machine silently drop received packets of a protocol that are longer than so many bytes.
 func (s shell) drop(protocol byte, above uint32) {
 	s.t.Helper()
@@ -305,7 +332,7 @@ func TestByHandFaults(t *testing.T) {
 		sink := far.sink("nettoll sink")
 		c := near.start("nettoll source 'udp-rr(mode=spin)' 10.9.0.2 --time 1m --interval 1m")
 		c.until(t, "udp-rr(")
-		time.Sleep(200 * time.Millisecond) // by then the trial runs
+		near.busy()
 		start := time.Now()
 		near.with(func(h *link.Handle) error { return h.SetUp(near.link, false) })
 		sink.alone(t)
@@ -324,7 +351,7 @@ func TestByHandFaults(t *testing.T) {
 				t.Fatalf("no source: %s %s", &c.stdout, &c.stderr)
 			}
 		}
-		time.Sleep(200 * time.Millisecond) // by then the trial runs
+		near.busy()
 		start := time.Now()
 		if err := sink.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)

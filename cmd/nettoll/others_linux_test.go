@@ -70,12 +70,13 @@ func TestTwoRuns(t *testing.T) {
 		"hint: --wait")
 	contains(t, "stdout", second.stdout.String(), "Another run of nettoll measured at the same time: process ")
 	third := start(t, brief("--time", "1s", "--wait")...)
+	const waits = "waiting for process "
+	third.until(waits, func() bool { return strings.Contains(third.stderr.String(), waits) })
 	time.Sleep(time.Second) // long enough to begin building
 	third.interrupt()
 	if status := third.wait(patience); status != 130 {
 		t.Errorf("exit status %d, want 130", status)
 	}
-	contains(t, "stderr", third.stderr.String(), "waiting for process ")
 	if _, err := os.Stat(third.dir); !os.IsNotExist(err) {
 		t.Errorf("it has begun: %v", err)
 	}

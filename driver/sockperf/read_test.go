@@ -1,6 +1,8 @@
 package sockperf
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -187,7 +189,8 @@ func TestAgrees(t *testing.T) {
 	path, err := driver.Find(Driver{})
 	testnet.Skip(t, err)
 	workloadtest.Loopback(t)
-	port := strconv.Itoa(int(workloadtest.FreePort()))
+	number := workloadtest.FreePort()
+	port := strconv.Itoa(int(number))
 	server := exec.Command(path, "server", "-i", "127.0.0.1", "-p", port)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -196,7 +199,19 @@ func TestAgrees(t *testing.T) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	}()
-	time.Sleep(200 * time.Millisecond)
+	opened := fmt.Sprintf(" 0100007F:%04X ", number) // proc_net(5)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		table, err := os.ReadFile("/proc/thread-self/net/udp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(table, []byte(opened)) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the server has not opened its port")
+		}
+	}
 	log := filepath.Join(t.TempDir(), "log")
 	out, err := exec.Command(path, "ping-pong", "-i", "127.0.0.1", "-p", port, "--msg-size", "64", "--mps", "max",
 		"--time", "1", "--full-log", log).Output()
