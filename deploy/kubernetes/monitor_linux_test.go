@@ -97,9 +97,15 @@ func TestMonitorReads(t *testing.T) {
 	}
 }
 
-// spinning starts a program that uses a CPU, in a control group of its own, until the end of the test.
-func spinning(t *testing.T, group string) {
+// spinning starts a program that uses a CPU, in a control group of its own, until the end of the test. It returns the
+// name of the program, which no other program has.
+func spinning(t *testing.T, group string) string {
 	t.Helper()
+	name := fmt.Sprintf("spin%d", os.Getpid())
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink("/bin/sh", path); err != nil {
+		t.Fatal(err)
+	}
 	testnet.Skip(t, cgroup.Usable("put a program into a control group"))
 	list, err := cgroup.Hierarchies()
 	if err != nil {
@@ -109,7 +115,7 @@ func spinning(t *testing.T, group string) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	cmd := exec.Command(path, "-c", "while :; do :; done")
 	err = cmd.Start()
 	t.Cleanup(func() {
 		if cmd.Process != nil {
@@ -126,6 +132,7 @@ func spinning(t *testing.T, group string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return name
 }
 
 // Programs in pods of the run are not others. If no process is in one of these pods, nothing is said of others.
@@ -136,7 +143,7 @@ func TestMonitorPrograms(t *testing.T) {
 		t.Error("the end without a begin is no error")
 	}
 	name := fmt.Sprintf("nettoll_monitor_%d", os.Getpid()) // as the cgroup driver systemd writes nettoll-monitor-…
-	spinning(t, name)
+	spinner := spinning(t, name)
 	for _, c := range []struct {
 		name  string
 		pods  []string
@@ -152,7 +159,7 @@ func TestMonitorPrograms(t *testing.T) {
 		if err := call(methodEnd, ours{c.pods}, &p); err != nil {
 			t.Fatal(err)
 		}
-		others := slices.ContainsFunc(p.Users, func(u procfs.User) bool { return u.Name == "sh" && u.CPUs > 0.1 })
+		others := slices.ContainsFunc(p.Users, func(u procfs.User) bool { return u.Name == spinner && u.CPUs > 0.1 })
 		if p.Known != c.known || p.Users != nil && !c.known || others {
 			t.Errorf("%s: %+v, want known %v", c.name, p, c.known)
 		}
