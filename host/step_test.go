@@ -414,7 +414,7 @@ func TestUndoWithSocket(t *testing.T) {
 	if err := s.Undo(context.Background(), k); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 10*time.Second { // the socket is held until the end of the test
 		t.Errorf("Undo took %v", took)
 	}
 	if got := links(t, k, ""); strings.Contains(got, "v0") {
