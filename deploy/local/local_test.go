@@ -22,6 +22,7 @@ import (
 	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/testnet"
+	"github.com/nettoll/nettoll/internal/testnet/witness"
 )
 
 // The test binary also runs as the hosts of these tests.
@@ -272,14 +273,15 @@ func TestClose(t *testing.T) {
 	waiting := make(chan error, 1)
 	go func() { waiting <- w.Call(t.Context(), "wait", nil, nil) }()
 	time.Sleep(10 * time.Millisecond)
-	start := time.Now()
+	watch, start := witness.Begin(t), time.Now()
 	for range 2 {
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
 	}
-	if d := time.Since(start); d > 500*time.Millisecond {
-		t.Errorf("took %s", d)
+	d := time.Since(start)
+	if seen := watch.Seen(t); d > waitDelay+seen.Excuse() {
+		t.Errorf("took %s (%v)", d, seen)
 	}
 	if err := syscall.Kill(h.PID(), 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("PID 1 is still there: %v", err)
@@ -334,8 +336,8 @@ func TestHostDies(t *testing.T) {
 				if want := `worker "w" died: ` + tt.want; !said(err, want) {
 					t.Errorf("got %v, want %s", err, want)
 				}
-			case <-time.After(2 * time.Second):
-				t.Fatal("a call still waits after 2 s")
+			case <-time.After(10 * time.Second):
+				t.Fatal("a call still waits after 10 s")
 			}
 			<-w.Done()
 			if err := h.Verify(t.Context()); !said(err, tt.want) {
@@ -362,7 +364,7 @@ func TestAgentDoesNotStart(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	_, err = Start(ctx, Options{Name: "h", Env: append(os.Environ(), "TEST_AGENT=hangs")})
-	if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d > time.Second {
+	if d := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || d > 10*time.Second { // it hangs for an hour
 		t.Errorf("hangs: got %v after %s", err, d)
 	}
 	if left := named("nettoll"); len(left) > 0 {
@@ -432,14 +434,18 @@ func TestControllerIsKilled(t *testing.T) {
 					t.Errorf("%d processes, want 8", len(got))
 				}
 			}
+			watch := witness.Begin(t)
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			killed := time.Now()
 			_ = cmd.Wait()
 			for len(named("nettoll")) > 0 {
-				if time.Since(killed) > time.Second {
-					t.Fatalf("processes %v are left after a second", named("nettoll"))
+				if d := time.Since(killed); d > time.Second {
+					// A machine that is busy all the time would excuse everything.
+					if seen := watch.Seen(t); d > time.Second+min(seen.Excuse(), 20*time.Second) {
+						t.Fatalf("processes %v are left after %s (%v)", named("nettoll"), d, seen)
+					}
 				}
 				time.Sleep(time.Millisecond)
 			}
