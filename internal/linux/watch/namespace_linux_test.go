@@ -31,7 +31,8 @@ import (
 func TestMain(m *testing.M) { testnet.Main(m) }
 
 // A bench is a namespace that is watched: a bridge with a port whose other end is in another namespace, an address, a
-// neighbour, and a table of rules.
+// neighbour, and a table of rules. Its links get no address by themselves, which would come one or two seconds after
+// the other end is up.
 type bench struct {
 	*testing.T
 	machine *testnet.Machine
@@ -53,8 +54,10 @@ func newBench(t *testing.T) *bench {
 	t.Cleanup(func() { _ = b.other.Close() })
 	b.do(`ip link set lo up
 ip link add br0 address 02:00:00:00:00:01 type bridge
+sysctl net/ipv6/conf/br0/addr_gen_mode 1
 ip link set br0 up
 ip link add vsrc0 type veth peer name far0
+sysctl net/ipv6/conf/vsrc0/addr_gen_mode 1
 ip link set far0 netns /proc/self/fd/3
 ip link set vsrc0 master br0 up
 ip addr add 10.1.0.1/16 dev br0 nodad
