@@ -206,7 +206,7 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	t.Helper()
 	cpus := runtime.NumCPU()
 	type reading struct {
-		runs [2][softirq.Vectors][]uint64 // by the kernel, by the probe
+		runs [3][softirq.Vectors][]uint64 // by the kernel, by the probe, by the kernel once more
 		ns   uint64                       // of all vectors and CPUs
 		stat procfs.CPUTime
 	}
@@ -217,10 +217,11 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 		}
 		for vector := range softirq.Vectors {
 			for cpu := range cpus {
+				r.runs[0][vector] = append(r.runs[0][vector], counted(t, vector, cpu))
 				ns, runs := times.Vector(cpu, vector)
 				r.ns += ns
-				r.runs[0][vector] = append(r.runs[0][vector], counted(t, vector, cpu))
 				r.runs[1][vector] = append(r.runs[1][vector], runs)
+				r.runs[2][vector] = append(r.runs[2][vector], counted(t, vector, cpu))
 			}
 		}
 		return r
@@ -228,14 +229,17 @@ func compare(t *testing.T, times *softirq.Times) (probe, ticks float64) {
 	before := read()
 	packets, wall, _, _ := flood(t, 0, time.Second)
 	after := read()
-	// Between the two readings, a vector may run a few more times.
+	// On a busy machine the probe misses some runs.
 	const slack = 20
 	for vector := range softirq.Vectors {
 		for cpu := range cpus {
-			want := after.runs[0][vector][cpu] - before.runs[0][vector][cpu]
-			got := after.runs[1][vector][cpu] - before.runs[1][vector][cpu]
-			if d := int64(got) - int64(want); max(d, -d) > slack+int64(want)/50 {
-				t.Errorf("vector %d on CPU %d was run %d times by the probe, %d times by /proc/softirqs", vector, cpu, got, want)
+			difference := func(last, first int) int64 {
+				return int64(after.runs[last][vector][cpu] - before.runs[first][vector][cpu])
+			}
+			got, least, most := difference(1, 1), difference(0, 2), difference(2, 0)
+			if got < least-slack-least/50 || got > most+slack+most/50 {
+				t.Errorf("vector %d on CPU %d was run %d times by the probe, %d to %d times by /proc/softirqs", vector, cpu, got,
+					least, most)
 			}
 		}
 	}
@@ -271,11 +275,13 @@ func TestFloodAndIdle(t *testing.T) {
 		return n
 	}
 	before, ran := times.Net(all), runs()
-	packets, wall, _, _ := flood(t, 0, 200*time.Millisecond)
-	busy, often := float64(times.Net(all)-before)/float64(wall), float64(runs()-ran)/float64(wall)
-	const least = 0.05
-	if busy < least || packets == 0 {
-		t.Errorf("a flood of %d packets kept softirqs of the network busy for %.4f cores", packets, busy)
+	packets, wall, sending, _ := flood(t, 0, 200*time.Millisecond)
+	soft := float64(times.Net(all) - before)
+	busy, often := soft/float64(wall), float64(runs()-ran)/float64(wall)
+	const least = 0.05 // of the time in which the flood had a CPU
+	if soft < least*float64(sending) || packets == 0 {
+		t.Errorf("a flood of %d packets, which ran for %v of %v, kept softirqs of the network busy for %v", packets, sending,
+			wall, time.Duration(soft))
 	}
 	quiet, idle := busy, max(0.01, busy/10) // other tests send packets too, on all CPUs
 	for tries, last := 0, time.Now().Add(30*time.Second); tries < 300 && quiet >= idle && time.Now().Before(last); {
@@ -351,16 +357,42 @@ func TestThreadTime(t *testing.T) {
 	if err := p.On(); err != nil {
 		t.Fatal(err)
 	}
-	before := times.Net([]int{0})
+	before, away := times.Net([]int{0}), stolen(t)
 	_, wall, ran, waited := flood(t, 0, 500*time.Millisecond)
 	soft := time.Duration(times.Net([]int{0}) - before)
-	apart := float64(wall-ran-waited) / float64(soft)
-	t.Logf("of %v a thread ran %v and waited %v; softirqs of the network took %v: %.2f of them are not in its "+
-		"run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, soft, apart, value)
+	away = stolen(t) - away
+	apart := float64(wall-ran-waited-away) / float64(soft)
+	t.Logf("of %v a thread ran %v and waited %v, and other machines had its CPU for %v; softirqs of the network took %v: "+
+		"%.2f of them are not in its run time (IRQ_TIME_ACCOUNTING=%s)", wall, ran, waited, away, soft, apart, value)
 	if (apart > 0.5) != (value == "y") {
 		t.Errorf("%.2f of the softirqs are apart from the run time of the thread that they interrupt, and "+
 			"CONFIG_IRQ_TIME_ACCOUNTING is %s", apart, value)
 	}
+}
+
+// stolen returns how long CPU 0 was not there because the hypervisor gave it to others, in steps of 10 ms. It is 0 if
+// the kernel does not subtract that from the run time of threads (kernel/sched/core.c, update_rq_clock_task).
+func stolen(t *testing.T) time.Duration {
+	t.Helper()
+	if value, _ := procfs.KernelOption("CONFIG_PARAVIRT_TIME_ACCOUNTING"); value != "y" {
+		return 0
+	}
+	b, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const steal = 8
+	for line := range strings.Lines(string(b)) {
+		if fields := strings.Fields(line); len(fields) > steal && fields[0] == "cpu0" {
+			n, err := strconv.Atoi(fields[steal])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return time.Duration(n) * 10 * time.Millisecond
+		}
+	}
+	t.Fatalf("/proc/stat has no times of CPU 0: %s", b)
+	return 0
 }
 
 // ids returns the eBPF programs, maps and links that a process holds, from its open files.
@@ -414,8 +446,8 @@ func TestKilled(t *testing.T) {
 	began := time.Now()
 	for name, id := range held {
 		for there(name, id) {
-			if time.Since(began) > time.Second {
-				t.Errorf("%s is there a second after its process was killed", name)
+			if time.Since(began) > 10*time.Second { // the kernel removes it after a grace period of RCU
+				t.Errorf("%s is still there %v after its process was killed", name, time.Since(began))
 				break
 			}
 			time.Sleep(time.Millisecond)
