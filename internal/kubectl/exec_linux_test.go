@@ -351,7 +351,7 @@ func TestExecDropped(t *testing.T) {
 				if err := p.Wait(); !lost(err) || name == "cancel" && !errors.Is(err, context.Canceled) {
 					t.Errorf("got %v", err)
 				}
-				if d := time.Since(begun); d > time.Second {
+				if d := time.Since(begun); d > 10*time.Second {
 					t.Errorf("it took %v", d)
 				}
 				if doing == "deaf" {

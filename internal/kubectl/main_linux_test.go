@@ -156,10 +156,10 @@ func (s settings) options(t *testing.T) Options {
 	return Options{Program: program, Env: append(os.Environ(), standIn+"="+string(text))}
 }
 
-// short are limits for tests.
+// short are limits for tests. A client that has to be opened has time for it, also on a busy machine.
 func short() limits {
 	return limits{
-		open: 2 * time.Second, repeat: 2 * time.Second, ping: 50 * time.Millisecond, quiet: 500 * time.Millisecond,
+		open: 20 * time.Second, repeat: 2 * time.Second, ping: 50 * time.Millisecond, quiet: 500 * time.Millisecond,
 		ask: time.Second, unread: 500 * time.Millisecond,
 	}
 }

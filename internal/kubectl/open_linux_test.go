@@ -99,6 +99,7 @@ func TestOpenLongPath(t *testing.T) {
 
 func TestOpenFails(t *testing.T) {
 	never := func(http.ResponseWriter, *http.Request) { t.Error("the server was asked") }
+	const silent, hangs = "silent", "hangs" // Open ends only because its time is up
 	for _, tt := range []struct {
 		name   string
 		handle http.HandlerFunc
@@ -134,7 +135,7 @@ func TestOpenFails(t *testing.T) {
 			"start kubectl proxy: exit status 1: it is the wrong day", nil,
 		},
 		{
-			"hangs", never, func(s *settings, _ *Options) { s.Hang = true }, "start kubectl proxy: context deadline exceeded",
+			hangs, never, func(s *settings, _ *Options) { s.Hang = true }, "start kubectl proxy: context deadline exceeded",
 			func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
 		},
 		{"unreachable", func(w http.ResponseWriter, _ *http.Request) {
@@ -145,8 +146,8 @@ func TestOpenFails(t *testing.T) {
 			proxyError(w, "tls: failed to verify certificate: x509: certificate signed by unknown authority")
 		}, nil, "signed by unknown authority", nil},
 		{
-			"silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil,
-			"cannot reach the API server https://cluster.test:6443: no answer within 2s", nil,
+			silent, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil,
+			"cannot reach the API server https://cluster.test:6443: no answer within 4s", nil,
 		},
 		{"credentials", func(w http.ResponseWriter, _ *http.Request) {
 			refuse(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
@@ -173,15 +174,19 @@ func TestOpenFails(t *testing.T) {
 				with.Program = o.Program
 			}
 			with.Context = o.Context
+			limit := short()
+			if tt.name == silent || tt.name == hangs {
+				limit.open = 4 * time.Second
+			}
 			begun := time.Now()
-			c, err := open(t.Context(), with, short())
+			c, err := open(t.Context(), with, limit)
 			if c != nil {
 				_ = c.Close()
 			}
 			if err == nil || !strings.Contains(err.Error(), tt.want) || tt.is != nil && !tt.is(err) {
 				t.Errorf("got  %v\nwant %s", err, tt.want)
 			}
-			if d := time.Since(begun); d > 2*short().open {
+			if d := time.Since(begun); d > 2*limit.open {
 				t.Errorf("it took %v", d)
 			}
 			if paths := left(t); len(paths) > 0 {
