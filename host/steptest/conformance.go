@@ -87,8 +87,9 @@ func (s Subject) undone(t testing.TB, step host.Step, p host.Plan) (err error) {
 	return nil
 }
 
-// settle is how long the kernel may take to complete removals in the background.
-const settle = time.Second
+// settle is how long the kernel may take to complete removals in the background. Tests of steps that are not undone
+// wait that long, too.
+const settle = 10 * time.Second
 
 // differs compares the state with the state before.
 func (s Subject) differs(before map[string]string, p host.Plan) (diff string, err error) {

@@ -12,13 +12,24 @@ import (
 	"time"
 )
 
-// settle is how long things may take to disappear: killed processes, and namespaces that the kernel removes in the
-// background.
-const settle = 2 * time.Second
+const (
+	// settle is how long things may take to disappear: killed processes, and namespaces that the kernel removes in the
+	// background.
+	settle = 20 * time.Second
+	// settleEnv is a variable with another time, for tests that leave something behind on purpose.
+	settleEnv = "NETTOLL_TESTNET_SETTLE"
+)
 
 // wait checks repeatedly until everything is gone that was not there before, and returns what is left after the limit.
 func wait(token string, before map[string]bool) ([]string, error) {
-	deadline := time.Now().Add(settle)
+	limit := settle
+	if s := os.Getenv(settleEnv); s != "" {
+		var err error
+		if limit, err = time.ParseDuration(s); err != nil {
+			return nil, fmt.Errorf("%s: %w", settleEnv, err)
+		}
+	}
+	deadline := time.Now().Add(limit)
 	for {
 		after, err := look(token)
 		if err != nil {

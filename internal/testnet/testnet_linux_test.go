@@ -92,6 +92,9 @@ func TestMainFails(t *testing.T) {
 				}
 			}
 			cmd.Env = append(cmd.Env, leakEnv+"="+kind)
+			if kind != "" {
+				cmd.Env = append(cmd.Env, "NETTOLL_TESTNET_SETTLE=2s")
+			}
 			out, err := cmd.CombinedOutput()
 			if kind == "" {
 				if err != nil {
