@@ -349,7 +349,7 @@ func TestWorkerDies(t *testing.T) {
 				t.Errorf("another call: got %v, want %s", err, tt.want)
 			}
 			<-w.Done()
-			if d := time.Since(begin); d > time.Second {
+			if d := time.Since(begin); d > 10*time.Second { // the calls have no end of their own
 				t.Errorf("known after %s", d)
 			}
 			if err := w.Err(); !strings.HasPrefix(text(err), tt.want) {
@@ -653,11 +653,11 @@ func children(t *testing.T) []string {
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for range 100 {
+	for range 500 {
 		if f() {
 			return
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	t.Errorf("not so after 2 s: %s", what)
+	t.Errorf("not so after 10 s: %s", what)
 }
