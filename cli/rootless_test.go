@@ -12,6 +12,7 @@ import (
 
 // The process inside gets an interrupt only if it has not had it. The second one kills it.
 func TestPass(t *testing.T) {
+	const itself, terminated, killed = "exit status 3", "signal: terminated", "signal: killed"
 	for _, tt := range []struct {
 		name    string
 		signals []os.Signal
@@ -19,14 +20,18 @@ func TestPass(t *testing.T) {
 		want    os.Signal
 		ended   string
 	}{
-		{"one that only the outside had", []os.Signal{syscall.SIGTERM}, false, nil, "signal: terminated"},
-		{"one that both had", []os.Signal{os.Interrupt}, true, nil, "exit status 3"},
-		{"two", []os.Signal{os.Interrupt, syscall.SIGTERM}, true, syscall.SIGTERM, "signal: killed"},
-		{"two that only the outside had", []os.Signal{os.Interrupt, os.Interrupt}, false, os.Interrupt, "signal: killed"},
-		{"none", nil, false, nil, "exit status 3"},
+		{"one that only the outside had", []os.Signal{syscall.SIGTERM}, false, nil, terminated},
+		{"one that both had", []os.Signal{os.Interrupt}, true, nil, itself},
+		{"two", []os.Signal{os.Interrupt, syscall.SIGTERM}, true, syscall.SIGTERM, killed},
+		{"two that only the outside had", []os.Signal{os.Interrupt, os.Interrupt}, false, os.Interrupt, killed},
+		{"none", nil, false, nil, itself},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd := exec.Command("sh", "-c", "sleep 0.4; exit 3") // longer than heardLimit
+			script := "exec sleep 10" // much longer than heardLimit
+			if tt.ended == itself {
+				script = "sleep 0.4; exit 3" // longer than heardLimit
+			}
+			cmd := exec.Command("sh", "-c", script)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
