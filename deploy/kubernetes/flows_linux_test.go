@@ -152,13 +152,13 @@ func TestFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer peer.Close()
-	const life = 500 * time.Millisecond
+	const life, every = 5 * time.Second, 50 * time.Millisecond
 	to := peer.LocalAddr().(*net.UDPAddr).AddrPort()
 	began := clock.Now()
 	ended := make(chan freshReport, 1)
 	go func() {
 		report, err := fresh(t.Context(), freshSpec{
-			sending: sending{Flow: 9, Kind: FlowNew, To: to, Every: 5 * time.Millisecond},
+			sending: sending{Flow: 9, Kind: FlowNew, To: to, Every: every},
 			Life:    life,
 		}, began)
 		if err != nil {
@@ -174,13 +174,13 @@ func TestFresh(t *testing.T) {
 	if !ok || first.Number != 0 || first.Sent <= 0 || time.Duration(first.Sent) > life/2 {
 		t.Errorf("the first message is %+v, want number 0, sent soon after the start", first)
 	}
-	s, err := send(sending{Flow: 9, Kind: FlowNew, To: here, Every: 5 * time.Millisecond}, 0)
+	s, err := send(sending{Flow: 9, Kind: FlowNew, To: here, Every: every}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	report := <-ended
 	sent := s.stop()
-	if most := int(life/(5*time.Millisecond)) + 1; report.Sent < 2 || report.Sent > most || report.Arrived.Count < 2 ||
+	if most := int(life/every) + 1; report.Sent < 2 || report.Sent > most || report.Arrived.Count < 2 ||
 		report.Arrived.Count > sent {
 		t.Errorf("%d of at most %d messages were sent, and %d of %d arrived", report.Sent, most, report.Arrived.Count, sent)
 	}
