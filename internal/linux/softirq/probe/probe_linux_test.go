@@ -184,8 +184,8 @@ func counted(t *testing.T, vector, cpu int) uint64 {
 // Two ways to count agree: the kernel's own table of how often each vector ran, which is exact, and its ticks of time
 // spent in softirqs, which are samples of 4 ms. Both cover the whole machine, including other work. A tick may be late
 // because its CPU had interrupts off or was taken away. It is then charged to whatever runs when it arrives, often a
-// softirq that is about to begin. Beside other work, the probe sometimes misses several runs of a CPU in a row. So only
-// one of several floods has to agree.
+// softirq that is about to begin. The kernel that these tests usually have does not run the probe when a softirq
+// interrupts PID 1 (docs/method.md), which may work much for a while. So only one of several floods has to agree.
 func TestAgreesWithKernel(t *testing.T) {
 	p, times := probed(t)
 	if err := p.On(); err != nil {
