@@ -132,7 +132,7 @@ func (w *interrupting) Write(p []byte) (int, error) {
 // The results of an interrupted study are still shown.
 func TestBetweenInterrupted(t *testing.T) {
 	testnet.Root(t)
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var out strings.Builder
 	progress := &interrupting{at: "round 2 of", interrupt: cancel}

@@ -64,9 +64,8 @@ func TestCleanNames(t *testing.T) {
 			if err := unix.Kill(s.cmd.Process.Pid, unix.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-			now := time.Now()
 			s.wait(5 * soon)
-			s.leavesNothing(now)
+			s.leavesNothing(s.end)
 			names := h.names()
 			if left := h.left(names); len(left) == 0 {
 				t.Fatalf("nothing of %q is left: this shows nothing", names)

@@ -221,7 +221,7 @@ func TestKilledWhileHostsHang(t *testing.T) {
 	}
 	now := time.Now()
 	s.wait(5 * soon)
-	s.leavesNothing(now)
+	s.leavesNothing(s.end)
 	namespaces.areGone(t, now)
 }
 
@@ -260,13 +260,14 @@ func killed(t *testing.T, h *home, of storm, m moment, before []string) {
 	if status := s.wait(5 * soon); status != 128+int(unix.SIGKILL) {
 		t.Fatalf("it ended with exit status %d before it was killed: this shows nothing", status)
 	}
-	journal := h.journals()
+	journal, end := h.journals(), s.end
 	if s.frozen(now) {
 		t.Log("a runtime was killed while it had frozen a container: the next command ends that")
 		h.leavesNothing(before)
 		now = time.Now()
+		end = now
 	}
-	s.leavesNothing(now)
+	s.leavesNothing(end)
 	namespaces.areGone(t, now)
 	if m.generation > 0 { // all labs have stood
 		contains(t, "the journal", journal, of.steps...)

@@ -50,7 +50,7 @@ func TestProbeIsGone(t *testing.T) {
 					t.Errorf("exit status %d, want 0", status)
 				}
 			}
-			s.leavesNothing(now)
+			s.leavesNothing(s.end)
 			for what, id := range held {
 				for loaded(what, id) {
 					if waited := time.Since(now); waited > 5*soon {

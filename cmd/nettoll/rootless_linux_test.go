@@ -320,7 +320,7 @@ func TestKilledInside(t *testing.T) {
 		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
 	}
 	s.endedSoon(now, watch)
-	s.leavesNothing(now)
+	s.leavesNothing(s.end)
 	namespaces.areGone(t, now)
 }
 
@@ -353,7 +353,7 @@ func TestOutsideIsGone(t *testing.T) {
 		t.Errorf("exit status %d, want %d", status, 128+int(unix.SIGKILL))
 	}
 	s.endedSoon(now, watch)
-	s.leavesNothing(now)
+	s.leavesNothing(s.end)
 }
 
 // Both processes have the same standard streams, so pipes work.

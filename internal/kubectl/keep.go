@@ -60,8 +60,8 @@ func (p *Process) keep() {
 	}
 }
 
-// Hush says that no connection to a program may be pinged for that long: what they share with others is measured. It
-// replaces what was said before.
+// Hush says that no connection to a program may be pinged for that long, because a measurement uses the same network.
+// It replaces what was said before.
 func (c *Client) Hush(quiet time.Duration) {
 	until := time.Now().Add(quiet)
 	c.hush.Store(&until)

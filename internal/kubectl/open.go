@@ -55,7 +55,7 @@ type Client struct {
 	closing sync.Once
 	life    context.Context // ends with Close
 	end     context.CancelFunc
-	hush    atomic.Pointer[time.Time] // until then nothing is pinged; nil: never
+	hush    atomic.Pointer[time.Time] // until then nothing is pinged; nil: anything may be
 }
 
 // limits are how long a client waits.

@@ -31,7 +31,7 @@ func (c *Client) Create(ctx context.Context, path string, object, into any) erro
 	return c.request(ctx, http.MethodPost, path, object, into)
 }
 
-// Change changes fields of an object, such as "/api/v1/namespaces/x/pods/y", as a JSON merge patch does (RFC 7386):
+// Change changes fields of an object, such as "/api/v1/namespaces/x/pods/y", as a JSON merge patch does (RFC 7396):
 // null removes one. It is repeated like [Client.Get].
 func (c *Client) Change(ctx context.Context, path string, fields any) error {
 	return c.request(ctx, http.MethodPatch, path, fields, nil)

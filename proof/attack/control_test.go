@@ -23,6 +23,7 @@ import (
 	"github.com/nettoll/nettoll/control"
 	"github.com/nettoll/nettoll/deploy/local"
 	"github.com/nettoll/nettoll/experiment"
+	"github.com/nettoll/nettoll/internal/linux/dump"
 	"github.com/nettoll/nettoll/internal/linux/link"
 	"github.com/nettoll/nettoll/internal/linux/netns"
 	"github.com/nettoll/nettoll/internal/linux/nft/ruleset"
@@ -516,11 +517,11 @@ func TestMACFlood(t *testing.T) {
 // forgotten waits until no bridge of the namespace knows an address that it has learned.
 func forgotten() error {
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		list, err := netlink.NeighList(0, unix.AF_BRIDGE)
-		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+		list, err := dump.Whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(0, unix.AF_BRIDGE) })
+		if err != nil {
 			return err
 		}
-		if err == nil && !slices.ContainsFunc(list, func(n netlink.Neigh) bool {
+		if !slices.ContainsFunc(list, func(n netlink.Neigh) bool {
 			return n.State&netlink.NUD_PERMANENT == 0
 		}) {
 			return nil

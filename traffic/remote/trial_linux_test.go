@@ -204,7 +204,7 @@ func TestQuiet(t *testing.T) {
 				if !x.Done {
 					t.Errorf("%+v", x)
 				}
-				if h := hushes[i]; h[0] > x.Opened+int64(x.Late) || h[1] < x.Opened+int64(length) {
+				if h := hushes[i]; h[0] > x.Opened+int64(x.Late) || h[1] < x.Opened+int64(length+traffic.DrainLimit) {
 					t.Errorf("others were told to be quiet from %v to %v after an opening", time.Duration(h[0]-x.Opened),
 						time.Duration(h[1]-x.Opened))
 				}

@@ -199,7 +199,7 @@ func (a *attempt) run(ctx context.Context, previous int64) (ended int64, err err
 
 	opening, orders := a.orders()
 	for _, f := range a.hush {
-		f(time.Duration(opening.at-opening.decided) + a.plan.Length + opening.skew)
+		f(time.Duration(opening.at-opening.decided) + a.plan.Length + opening.skew + traffic.DrainLimit)
 	}
 	for _, w := range a.workers {
 		w.last = a.timing
