@@ -182,10 +182,15 @@ func (d *Deployment) station(ctx context.Context) error {
 	}
 	d.scouts = scouts
 	if may {
-		for _, name := range scouts.names() { // from now on their pods end by themselves
-			if err := d.client.Change(ctx, d.path(batch, "jobs")+"/"+name, object{"spec": object{limitField: nil}}); err != nil {
-				return fmt.Errorf("take the limit of job %q away: %w", name, err)
+		names := scouts.names() // their pods run, and end by themselves
+		if err := d.each(ctx, len(names), "jobs have no limit any more", func(ctx context.Context, i int) error {
+			err := d.client.Change(ctx, d.path(batch, "jobs")+"/"+names[i], object{"spec": object{limitField: nil}})
+			if err != nil {
+				return fmt.Errorf("take the limit of job %q away: %w", names[i], err)
 			}
+			return nil
+		}); err != nil {
+			return err
 		}
 	}
 	var made identity

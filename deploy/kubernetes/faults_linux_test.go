@@ -616,9 +616,9 @@ func (u *user) killSoon(t *testing.T, name, text string, after time.Duration, wa
 	}
 }
 
-// If nodes lack the image, the pods of a run that was killed never start. The cluster ends them some time after the run
-// would have given up, if the run may take that limit away again. nettoll clean leaves them
-// as long as the run may wait for them, and then removes them: with the namespace of the run, or from that of a user.
+// If nodes lack the image, the pods of a run that was killed never start. Their Job has a limit, and ends some time after
+// the run would have given up. nettoll clean leaves them as long as the run may wait for them, and then removes them:
+// with the namespace of the run, or from that of a user.
 func (u *user) killedEarly(t *testing.T) {
 	const ours = "app.kubernetes.io/managed-by=nettoll"
 	const text = "hosts: {kind: kubernetes, nodes: 2, image: 'localhost:1/nosuch:v1'%s}\n" +

@@ -59,6 +59,9 @@ type api struct {
 	jobs    map[string]object
 	lacks   map[string]string // why a Job gets no pods, by its name
 	listed  map[string]int
+	limited map[string]any // the limit with which a Job was made, by its name
+	patches bool           // the user may patch Jobs
+	refuses bool           // it refuses that all the same
 	removed int            // answers in which the pods of removed Jobs are still there
 	late    func()         // is called before each of them
 	asked   map[string]int // by method and kind
@@ -67,12 +70,18 @@ type api struct {
 // newAPI returns it, and a deployment on its cluster.
 func newAPI(t *testing.T) (*api, *Deployment) {
 	t.Helper()
-	a := &api{jobs: map[string]object{}, lacks: map[string]string{}, listed: map[string]int{}, asked: map[string]int{}}
+	a := &api{
+		jobs: map[string]object{}, lacks: map[string]string{}, listed: map[string]int{}, asked: map[string]int{},
+		limited: map[string]any{},
+	}
 	a.late = func() {}
 	var o kubectl.Options
 	a.Server, o = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if r.Method == http.MethodPatch && a.refuses {
+			w.WriteHeader(http.StatusForbidden)
+		}
 		_ = json.NewEncoder(w).Encode(a.answer(r)) // the client sees what is missing
 	})
 	return a, deploymentOn(t, o)
@@ -109,6 +118,9 @@ func deploymentOn(t *testing.T, o kubectl.Options) *Deployment {
 func (a *api) answer(r *http.Request) any {
 	at := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	kind := slices.IndexFunc(at, func(s string) bool { return s == "jobs" || s == "pods" || s == "events" })
+	if at[len(at)-1] == "selfsubjectaccessreviews" {
+		return object{"status": object{"allowed": a.patches}}
+	}
 	if kind < 0 {
 		return object{"gitVersion": "v1.35.4"}
 	}
@@ -120,7 +132,17 @@ func (a *api) answer(r *http.Request) any {
 		_ = json.NewDecoder(r.Body).Decode(&job) // the test then finds no Job
 		name, _ := job["metadata"].(object)["name"].(string)
 		a.jobs[name] = job
+		a.limited[name] = job["spec"].(object)[limitField]
 		return job
+	case r.Method == http.MethodPatch:
+		var change struct{ Spec object }
+		_ = json.NewDecoder(r.Body).Decode(&change) // the test then finds no change
+		for field, value := range change.Spec {
+			if value == nil && !a.refuses {
+				delete(a.jobs[at[kind+1]]["spec"].(object), field)
+			}
+		}
+		return object{"message": "no"}
 	case r.Method == http.MethodDelete:
 		delete(a.jobs, at[kind+1])
 		return object{}
@@ -347,6 +369,38 @@ func TestJobsOwned(t *testing.T) {
 	meta, _ := jobSpec{name: "nettoll-7-1-scouts", pods: 2}.objects()[0]["metadata"].(object)
 	if owners, ok := meta["ownerReferences"]; ok {
 		t.Errorf("the scouts' Job belongs to %v", owners)
+	}
+}
+
+// The Jobs of scouts have a limit until their pods run, but only if it can be taken away again.
+func TestScoutsLimited(t *testing.T) {
+	const refusal = "take the limit of job "
+	for _, tt := range []struct{ apart, patches, refuses bool }{
+		{patches: true}, {apart: true, patches: true}, {}, {patches: true, refuses: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", tt), func(t *testing.T) {
+			a, d := newAPI(t)
+			a.patches, a.refuses, d.policed, d.Hosts, d.Namespace = tt.patches, tt.refuses, tt.apart, 2, "lab"
+			err := d.station(t.Context())
+			if refused := err != nil; refused != tt.refuses || refused && !strings.HasPrefix(err.Error(), refusal) {
+				t.Fatalf("got %v, want a refusal: %v", err, tt.refuses)
+			}
+			want := 1
+			if tt.apart {
+				want = 2
+			}
+			if len(a.jobs) != want {
+				t.Errorf("%d Jobs, want %d", len(a.jobs), want)
+			}
+			for name, job := range a.jobs {
+				if limit := a.limited[name]; (limit == 240.0) != tt.patches || limit != nil && !tt.patches {
+					t.Errorf("job %s was made with limit %v s", name, limit)
+				}
+				if limit := job["spec"].(object)[limitField]; limit != nil && !tt.refuses {
+					t.Errorf("job %s has limit %v s when its pods run", name, limit)
+				}
+			}
+		})
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/nettoll/nettoll/internal/kubectl"
 	"github.com/nettoll/nettoll/internal/linux/cgroup"
 	"github.com/nettoll/nettoll/internal/linux/link"
+	"github.com/nettoll/nettoll/internal/linux/process"
 	"github.com/nettoll/nettoll/internal/linux/procfs"
 	"github.com/nettoll/nettoll/internal/testnet"
 	"github.com/nettoll/nettoll/traffic"
@@ -97,11 +98,10 @@ func TestMonitorReads(t *testing.T) {
 	}
 }
 
-// spinning starts a program that uses a CPU, in a control group of its own, until the end of the test. It returns the
-// name of the program, which no other program has.
-func spinning(t *testing.T, group string) string {
+// grouped starts a program under a name, a script of the shell, in a control group of its own, until the end of the test.
+// It is no descendant of this process.
+func grouped(t *testing.T, group, name, script string) {
 	t.Helper()
-	name := fmt.Sprintf("spin%d", os.Getpid())
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.Symlink("/bin/sh", path); err != nil {
 		t.Fatal(err)
@@ -115,53 +115,63 @@ func spinning(t *testing.T, group string) string {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(path, "-c", "while :; do :; done")
-	err = cmd.Start()
+	out, err := exec.Command("sh", "-c", `"$0" -c "$1" >/dev/null 2>&1 & echo $!`, path, script).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, _, err := process.Await(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		if cmd.Process != nil {
-			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // it was killed
+		if err := unix.Kill(pid, unix.SIGKILL); err != nil {
+			t.Error(err)
 		}
+		<-gone
 		if err := cgroup.RemoveAt(list[0].Dir, group); err != nil {
 			t.Error(err)
 		}
 	})
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600)
-	}
-	if err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), out, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return name
 }
 
-// Programs in pods of the run are not others. If no process is in one of these pods, nothing is said of others.
+// Programs in pods of the run are not others, and all others are. If no process is in one of these pods, nothing is said of others.
 func TestMonitorPrograms(t *testing.T) {
 	call := monitoring(t)
-	var p programs
-	if err := call(methodEnd, ours{}, &p); err == nil {
+	if err := call(methodEnd, ours{}, &programs{}); err == nil {
 		t.Error("the end without a begin is no error")
 	}
-	name := fmt.Sprintf("nettoll_monitor_%d", os.Getpid()) // as the cgroup driver systemd writes nettoll-monitor-…
-	spinner := spinning(t, name)
+	// As the cgroup driver systemd writes nettoll-monitor-…
+	busy, idle := fmt.Sprintf("nettoll_monitor_%d", os.Getpid()), fmt.Sprintf("nettoll_monitor_%d_idle", os.Getpid())
+	spinner := fmt.Sprintf("spin%d", os.Getpid())                                     // no other program has that name
+	grouped(t, busy, spinner, "n=0; while [ $((n += 1)) -lt 100000000 ]; do :; done") // a minute, or two
+	grouped(t, idle, "wait", "exec sleep 100")
 	for _, c := range []struct {
-		name  string
-		pods  []string
-		known bool
+		name          string
+		pods          string
+		known, listed bool
 	}{
-		{"of the run", []string{strings.ReplaceAll(name, "_", "-")}, true},
-		{"of nobody", []string{"00000000-no-such-pod"}, false},
+		{"of the run", strings.ReplaceAll(busy, "_", "-"), true, false},
+		{"of somebody else", strings.ReplaceAll(idle, "_", "-"), true, true},
+		{"of nobody", "00000000-no-such-pod", false, false},
 	} {
 		if err := call(methodBegin, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(300 * time.Millisecond)
-		if err := call(methodEnd, ours{c.pods}, &p); err != nil {
+		var p programs
+		if err := call(methodEnd, ours{[]string{c.pods}}, &p); err != nil {
 			t.Fatal(err)
 		}
-		others := slices.ContainsFunc(p.Users, func(u procfs.User) bool { return u.Name == spinner && u.CPUs > 0.1 })
-		if p.Known != c.known || p.Users != nil && !c.known || others {
-			t.Errorf("%s: %+v, want known %v", c.name, p, c.known)
+		listed := slices.ContainsFunc(p.Users, func(u procfs.User) bool { return u.Name == spinner && u.CPUs > 0.1 })
+		if p.Known != c.known || p.Users != nil && !c.known || listed != c.listed {
+			t.Errorf("%s: %+v, want known %v, and %s among them: %v", c.name, p, c.known, spinner, c.listed)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,99 @@ func TestCilium(t *testing.T) {
 			kind: "ClusterNetworkPolicy", version: "v1alpha2", resource: "clusternetworkpolicies", accept: "Accept", tier: "Admin",
 		}, "pod", "clusterip")
 	})
+}
+
+// Two clusters with different network plugins are measured in the same blocks. What pods of the second one send passes
+// its tunnel, and what those of the first one send does not. nettoll compare compares a run on each of them.
+func TestTwoNetworks(t *testing.T) {
+	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
+	plain, tunnel := newUser(t, testkube.Options{}), newUser(t, testkube.Options{Network: testkube.Flannel})
+	plain.join(t, map[string]*user{"plain": plain, "vxlan": tunnel})
+	const device, text = "flannel.1", "baseline: cni\nfactors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n"
+	measured := func(name, hosts string) (measure.Run, *measure.Log, string) {
+		t.Helper()
+		dir := filepath.Join(plain.dir, name)
+		cmd, out, said := plain.command(t.Context(), "run", plain.write(t, name+".yaml", "hosts: "+hosts+"\n"+text), "--time", "4s",
+			"-o", dir)
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s: %v\n%s\n%s", name, err, out, said)
+		}
+		t.Logf("%s", out)
+		run, log := records(t, dir)
+		return run, log, dir
+	}
+	const first, second = "{kind: kubernetes, nodes: 2, context: plain}", "{kind: kubernetes, nodes: 2, context: vxlan}"
+	before := tunnel.counted(t, device)
+	run, log, _ := measured("both", "["+first+", "+second+"]")
+	after := tunnel.counted(t, device)
+	open(t, log)
+	trials, blocks := map[string]int{}, map[int]map[string]bool{}
+	answers := map[bool]int64{} // by whether the cluster is the second one
+	for _, x := range log.Trials {
+		if x.Failed == "" {
+			trials[x.Cell]++
+		}
+		if blocks[x.Block] == nil {
+			blocks[x.Block] = map[string]bool{}
+		}
+		blocks[x.Block][x.Cell] = true
+	}
+	for _, h := range log.Histograms { // of latencies, one for each round trip
+		answers[strings.Contains(h.Cell, "cluster=vxlan")] += h.Samples
+	}
+	for _, c := range run.Cells {
+		if trials[c.ID] == 0 {
+			t.Errorf("%s: no trial counts", c.ID)
+		}
+	}
+	for number, cells := range blocks {
+		if len(cells) != len(run.Cells) {
+			t.Errorf("block %d has trials of %d cells, want %d", number, len(cells), len(run.Cells))
+		}
+	}
+	for node := range after {
+		moved, own, others := after[node][1]-before[node][1], answers[true], answers[false]
+		if moved < own || moved >= own+others || own == 0 || others == 0 {
+			t.Errorf("%s of %s has sent %d packets; %d round trips were counted on its cluster, and %d on the other one", device,
+				node, moved, own, others)
+		}
+	}
+	_, _, a := measured("one", first)
+	_, _, b := measured("other", second)
+	cmd, out, said := plain.command(t.Context(), "compare", a, b)
+	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "latency p50") {
+		t.Errorf("compare: %v\n%s\n%s", err, out, said)
+	}
+	t.Logf("%s", out)
+}
+
+// join writes a kubeconfig with a context for each cluster, and has the user use it.
+func (u *user) join(t *testing.T, all map[string]*user) {
+	t.Helper()
+	var contexts, clusters, users []map[string]any
+	for name, of := range all {
+		text, err := u.cluster.Kubectl(t.Context(), "--kubeconfig", of.config, "config", "view", "--raw", "--flatten", "-o", "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var has struct{ Clusters, Users []map[string]any }
+		if err := json.Unmarshal([]byte(text), &has); err != nil {
+			t.Fatal(err)
+		}
+		if len(has.Clusters) != 1 || len(has.Users) != 1 {
+			t.Fatalf("%d clusters and %d users in the kubeconfig of %s, want one of each", len(has.Clusters), len(has.Users), name)
+		}
+		has.Clusters[0]["name"], has.Users[0]["name"] = name, name
+		clusters, users = append(clusters, has.Clusters[0]), append(users, has.Users[0])
+		contexts = append(contexts, map[string]any{"name": name, "context": map[string]any{"cluster": name, "user": name}})
+	}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "clusters": clusters, "users": users, "contexts": contexts,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(u.env, "KUBECONFIG="+u.write(t, "joined.config", string(text)))
 }
 
 // across measures between nodes, and compares facts, what nodes hear of each other, and what the device of the tunnel
