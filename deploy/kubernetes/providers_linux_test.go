@@ -64,11 +64,12 @@ func TestTwoNetworks(t *testing.T) {
 	testnet.KubeFull(t, "it needs a network plugin that is built for minutes")
 	plain, tunnel := newUser(t, testkube.Options{}), newUser(t, testkube.Options{Network: testkube.Flannel})
 	plain.join(t, map[string]*user{"plain": plain, "vxlan": tunnel})
-	const device, text = "flannel.1", "baseline: cni\nfactors: {network: cni, placement: cross-host}\nworkloads: udp-rr\n"
-	measured := func(name, hosts string) (measure.Run, *measure.Log, string) {
+	const device = "flannel.1"
+	measured := func(name, hosts, rest string) (measure.Run, *measure.Log, string) {
 		t.Helper()
 		dir := filepath.Join(plain.dir, name)
-		cmd, out, said := plain.command(t.Context(), "run", plain.write(t, name+".yaml", "hosts: "+hosts+"\n"+text), "--time", "4s",
+		cmd, out, said := plain.command(t.Context(), "run", plain.write(t, name+".yaml", "hosts: "+hosts+"\n"+rest+
+			"\nworkloads: udp-rr\n"), "--time", "4s",
 			"-o", dir)
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%s: %v\n%s\n%s", name, err, out, said)
@@ -79,7 +80,7 @@ func TestTwoNetworks(t *testing.T) {
 	}
 	const first, second = "{kind: kubernetes, nodes: 2, context: plain}", "{kind: kubernetes, nodes: 2, context: vxlan}"
 	before := tunnel.counted(t, device)
-	run, log, _ := measured("both", "["+first+", "+second+"]")
+	run, log, _ := measured("both", "["+first+", "+second+"]", "baseline: cni\nfactors: {network: cni, placement: cross-host}")
 	after := tunnel.counted(t, device)
 	open(t, log)
 	trials, blocks := map[string]int{}, map[int]map[string]bool{}
@@ -113,8 +114,9 @@ func TestTwoNetworks(t *testing.T) {
 				node, moved, own, others)
 		}
 	}
-	_, _, a := measured("one", first)
-	_, _, b := measured("other", second)
+	const beside = "factors: {network: [host, cni], placement: cross-host}"
+	_, _, a := measured("one", first, beside)
+	_, _, b := measured("other", second, beside)
 	cmd, out, said := plain.command(t.Context(), "compare", a, b)
 	if err := cmd.Run(); err != nil || !strings.Contains(out.String(), "latency p50") {
 		t.Errorf("compare: %v\n%s\n%s", err, out, said)
