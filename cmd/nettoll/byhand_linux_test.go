@@ -79,19 +79,16 @@ func (s shell) busy() {
 	s.t.Helper()
 	const many = 1000
 	for deadline := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		received := 0
-		if err := s.Do(func() error {
-			table, err := os.ReadFile("/proc/thread-self/net/dev") // proc_net(5)
-			if err != nil {
-				return err
+		var received uint64
+		s.with(func(h *link.Handle) error {
+			all, err := h.Traffic()
+			for _, l := range all {
+				if l.Name == "eth" {
+					received = l.Received
+				}
 			}
-			_, row, _ := strings.Cut(string(table), "eth:")
-			var bytes int
-			_, err = fmt.Sscan(row, &bytes, &received)
 			return err
-		}); err != nil {
-			s.t.Fatal(err)
-		}
+		})
 		if received > many {
 			return
 		}

@@ -172,8 +172,9 @@ func (d *Deployment) station(ctx context.Context) error {
 		d.within = object{"apiVersion": "v1", "kind": "Namespace", "name": name, "uid": made.Metadata.UID}
 	}
 	scouts := jobSpec{name: d.jobName("scouts"), run: d.run, image: d.Image, pods: d.Hosts, apart: d.policed}
-	may, _ := granted(ctx, d.client, d.namespace, toUnlimit()) // a cluster that does not say grants nothing
-	if may {                                                   // else the limit could not be taken away again
+	// Without the right the limit could not be taken away again. A cluster that does not say grants nothing.
+	may, _ := granted(ctx, d.client, d.namespace, toUnlimit())
+	if may {
 		scouts.limit = orphaned
 	}
 	all, err := d.create(ctx, jobLabel, scouts.name, scouts)

@@ -288,8 +288,13 @@ func TestFaults(t *testing.T) {
 		if _, sink := p.complete(); sink.Late == 0 && p.trial == 1 {
 			t.Error("what was left of another trial is not counted")
 		}
-		time.AfterFunc(length/2, stray) // in the middle of one
+		done := make(chan struct{})
+		time.AfterFunc(length/2, func() { // in the middle of one
+			stray()
+			close(done)
+		})
 		p.run()
+		<-done
 		p.complete()
 	})
 }

@@ -64,25 +64,28 @@ func resolve(t *testing.T, given map[string]string) part.Params {
 
 // run runs a trial on a locked thread.
 func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
-	done := make(chan traffic.Sample, 1)
-	e.Prepare(trialID)
-	go func() {
-		runtime.LockOSThread()
-		e.Run(trialID, w)
-		e.(traffic.Collector).Collect()
-		done <- *e.Sample()
-	}()
-	return done
+	return begin(e, func() traffic.Window { return w })
 }
 
-// runNow runs a trial whose window opens when a locked thread runs, and lasts as long as given.
-func runNow(e traffic.Endpoint, window time.Duration) <-chan traffic.Sample {
+// runNow runs a trial whose window opens when a locked thread runs, and lasts as long as given. It returns the window.
+func runNow(e traffic.Endpoint, window time.Duration) (traffic.Window, <-chan traffic.Sample) {
+	opened := make(chan traffic.Window, 1)
+	done := begin(e, func() traffic.Window {
+		now := clock.Now()
+		w := traffic.Window{Open: now, Start: now, Close: now + int64(window)}
+		opened <- w
+		return w
+	})
+	return <-opened, done
+}
+
+// begin runs a trial on a locked thread, which asks for its window.
+func begin(e traffic.Endpoint, window func() traffic.Window) <-chan traffic.Sample {
 	done := make(chan traffic.Sample, 1)
 	e.Prepare(trialID)
 	go func() {
 		runtime.LockOSThread()
-		now := clock.Now()
-		e.Run(trialID, traffic.Window{Open: now, Start: now, Close: now + int64(window)})
+		e.Run(trialID, window())
 		e.(traffic.Collector).Collect()
 		done <- *e.Sample()
 	}()
@@ -181,9 +184,7 @@ func TestSinkWithoutMarker(t *testing.T) {
 // A sink whose buffer is full when the end markers arrive answers a later marker, and counts what the buffer held.
 func TestFullBuffer(t *testing.T) {
 	e, peer := ends(t, workload.Source)
-	now := clock.Now()
-	w := traffic.Window{Open: now, Start: now, Close: now + 20e6}
-	done := run(e, w)
+	w, done := runNow(e, 20*time.Millisecond)
 	for clock.Now() < w.Close+3e6 { // sleep until the first markers have been dropped
 		time.Sleep(time.Millisecond)
 	}
@@ -213,7 +214,8 @@ func TestFullBuffer(t *testing.T) {
 func TestRefused(t *testing.T) {
 	e, peer := ends(t, workload.Source)
 	peer.Close()
-	s := <-runNow(e, 5*time.Millisecond)
+	_, done := runNow(e, 5*time.Millisecond)
+	s := <-done
 	if s.Sent == 0 || s.Sent != s.Total || s.Doubt != markerLost || s.Failure != "" {
 		t.Errorf("sample %+v", s)
 	}
@@ -226,13 +228,15 @@ func TestCannotSend(t *testing.T) {
 		endpoint: endpoint{sock: nowhere, buf: make([]byte, 64)}, flows: []sock.Socket{nowhere}, size: 64,
 		stride: 64, most: 1,
 	}
-	<-runNow(e, 5*time.Millisecond)
+	_, done := runNow(e, 5*time.Millisecond)
+	<-done
 	e.Collect()
 	if e.sample.Sent != 0 || e.sample.Failure != "no datagram was sent inside the window: bad file descriptor" {
 		t.Errorf("sample %+v", e.sample)
 	}
 	late, _ := ends(t, workload.Source)
-	<-runNow(late, 0) // the thread had no CPU until then
+	_, done = runNow(late, 0) // the thread had no CPU until then
+	<-done
 	late.(*source).Collect()
 	if s := late.Sample(); s.Sent != 0 || s.Failure != "no datagram was sent inside the window" {
 		t.Errorf("sample of one that came too late: %+v", s)

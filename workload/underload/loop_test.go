@@ -55,28 +55,29 @@ func ends(t *testing.T, side workload.Side, given map[string]string) (traffic.En
 
 // run runs a trial on a locked thread.
 func run(e traffic.Endpoint, w traffic.Window) <-chan traffic.Sample {
+	return begin(e, func() traffic.Window { return w })
+}
+
+// runNow runs a trial that opens when a locked thread runs, with a window as far from there as given. It returns the
+// window when the trial has ended.
+func runNow(e traffic.Endpoint, start, end time.Duration) (w traffic.Window) {
+	<-begin(e, func() traffic.Window {
+		now := clock.Now()
+		w = traffic.Window{Open: now, Start: now + int64(start), Close: now + int64(end)}
+		return w
+	})
+	return w
+}
+
+// begin runs a trial on a locked thread, which asks for its window.
+func begin(e traffic.Endpoint, window func() traffic.Window) <-chan traffic.Sample {
 	done := make(chan traffic.Sample, 1)
 	e.Prepare(trialID)
 	go func() {
 		runtime.LockOSThread()
-		e.Run(trialID, w)
+		e.Run(trialID, window())
 		e.(traffic.Collector).Collect()
 		done <- *e.Sample()
-	}()
-	return done
-}
-
-// runNow runs a trial that opens when a locked thread runs, with a window as far from there as given.
-func runNow(e traffic.Endpoint, start, end time.Duration) <-chan traffic.Window {
-	done := make(chan traffic.Window, 1)
-	e.Prepare(trialID)
-	go func() {
-		runtime.LockOSThread()
-		now := clock.Now()
-		w := traffic.Window{Open: now, Start: now + int64(start), Close: now + int64(end)}
-		e.Run(trialID, w)
-		e.(traffic.Collector).Collect()
-		done <- w
 	}()
 	return done
 }
@@ -275,12 +276,12 @@ func TestAnswers(t *testing.T) {
 func TestNoCapacity(t *testing.T) {
 	e, peer := ends(t, workload.Source, nil)
 	const start, end = 8 * time.Millisecond, 40 * time.Millisecond
-	w := <-runNow(e, start, end)
+	w := runNow(e, start, end)
 	if e.Sample().Failure != noAnswer || clock.Now() < w.Start {
 		t.Errorf("sample %+v", e.Sample())
 	}
 	peer.Close()
-	<-runNow(e, start, end)
+	runNow(e, start, end)
 	if e.Sample().Failure != noAnswer+": connection refused" {
 		t.Errorf("nobody listens: sample %+v", e.Sample())
 	}
